@@ -7,10 +7,11 @@ use std::time::Duration;
 use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
+use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Now;
+use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
-use nightwatt_traffic::{ClientFacts, clf};
+use nightwatt_traffic::{ClientFacts, Traits, clf};
 
 use crate::access::{Answered, Entry, Logged, Part};
 use crate::answers;
@@ -53,24 +54,23 @@ impl How {
     }
 }
 
-/// Who asked, for the books.
+/// Who asked, and when.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'a> {
-    pub(crate) arrived: Now,
+pub(crate) struct Asker {
+    pub(crate) arrived: Mono,
     pub(crate) visitor: Visitor,
-    pub(crate) client: ClientFacts<'a>,
 }
 
 impl Site {
     /// Counts an answer.
     pub(crate) fn count(
         &self,
-        asker: &Asker<'_>,
+        asker: Asker,
         (class, answered): (ClientClass, Answered),
         status: StatusCode,
         now: Now,
     ) {
-        let delay = now.mono.since(asker.arrived.mono);
+        let delay = now.mono.since(asker.arrived);
         self.counters.requests.count((class, answered), status, delay);
         self.count_delay(asker, (class, answered), delay);
     }
@@ -78,16 +78,28 @@ impl Site {
     /// Learns from an answer what kind of client asked.
     pub(crate) fn learn(
         &self,
-        asker: &Asker<'_>,
+        client: &ClientFacts<'_>,
         answered: Answered,
         status: StatusCode,
         now: Now,
     ) {
-        let (client, status) = (&asker.client, status.as_u16());
+        let traits = self.classifier().traits(client);
+        self.learn_of(&traits, answered, status, now);
+    }
+
+    /// As [`Site::learn`], where the traits are known.
+    pub(crate) fn learn_of(
+        &self,
+        traits: &Traits,
+        answered: Answered,
+        status: StatusCode,
+        now: Now,
+    ) {
+        let (now, status) = (now.mono, status.as_u16());
         match answered {
-            Answered::Server | Answered::Held => self.classifier().learn(now, client, status),
+            Answered::Server | Answered::Held => self.classifier().learn_of(now, traits, status),
             Answered::Cache | Answered::Stale | Answered::NotModified => {
-                self.classifier().learn_cached(now, client, status);
+                self.classifier().learn_cached(now, traits, status);
             }
             _ => {}
         }
@@ -95,7 +107,7 @@ impl Site {
 
     fn count_delay(
         &self,
-        asker: &Asker<'_>,
+        asker: Asker,
         (class, answered): (ClientClass, Answered),
         delay: Duration,
     ) {
@@ -110,7 +122,7 @@ impl Site {
         let delayed = turned_away || slept && delay > self.scenario.sla.delay;
         self.counters.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
         let mut visits = self.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
-        visits.request(asker.arrived.mono, asker.visitor, delayed);
+        visits.request(asker.arrived, asker.visitor, delayed);
     }
 }
 
@@ -126,15 +138,11 @@ pub(crate) fn close(
     let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
     let site = index.map(|index| &gateway.sites[index]);
     if let Some(site) = site {
-        let asker = Asker {
-            arrived: facts.arrived,
-            visitor: facts.visitor,
-            client: facts.for_classifier(),
-        };
-        site.count(&asker, (class, answered), response.status(), now);
+        let asker = Asker { arrived: facts.arrived.mono, visitor: facts.visitor };
+        site.count(asker, (class, answered), response.status(), now);
         // (Else whatever scanners look for would seem to be there.)
         if !let_through {
-            site.learn(&asker, answered, response.status(), now);
+            site.learn(&facts.for_classifier(), answered, response.status(), now);
         }
     } else {
         let delay = now.mono.since(facts.arrived.mono);
@@ -157,7 +165,7 @@ pub(crate) fn close(
     }
     let Some(log) = &gateway.access_log else { return response };
     let hit = |value: &HeaderValue| value.as_bytes().starts_with(b"nightwatt; hit");
-    let from_cache = response.headers().get("cache-status").is_some_and(hit);
+    let from_cache = response.headers().get(CACHE_STATUS).is_some_and(hit);
     let entry = Entry {
         request: facts.to_arrival(response.status()),
         raw: facts.raw.clone(),

@@ -5,6 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
+use http::HeaderName;
 use nightwatt_traffic::Fetch;
 
 /// Fields that let somebody in. Cookies are not among them: every visitor is given some.
@@ -30,17 +31,27 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A number for what a request shows to be let in, by its fields; never 0. Nothing if it shows nothing.
 pub(crate) fn credential<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<u64> {
-    let is_one = |name: &str| CREDENTIALS.iter().any(|it| it.eq_ignore_ascii_case(name));
+    // By the first letter: most fields of browsers are none of these.
+    let is_one = |name: &str| {
+        matches!(
+            name.as_bytes().first().map(|it| it | 0x20),
+            Some(b'a' | b'd' | b'j' | b'p' | b'x')
+        ) && CREDENTIALS.iter().any(|it| it.eq_ignore_ascii_case(name))
+    };
     let mut shown = fields.filter(|(name, value)| is_one(name) && !value.is_empty());
     shown.next().map(|(name, value)| KEY.hash_one((name.to_ascii_lowercase(), value)).max(1))
 }
 
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+pub(crate) const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
 /// What `Sec-Fetch-Site`, `-Mode` and `-Dest` say.
-pub(crate) fn fetch<'a>(field: impl Fn(&'static str) -> Option<&'a [u8]>) -> Fetch {
-    let is_document = field("sec-fetch-dest") == Some(b"document");
-    if is_document && field("sec-fetch-mode") == Some(b"navigate") {
+pub(crate) fn fetch<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> Fetch {
+    let is_document = field(&FETCH_DEST) == Some(b"document");
+    if is_document && field(&FETCH_MODE) == Some(b"navigate") {
         Fetch::Navigation
-    } else if !is_document && field("sec-fetch-site") == Some(b"cross-site") {
+    } else if !is_document && field(&FETCH_SITE) == Some(b"cross-site") {
         Fetch::PartOfAnotherSite
     } else {
         Fetch::Unknown
@@ -77,7 +88,7 @@ mod tests {
             ("", "", "", Fetch::Unknown),
         ] {
             let said = fetch(|name| {
-                let value = match name {
+                let value = match name.as_str() {
                     "sec-fetch-site" => site,
                     "sec-fetch-mode" => mode,
                     _ => dest,

@@ -172,7 +172,7 @@ impl Forwarding<'_> {
         exchange: &Arc<Exchange>,
         sending: &Arc<Sending>,
     ) -> Response<Answer> {
-        let limit = self.gateway.limits_of(self.site).silence(response.headers());
+        let limit = self.site().limits.silence(response.headers());
         response.map(|body| {
             let body = Answer::of_origin(body, &self.gateway.clock, limit);
             if exchange.seat().is_none() {
@@ -215,8 +215,7 @@ impl Forwarding<'_> {
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let limits = self.gateway.limits_of(self.site);
-        let (clock, idle) = (self.gateway.clock.clone(), limits.tunnel_idle);
+        let (clock, idle) = (self.gateway.clock.clone(), self.site().limits.tunnel_idle);
         let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
             tunnel::run(client, server, phase, &clock, idle).await;

@@ -17,7 +17,7 @@ use crate::access::AccessLog;
 use crate::admin::Guard;
 use crate::authority::host_name;
 use crate::client_limits::ClientLimits;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
 use crate::facts::Facts;
@@ -98,11 +98,6 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Bounds on requests to a site, and on its server.
-    pub(crate) fn limits_of(&self, site: usize) -> config::Limits {
-        self.sites[site].config.limits.over(&self.config.limits)
-    }
-
     /// Opens the log, the machines and the sites, whose drivers begin at once; what the gateway before
     /// had and the configuration still has is taken over.
     pub(crate) fn open(

@@ -135,12 +135,11 @@ impl<'a> Opening<'a> {
         if let Some((gateway, old)) =
             self.before.iter().find_map(|it| Some((*it, it.site_named(&site.name)?.1)))
         {
-            if is_same(&gateway.config, &old.config, self.common.config, site)
-                && has_same_page(old, site)?
+            if is_same(&gateway.config, old, self.common.config, site) && has_same_page(old, site)?
             {
                 return Ok(Arc::clone(old));
             }
-            let changed = old.changed(&gateway.config, site, &self.common, controller, machine)?;
+            let changed = old.changed(site, &self.common, controller, machine)?;
             let (changed, retuning, guest) = changed;
             self.guests.extend(guest.map(|guest| (guest, Arc::clone(&changed.supervisor))));
             self.retunings.push(retuning);
@@ -201,11 +200,10 @@ impl Drop for Opening<'_> {
 }
 
 /// Is a site what it was, with all that it depends on?
-fn is_same(was: &Config, old: &SiteConfig, config: &Config, site: &SiteConfig) -> bool {
-    old == site
-        && was.scenario_of(old) == config.scenario_of(site)
-        && was.limits.connect_timeout == config.limits.connect_timeout
-        && was.limits.origin_timeout == config.limits.origin_timeout
+fn is_same(was: &Config, old: &Site, config: &Config, site: &SiteConfig) -> bool {
+    old.config == *site
+        && was.scenario_of(&old.config) == config.scenario_of(site)
+        && old.limits == site.limits.over(&config.limits)
 }
 
 /// Does its own page to wait on still say what it did? (The built-in one is made of the configuration alone.)

@@ -23,7 +23,7 @@ use nightwatt_traffic::Verdict;
 use tokio::sync::watch;
 
 pub(crate) use self::resume::resume;
-pub(crate) use self::wants::{FETCH_DEST, judge, navigates, wake_cause, want};
+pub(crate) use self::wants::{judge, wake_cause, want};
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
@@ -143,7 +143,7 @@ fn refusal(
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
-    let limits = site.map_or_else(|| gateway.config.limits.clone(), |site| gateway.limits_of(site));
+    let limits = site.map_or(&gateway.config.limits, |site| &gateway.sites[site].limits);
     facts.refusal(parts, limits.largest_body()).or_else(|| {
         // It would come back for ever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \

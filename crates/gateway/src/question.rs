@@ -107,7 +107,7 @@ impl Forwarding<'_> {
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        let limit = self.gateway.limits_of(self.site).largest_body();
+        let limit = self.site().limits.largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
         match length {

@@ -25,7 +25,7 @@ use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want}
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
-use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Verdict, clf};
+use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Traits, clf};
 
 pub(crate) use self::pass::{Admitted, Pass};
 use self::plain::{LastNames, Plain};
@@ -106,6 +106,7 @@ struct Given {
     arrived: Now,
     id: Id,
     visitor: Visitor,
+    traits: Traits,
     /// What it shows to be let in.
     credential: Option<u64>,
     status: StatusCode,
@@ -250,13 +251,16 @@ impl Client {
         now: Now,
         head: &Head<'_, '_>,
         plain: &Plain<'_>,
-    ) -> Option<ClientClass> {
+    ) -> Option<(ClientClass, Traits)> {
         if head.target.starts_with("/robots.txt") {
             return None;
         }
-        let verdict: Verdict = site.judge(now, &self.facts(head, plain));
+        let mut classifier = site.classifier();
+        let traits = classifier.traits(&self.facts(head, plain));
+        let verdict = classifier.judge_of(now.mono, &traits);
         let class = verdict.class();
-        (!verdict.rule.is_remembered() && class != ClientClass::Scanner).then_some(class)
+        let is_plain = !verdict.rule.is_remembered() && class != ClientClass::Scanner;
+        is_plain.then_some((class, traits))
     }
 
     /// Admits a request whose answer is stored.
@@ -275,7 +279,7 @@ impl Client {
             return None;
         }
         let site = &self.gateway.sites[index];
-        let class = self.class_of(site, arrived, head, plain)?;
+        let (class, traits) = self.class_of(site, arrived, head, plain)?;
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
@@ -299,6 +303,7 @@ impl Client {
             arrived,
             id,
             visitor,
+            traits,
             credential: None,
             status,
             now,
@@ -333,36 +338,35 @@ impl Client {
         })
     }
 
-    /// Counts the answer that was given, and gives back what the log is to say of it.
-    fn count<'a>(&mut self, head: &Head<'_, 'a>) -> Option<(Given, Plain<'a>)> {
-        let (given, plain) = (self.given.take()?, Plain::again(head)?);
-        let mut client = self.facts(head, &plain);
-        client.credential = given.credential;
-        if given.status.is_client_error() {
-            // Only of misses something is learned that this changes.
-            client.fetch = client_facts::fetch(|name| head.values(name).next());
-        }
-        let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
+    /// Counts the answer that was given, and returns it.
+    fn count(&mut self, head: &Head<'_, '_>) -> Option<Given> {
+        let given = self.given.take()?;
         let site = &self.gateway.sites[given.site];
-        site.count(&asker, (given.class, given.answered), given.status, given.now);
-        site.learn(&asker, given.answered, given.status, given.now);
-        Some((given, plain))
+        let Given { class, answered, status, now, .. } = given;
+        let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
+        site.count(asker, (class, answered), status, now);
+        // Only of misses something is learned that other fields change.
+        if given.credential.is_none() && !status.is_client_error() {
+            site.learn_of(&given.traits, answered, status, now);
+        } else {
+            let plain = Plain::again(head)?;
+            let credential = given.credential;
+            let fetch = client_facts::fetch(|name| value_of(head, name));
+            let client = ClientFacts { credential, fetch, ..self.facts(head, &plain) };
+            site.learn(&client, answered, status, now);
+        }
+        Some(given)
     }
 
     /// Closes the books of what was given, of which so many bytes have gone.
     fn log(&mut self, head: &Head<'_, '_>, bytes: u64) {
-        let Some((given, plain)) = self.count(head) else { return };
+        let Some(given) = self.count(head) else { return };
         let Some(log) = &self.gateway.access_log else { return };
-        let entry = clf::Entry { bytes, ..self.entry(head, &given, &plain) };
+        let entry = clf::Entry { bytes, ..self.entry(head, &given) };
         log.add(&entry, &given.id, &given.part(&self.gateway.sites[given.site].name));
     }
 
-    fn entry<'a>(
-        &'a self,
-        head: &Head<'_, 'a>,
-        given: &Given,
-        plain: &Plain<'a>,
-    ) -> clf::Entry<'a> {
+    fn entry<'a>(&'a self, head: &Head<'_, 'a>, given: &Given) -> clf::Entry<'a> {
         clf::Entry {
             at: given.arrived.wall,
             utc_offset: given.arrived.utc_offset,
@@ -371,8 +375,8 @@ impl Client {
             target: head.target,
             status: given.status.as_u16(),
             bytes: 0,
-            referer: plain.referer.map(str::as_bytes),
-            agent: plain.agent.map(str::as_bytes),
+            referer: head.values("referer").next(),
+            agent: head.values("user-agent").next(),
         }
     }
 }
@@ -394,6 +398,12 @@ impl Client {
             response
         })
     }
+}
+
+/// The first value of a field.
+fn value_of<'b>(head: &Head<'_, 'b>, name: &HeaderName) -> Option<&'b [u8]> {
+    let mut fields = head.fields.iter();
+    fields.find(|it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
 }
 
 /// Is it a proxy that is believed?
@@ -449,9 +459,9 @@ impl Service for Client {
     }
 
     fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
-        let Some((given, plain)) = self.count(head) else { return Box::new(|_| {}) };
+        let Some(given) = self.count(head) else { return Box::new(|_| {}) };
         let log = self.gateway.access_log.clone();
-        let arrival = self.entry(head, &given, &plain).to_arrival();
+        let arrival = self.entry(head, &given).to_arrival();
         let name = Arc::clone(&self.gateway.sites[given.site].name);
         Box::new(move |bytes| {
             let entry = clf::Entry { bytes, ..clf::Entry::from(&arrival) };

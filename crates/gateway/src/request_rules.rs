@@ -4,11 +4,15 @@
 //! Both paths read these tables, so a rule is written once. The test `both_paths` compares what the two
 //! make of generated requests.
 
+use http::{HeaderName, Method};
 use nightwatt_httpcache::sharing;
+use nightwatt_model::policy::admission::{ClientClass, Want};
 
 use crate::acme::proofs;
 use crate::answers;
+use crate::client_facts::{FETCH_DEST, FETCH_MODE};
 use crate::config::SiteConfig;
+use crate::warm_up::ROBOTS;
 
 /// A path that the proxy answers by itself, or may have to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,54 @@ impl OwnPath {
 /// The path of a target: all before the query.
 pub(crate) fn path_of(target: &str) -> &str {
     target.split_once('?').map_or(target, |(path, _)| path)
+}
+
+/// What tells what a request wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanting<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    /// `Accept` wants a page more than anything else.
+    pub(crate) accepts_html: bool,
+    pub(crate) class: ClientClass,
+}
+
+/// What a request asks for, as far as admission cares. `field` is the first value of a field of the request.
+pub(crate) fn want<'f>(
+    site: &SiteConfig,
+    request: Wanting<'_>,
+    field: impl Fn(&HeaderName) -> Option<&'f [u8]>,
+) -> Want {
+    let Wanting { method, path, accepts_html, class } = request;
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    match OwnPath::of(site, path) {
+        Some(OwnPath::Health) if is_read => return Want::Health,
+        Some(OwnPath::Icon) => return Want::Icon,
+        Some(OwnPath::Health | OwnPath::State | OwnPath::Challenge) | None => {}
+    }
+    if path == ROBOTS {
+        return Want::Robots;
+    }
+    let opens = *method == Method::GET && accepts_html && class == ClientClass::Human;
+    if opens && navigates(field) { Want::Page } else { Want::Other }
+}
+
+/// Fields by which libraries of scripts tell that they fetch a part of a page. (Browsers send `Sec-Fetch-*` by TLS
+/// only.)
+static SCRIPTS: [HeaderName; 6] = [
+    HeaderName::from_static("x-requested-with"),
+    HeaderName::from_static("hx-request"),
+    HeaderName::from_static("turbo-frame"),
+    HeaderName::from_static("x-inertia"),
+    HeaderName::from_static("x-pjax"),
+    HeaderName::from_static("x-fragment"),
+];
+
+/// Whether a browser opens a page. Scripts that fetch HTML fragments say so; what says nothing is an old browser.
+fn navigates<'f>(field: impl Fn(&HeaderName) -> Option<&'f [u8]>) -> bool {
+    field(&FETCH_DEST).is_none_or(|dest| matches!(dest, b"document" | b"iframe"))
+        && field(&FETCH_MODE).is_none_or(|mode| mode == b"navigate")
+        && SCRIPTS.iter().all(|name| field(name).is_none())
 }
 
 /// Only the slow path reads it: it asks for something else than a whole stored answer.

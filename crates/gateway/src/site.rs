@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
-use crate::config::{Config, SiteConfig};
+use crate::config::{Config, Limits, SiteConfig};
 use crate::disk_cache::{DiskCache, SiteDisk};
 use crate::error::StartError;
 use crate::flights::Flights;
@@ -57,6 +57,8 @@ use crate::wishes::Wishes;
 pub(crate) struct Site {
     pub(crate) name: Arc<str>,
     pub(crate) config: SiteConfig,
+    /// The file's, except where the site has its own.
+    pub(crate) limits: Limits,
     pub(crate) scenario: Scenario,
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) shadow: Option<Shadow>,
@@ -211,6 +213,7 @@ impl Site {
             mark: Mark::of(&site.name),
             probes_http,
             config: site.clone(),
+            limits: site.limits.over(&config.limits),
             scenario,
         })
     }

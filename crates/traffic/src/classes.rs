@@ -313,8 +313,13 @@ impl Classifier {
 
     /// What a request's client is, and why.
     pub fn judge(&mut self, now: Now, facts: &ClientFacts<'_>) -> Verdict {
-        let traits = self.rules.traits(&mut self.agents, facts);
+        let traits = self.traits(facts);
         self.judge_of(now.mono, &traits)
+    }
+
+    /// What the rules make of a request, by itself.
+    pub fn traits(&mut self, facts: &ClientFacts<'_>) -> Traits {
+        self.rules.traits(&mut self.agents, facts)
     }
 
     /// As [`Classifier::classify`], where the traits are known: they must have been taken by rules
@@ -400,7 +405,7 @@ impl Classifier {
     ///
     /// Of what a page of another site has a browser ask for, nothing is learned.
     pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
-        let traits = self.rules.traits(&mut self.agents, facts);
+        let traits = self.traits(facts);
         self.learn_of(now.mono, &traits, status);
     }
 
@@ -426,11 +431,10 @@ impl Classifier {
         }
     }
 
-    /// As [`Classifier::learn`], of an answer that the cache gave: that is no merit of its client.
-    pub fn learn_cached(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
-        let traits = self.rules.traits(&mut self.agents, facts);
+    /// As [`Classifier::learn_of`], of an answer that the cache gave: that is no merit of its client.
+    pub fn learn_cached(&mut self, now: Mono, traits: &Traits, status: u16) {
         if !traits.is_from_another_site() {
-            self.count(now.mono, &traits, status);
+            self.count(now, traits, status);
         }
     }
 

@@ -346,7 +346,8 @@ fn a_credential_exempts_once_the_server_has_honoured_it() {
     classifier.learn(at(31), &with(Some(8), "/mine"), 401);
     assert_eq!(rule(&mut classifier, &with(Some(8), "/")), Rule::Misses, "it was withdrawn");
     // What the cache gives is no merit.
-    classifier.learn_cached(at(32), &with(Some(9), "/page"), 200);
+    let traits = classifier.traits(&with(Some(9), "/page"));
+    classifier.learn_cached(at(32).mono, &traits, 200);
     assert_eq!(rule(&mut classifier, &with(Some(9), "/")), Rule::Misses);
 
     let mut classifier = Classifier::default();
@@ -434,7 +435,8 @@ fn a_program_is_recognised_once_the_server_has_answered_it() {
     for agent in ["", "curl/8.5.0", "app/1.0"] {
         assert!(!is_recognised(&facts(agent, "/")), "{agent}");
     }
-    classifier.learn_cached(at(0), &facts("app/1.0", "/"), 200);
+    let traits = classifier.traits(&facts("app/1.0", "/"));
+    classifier.learn_cached(at(0).mono, &traits, 200);
     assert!(!classifier.judge(at(0), &facts("app/1.0", "/")).recognised);
     classifier.learn(at(0), &facts("app/1.0", "/"), 200);
     assert!(classifier.judge(at(0), &facts("app/1.0", "/")).recognised);

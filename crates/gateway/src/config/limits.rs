@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
 use nightwatt_http1::MOST_FIELDS;
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::rate::Rate;
@@ -159,15 +159,32 @@ fn check_times(times: impl IntoIterator<Item = (&'static str, Duration)>) -> Res
     }
 }
 
+/// Media types of answers that go on for as long as something happens: events, lines of JSON, calls, logs and
+/// terminals of containers, pictures of cameras. A type that ends in `*` stands for all that begin so.
+const STREAMS: [&str; 9] = [
+    "text/event-stream",
+    "multipart/x-mixed-replace",
+    "application/grpc*",
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-json-stream",
+    "application/stream+json",
+    "application/vnd.docker.*",
+];
+
 /// Is it an endless answer, which may be silent for long?
 fn is_stream(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    let media_type = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (media_type, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
     let media_type = media_type.trim_ascii().to_ascii_lowercase();
-    matches!(
-        &media_type[..],
-        b"text/event-stream" | b"multipart/x-mixed-replace" | b"application/grpc"
-    ) || media_type.starts_with(b"application/grpc+")
+    let is_listed = STREAMS.iter().any(|known| match known.strip_suffix('*') {
+        Some(beginning) => media_type.starts_with(beginning),
+        None => media_type == *known,
+    });
+    // Kubernetes says of a watch that it is one in a parameter.
+    is_listed
+        || parameters.to_ascii_lowercase().split(';').any(|it| it.trim_ascii() == "stream=watch")
 }
 
 /// `[site.limits]`: what one site has instead of `[limits]`.

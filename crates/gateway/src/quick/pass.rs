@@ -10,18 +10,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use nightwatt_http1::client::{Glance, Underway};
 use nightwatt_http1::{Field, Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, Sender, date, fields};
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
+use nightwatt_traffic::Traits;
 
-use super::{Client, Given, Id, Plain};
+use super::{Client, Given, Id, Plain, value_of};
 use crate::access::Answered;
 use crate::body::JUST_AFTER;
 use crate::books::ANSWER;
@@ -30,8 +31,9 @@ use crate::facts::{RequestId, base};
 use crate::flights::Boarding;
 use crate::gateway::Gateway;
 use crate::origin;
-use crate::proxy::{CLIENT_LEFT, FETCH_DEST, navigates};
+use crate::proxy::CLIENT_LEFT;
 use crate::question::plain::{self, put_field};
+use crate::request_rules::{self, Wanting, path_of};
 use crate::site::Site;
 use crate::store::Sake;
 use crate::supervisor::Supervisor;
@@ -51,6 +53,7 @@ pub(crate) struct Pass {
     gateway: Arc<Gateway>,
     admitted: Admitted,
     visitor: Visitor,
+    traits: Traits,
     /// What it shows to be let in.
     credential: Option<u64>,
     key: CacheKey,
@@ -68,8 +71,7 @@ impl Pass {
     /// When it has taken too long.
     pub(super) fn patience(&self) -> Mono {
         let gateway = &self.gateway;
-        let own = gateway.sites[self.admitted.site].config.limits.origin_timeout;
-        let limit = own.unwrap_or(gateway.config.limits.origin_timeout);
+        let limit = gateway.sites[self.admitted.site].limits.origin_timeout;
         // The slow path finds out whether a silent server is asleep.
         self.begun.since + limit.min(SILENT) + JUST_AFTER
     }
@@ -89,6 +91,7 @@ impl Pass {
             arrived,
             id,
             visitor: self.visitor,
+            traits: self.traits,
             credential: self.credential,
             status,
             now,
@@ -133,12 +136,17 @@ impl Client {
             site.origin.leave(waiting);
             return None;
         }
-        let Some(class) = self.class_of(site, arrived, head, plain) else {
+        let Some((class, traits)) = self.class_of(site, arrived, head, plain) else {
             site.origin.leave(waiting);
             return None;
         };
-        let opens = plain.accepts_html && navigates(head.values(FETCH_DEST).next());
-        let want = if opens && class == ClientClass::Human { Want::Page } else { Want::Other };
+        let facts = Wanting {
+            method: &Method::GET,
+            path: path_of(head.target),
+            accepts_html: plain.accepts_html,
+            class,
+        };
+        let want = request_rules::want(&site.config, facts, |name| value_of(head, name));
         let request = admission::Request { class, want, cached: Cached::Nothing };
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
@@ -167,7 +175,16 @@ impl Client {
         };
         let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
         let credential = plain.credential(head);
-        Some(Box::new(Pass { gateway, admitted, visitor, credential, key, is_anybodys, begun }))
+        Some(Box::new(Pass {
+            gateway,
+            admitted,
+            visitor,
+            traits,
+            credential,
+            key,
+            is_anybodys,
+            begun,
+        }))
     }
 
     /// How it stands with a request that its server is asked.

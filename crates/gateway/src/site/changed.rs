@@ -8,7 +8,7 @@ use nightwatt_model::scenario::Scenario;
 use nightwatt_power::Controller;
 
 use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
-use crate::config::{Config, Limits, SiteConfig};
+use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::machine::{Guest, Machine};
@@ -16,11 +16,9 @@ use crate::origin::OriginPool;
 use crate::supervisor::{Learns, Retuning};
 
 impl Site {
-    /// The site as it is to be, and what must be done to its supervisor for that. `was` is the
-    /// configuration until now.
+    /// The site as it is to be, and what must be done to its supervisor for that.
     pub(crate) fn changed(
         &self,
-        was: &Config,
         site: &SiteConfig,
         common: &Common<'_>,
         controller: Option<Box<dyn Controller>>,
@@ -42,7 +40,7 @@ impl Site {
         let (policy, learns) = self.next_policy(site, common);
         let retuning =
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
-        let connects_alike = self.connects_alike(was, site, common);
+        let connects_alike = self.connects_alike(site, common);
         let origin =
             if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
@@ -81,19 +79,19 @@ impl Site {
             probes_http: self.pool.is_none()
                 && matches!(site.probe_config(), super::probe::Config::Http(_)),
             config: site.clone(),
+            limits: site.limits.over(&common.config.limits),
             scenario,
         };
         Ok((changed, retuning, guest))
     }
 
     /// Whether its server is still connected to in the same way.
-    fn connects_alike(&self, was: &Config, site: &SiteConfig, common: &Common<'_>) -> bool {
+    fn connects_alike(&self, site: &SiteConfig, common: &Common<'_>) -> bool {
         let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
         let old = &self.config;
         old.origin == site.origin
             && old.origin_tls == site.origin_tls
-            && timeouts(&site.limits.over(&common.config.limits))
-                == timeouts(&old.limits.over(&was.limits))
+            && timeouts(&site.limits.over(&common.config.limits)) == timeouts(&self.limits)
     }
 
     /// What was reckoned by other rules cannot be gone on with.

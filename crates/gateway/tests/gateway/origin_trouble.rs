@@ -187,6 +187,10 @@ fn an_answer_without_an_end_may_be_silent_for_longer() {
         "Text/Event-Stream;charset=utf-8",
         "multipart/x-mixed-replace; boundary=frame",
         "application/grpc+proto",
+        "application/grpc-web-text",
+        "application/x-ndjson",
+        "application/vnd.docker.raw-stream",
+        "application/json;stream=watch",
     ] {
         let setup = awake().site(|site| site.limits.stream_timeout = Some(secs(600)));
         setup.play(async |stage| {
