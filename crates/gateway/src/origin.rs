@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::UPGRADE;
+use http::header::{AUTHORIZATION, UPGRADE};
 use http::{HeaderMap, Request, Response};
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
@@ -134,6 +134,25 @@ pub(crate) struct Loan {
     keeps: Option<Duration>,
 }
 
+fn lend(response: Response<FromOrigin>, lent: Lent, binds: bool) -> (Response<FromOrigin>, Loan) {
+    let keeps = if binds { Some(Duration::ZERO) } else { announced(response.headers()) };
+    (response, Loan { lent, keeps })
+}
+
+/// Ways to log in that count for all that follows on a connection, against RFC 9110, 3.3.
+const BINDING: [&str; 3] = ["ntlm", "negotiate", "kerberos"];
+
+/// Whether a server may take all later requests of the connection for the same user's: it is not used again.
+fn binds_connection(headers: &HeaderMap) -> bool {
+    headers.get_all(AUTHORIZATION).iter().any(|it| is_binding(it.as_bytes()))
+}
+
+/// Whether this value of `Authorization` logs in a connection.
+pub(crate) fn is_binding(authorization: &[u8]) -> bool {
+    let scheme = authorization.trim_ascii_start().split(u8::is_ascii_whitespace).next();
+    scheme.is_some_and(|it| BINDING.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(it)))
+}
+
 fn announced(headers: &HeaderMap) -> Option<Duration> {
     keeps(headers.get("keep-alive")?.to_str().ok()?)
 }
@@ -183,6 +202,7 @@ impl OriginPool {
         sending: &Sending,
         mut reuse: Reuse,
     ) -> Result<(Response<FromOrigin>, Loan), Failure> {
+        let binds = binds_connection(request.headers());
         loop {
             // What is to become another protocol cannot by HTTP/2.
             let upgrades = request.headers().contains_key(UPGRADE);
@@ -200,8 +220,7 @@ impl OriginPool {
             };
             match sent {
                 Ok((response, lent)) => {
-                    let keeps = announced(response.headers());
-                    return Ok((response, Loan { lent, keeps }));
+                    return Ok(lend(response, lent, binds));
                 }
                 Err((unsent, error)) => {
                     if !is_new {
@@ -269,13 +288,13 @@ impl OriginPool {
         request: Request<Question>,
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Loan), Failure> {
+        let binds = binds_connection(request.headers());
         let (response, lent) = self
             .ask(Way::Underway(underway), request, sending)
             .await
             .inspect_err(|(_, error)| self.distrust_idle(error, sending))
             .map_err(|(unsent, error)| Failure { error, unsent })?;
-        let keeps = announced(response.headers());
-        Ok((response, Loan { lent, keeps }))
+        Ok(lend(response, lent, binds))
     }
 
     async fn ask(

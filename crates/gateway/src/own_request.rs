@@ -58,7 +58,7 @@ pub(crate) fn fields_for(encoding: &'static str) -> Fields {
 }
 
 /// What a client was answered: the answer to the proxy's own request must be of the same kind to be kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerKind {
     status: StatusCode,
     content_type: Option<HeaderValue>,

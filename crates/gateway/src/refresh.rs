@@ -25,7 +25,7 @@ use crate::store::{Object, Sake};
 /// Resources remembered while the server sleeps. More are left to their next visitor.
 const MOST: usize = 256;
 
-/// Resources remembered that were asked for in vain.
+/// Resources remembered that were asked for in vain. Once there are more, all are tried again.
 const IN_VAIN: usize = 4096;
 
 /// What the proxy asks for by itself.
@@ -35,6 +35,16 @@ pub(crate) enum Wanted {
     Again(Arc<Object>),
     /// What a client was answered, in this coding.
     Like(&'static str, AnswerKind, Sake),
+}
+
+impl Wanted {
+    /// The kind of answer that is expected.
+    const fn kind(&self) -> Option<&AnswerKind> {
+        match self {
+            Self::Again(_) => None,
+            Self::Like(_, kind, _) => Some(kind),
+        }
+    }
 }
 
 /// One of these.
@@ -55,8 +65,9 @@ struct Jobs {
     waiting: Vec<Job>,
     /// Waiting or under way.
     known: HashSet<CacheKey>,
-    /// What came to nothing since the server woke: its clients' answers are not asked for again.
-    in_vain: HashSet<CacheKey>,
+    /// What came to nothing since the server woke: it is not asked for again, unless a client gets an
+    /// answer of another kind.
+    in_vain: HashSet<(CacheKey, AnswerKind)>,
 }
 
 impl Refresher {
@@ -67,7 +78,8 @@ impl Refresher {
     /// Remembers what to ask for.
     pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
         let mut jobs = self.lock();
-        let is_in_vain = matches!(wanted, Wanted::Like(..)) && jobs.in_vain.contains(key);
+        let is_in_vain =
+            wanted.kind().is_some_and(|kind| jobs.in_vain.contains(&(key.clone(), kind.clone())));
         if !is_in_vain && jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
             jobs.waiting.push(Job { key: key.clone(), wanted, flight });
         }
@@ -77,12 +89,14 @@ impl Refresher {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    fn done(&self, key: &CacheKey, in_vain: bool) {
+    /// `in_vain` is the kind of answer that did not come.
+    fn done(&self, key: &CacheKey, in_vain: Option<AnswerKind>) {
         let mut jobs = self.lock();
         jobs.known.remove(key);
-        if in_vain && jobs.in_vain.len() < IN_VAIN {
-            jobs.in_vain.insert(key.clone());
+        if jobs.in_vain.len() >= IN_VAIN {
+            jobs.in_vain.clear();
         }
+        jobs.in_vain.extend(in_vain.map(|kind| (key.clone(), kind)));
     }
 }
 
@@ -109,10 +123,12 @@ async fn work(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let refresher = &gateway.sites[site].refresher;
     for Job { key, wanted, flight } in refresher.take() {
-        let mut in_vain = false;
+        let mut in_vain = None;
         if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
+            let kind = wanted.kind().cloned();
             fetch(gateway, site, &key, (wanted, flight), exchange).await;
-            in_vain = !gateway.sites[site].store.knows(&key, gateway.timestamp());
+            let is_known = gateway.sites[site].store.knows(&key, gateway.timestamp());
+            in_vain = kind.filter(|_| !is_known);
         }
         refresher.done(&key, in_vain);
     }

@@ -258,13 +258,25 @@ impl Store {
         self.objects.peek(key).is_some() || self.is_on_disk_only(key, now)
     }
 
-    /// Whether a page, or where it is, is stored under this key: anything but an error.
-    fn has_a_page(&self, key: &CacheKey) -> bool {
-        let is_page = |object: &Arc<Object>| {
-            let status = object.stored.status();
-            status.is_success() || status.is_redirection()
+    /// Whether what is stored under this key is worth more than `answer`: anything but an error where that is
+    /// an error, and a page in its place where that is a redirect.
+    fn has_a_page_before(&self, key: &CacheKey, answer: &Stored) -> bool {
+        let status = answer.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if !is_error && !status.is_redirection() {
+            return false;
+        }
+        let is_worth_more = |object: &Arc<Object>| {
+            let known = object.stored.status();
+            is_error && known.is_redirection()
+                || known.is_success()
+                    && (is_error || object.stored.selecting() == answer.selecting())
         };
-        self.objects.peek(key).is_some_and(|entry| entry.variants.iter().any(is_page))
+        let is_there = |entry: Entry| entry.variants.iter().any(is_worth_more);
+        self.objects.peek(key).map_or_else(
+            || is_error && self.is_on_disk_only(key, answer.times().received),
+            is_there,
+        )
     }
 
     /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be
@@ -436,13 +448,12 @@ impl Ticket {
         self
     }
 
-    /// Stores the answer, unless its resource was forgotten since it was asked for. What a client is told
-    /// is wrong never takes the place of a page.
+    /// Stores the answer, unless its resource was forgotten since it was asked for. An error that a client
+    /// gets never takes the place of a page, nor does a redirect: the proxy asks for the page by itself.
     pub(crate) fn store(&self, object: Object) {
         let mut books = self.store.books();
-        let status = object.stored.status();
-        let is_error = status.is_client_error() || status.is_server_error();
-        if is_error && self.filler == Filler::Client && self.store.has_a_page(&self.key) {
+        if self.filler == Filler::Client && self.store.has_a_page_before(&self.key, &object.stored)
+        {
             return;
         }
         if books.is_in_time(self) {

@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
-use nightwatt_httpcache::CacheKey;
 use nightwatt_httpcache::vary::own_encoding;
+use nightwatt_httpcache::{CacheKey, SECURE};
 use nightwatt_model::policy::admission::ClientClass;
 
+use crate::authority::Authority;
 use crate::store::Popularity;
 
 /// Wishes of a site at once. The least wished for goes first, of these the oldest.
@@ -37,16 +38,26 @@ impl Wish {
     }
 }
 
-/// Hosts remembered by which a site is asked for, the first ones.
-const HOSTS: usize = 4;
+/// Hosts remembered by which a site is asked for.
+const HOSTS: usize = 8;
+
+/// What keys begin with: scheme and host.
+#[derive(Debug)]
+struct Base {
+    text: String,
+    /// A port of its own is rare: such a base never takes the place of one without.
+    has_port: bool,
+    /// How many more requests came by it than by those that it competes with (the algorithm of Misra and
+    /// Gries, 1982): what visitors use stays, whatever else a stranger asks by.
+    lead: u32,
+}
 
 /// The wishes of one site.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     /// Oldest first.
     pages: Mutex<Vec<Wish>>,
-    /// What keys begin with: scheme and host.
-    bases: Mutex<Vec<String>>,
+    bases: Mutex<Vec<Base>>,
 }
 
 impl Wishes {
@@ -57,14 +68,22 @@ impl Wishes {
     /// Notes that the site is asked for by keys that begin so.
     pub(crate) fn note_base(&self, base: &str) {
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        if bases.len() < HOSTS && !bases.iter().any(|known| known == base) {
-            bases.push(base.to_owned());
+        if let Some(known) = bases.iter_mut().find(|known| known.text == base) {
+            known.lead = known.lead.saturating_add(1);
+            return;
         }
+        let new = Base { text: base.to_owned(), has_port: has_port(base), lead: 1 };
+        if bases.len() >= HOSTS {
+            let Some(place) = place_for(&new, &mut bases) else { return };
+            bases.remove(place);
+        }
+        bases.push(new);
     }
 
     /// What keys of the site begin with.
     pub(crate) fn bases(&self) -> Vec<String> {
-        self.bases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.iter().map(|base| base.text.clone()).collect()
     }
 
     /// Notes that this client (a hash of its address) was sent away.
@@ -97,6 +116,25 @@ impl Wishes {
     pub(crate) fn remove(&self, key: &CacheKey) {
         self.lock().retain(|wish| wish.key != *key);
     }
+}
+
+/// Which base makes room for a new one, if one does.
+fn place_for(new: &Base, bases: &mut [Base]) -> Option<usize> {
+    let with_port = bases.iter().enumerate().filter(|(_, known)| known.has_port);
+    if !new.has_port
+        && let Some((place, _)) = with_port.min_by_key(|(_, known)| known.lead)
+    {
+        return Some(place);
+    }
+    let rivals = bases.iter_mut().filter(|known| known.has_port == new.has_port);
+    rivals.for_each(|known| known.lead = known.lead.saturating_sub(1));
+    bases.iter().position(|known| known.has_port == new.has_port && known.lead == 0)
+}
+
+/// Whether a base names a port.
+fn has_port(base: &str) -> bool {
+    let host = base.strip_prefix(SECURE).unwrap_or(base);
+    Authority::parse(host).is_some_and(|it| it.port.is_some())
 }
 
 fn drop_least(wishes: &mut Vec<Wish>, is_meant: impl Fn(&Wish) -> bool) {
@@ -169,6 +207,25 @@ mod tests {
         }
         wishes.add(&key("/a"), &headers, 1);
         assert_eq!(wishes.all().remove(0).encoding, "gzip");
+    }
+
+    #[test]
+    fn hosts_that_visitors_use_stay_whatever_strangers_ask_by() {
+        let wishes = Wishes::default();
+        for port in 1..100 {
+            wishes.note_base(&format!("x.test:{port}"));
+        }
+        wishes.note_base("x.test");
+        wishes.note_base("https://x.test");
+        for number in 0..100 {
+            wishes.note_base(&format!("x.test:{number}"));
+            wishes.note_base(&format!("e{number}.test"));
+            wishes.note_base("x.test");
+            wishes.note_base("https://x.test");
+        }
+        let bases = wishes.bases();
+        assert!(bases.len() <= HOSTS);
+        assert!(["x.test", "https://x.test"].iter().all(|it| bases.iter().any(|base| base == it)));
     }
 
     #[test]

@@ -248,7 +248,7 @@ pub(crate) fn delta_seconds(digits: &[u8]) -> Option<Duration> {
 /// Calls `take` for each directive of one field line. After a quote that never ends commas still
 /// part directives, but their arguments are not to be trusted: a `no-store` counts there, a
 /// `max-age` does not.
-fn for_each_directive<'a>(line: &'a [u8], mut take: impl FnMut(&'a [u8], Argument<'a>)) {
+fn for_each_directive<'a>(line: &'a [u8], mut take: impl FnMut(&[u8], Argument<'a>)) {
     let (mut rest, mut sound) = (line, true);
     while !rest.is_empty() {
         let (member, tail, whole) = if sound { next_member(rest) } else { cut_at_comma(rest) };
@@ -259,7 +259,26 @@ fn for_each_directive<'a>(line: &'a [u8], mut take: impl FnMut(&'a [u8], Argumen
         }
         let (name, argument) = split_member(member);
         take(name, if sound { argument } else { Argument::Malformed });
+        misspelled(member).for_each(|name| take(name, Argument::None));
     }
+}
+
+/// What a member restricts that is written badly: `no-store; max-age=0`, `private;`, `no-store no-cache`,
+/// `no_store`.
+fn misspelled(member: &[u8]) -> impl Iterator<Item = &'static [u8]> {
+    const RESTRICTIONS: [&[u8]; 3] = [b"no-store", b"no-cache", b"private"];
+    let is_between = |byte: &u8| matches!(byte, b';' | b'_') || byte.is_ascii_whitespace();
+    // Within quotes there may be any text.
+    let is_odd = member.iter().any(is_between) && !member.contains(&b'"');
+    let is_in_it = move |name: &&[u8]| {
+        let mut words = member.split(|byte| *byte != b'_' && (is_between(byte) || *byte == b'='));
+        let is_name = |word: &[u8]| {
+            let letters = word.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte });
+            letters.map(|byte| byte.to_ascii_lowercase()).eq(name.iter().copied())
+        };
+        is_odd && words.any(is_name)
+    };
+    RESTRICTIONS.into_iter().filter(is_in_it)
 }
 
 /// Cuts a list at its first comma outside of quotes. Where a quote never ends, cuts at the first

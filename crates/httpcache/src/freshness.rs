@@ -3,6 +3,7 @@
 use crate::date;
 use crate::directives::{ResponseDirectives, delta_seconds};
 use crate::rules::Rules;
+use crate::sharing::Basis;
 use crate::time::{Times, Timestamp};
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
 use http::{HeaderMap, StatusCode};
@@ -72,6 +73,17 @@ impl Freshness {
             source,
             initial_age: initial_age(headers, times),
             received: times.received,
+        }
+    }
+
+    /// The same for a response that is kept on this basis. What is kept for crawlers only is never fresh: it is
+    /// given while the server sleeps, and no lifetime is assumed for it.
+    pub(crate) fn of_basis(self, basis: Basis) -> Self {
+        match basis {
+            Basis::ForCrawlers => {
+                Self { lifetime: Duration::ZERO, source: Source::Unknown, ..self }
+            }
+            _ => self,
         }
     }
 

@@ -105,7 +105,7 @@ impl KeyRules {
             query.split('&').filter(|parameter| !self.ignores(parameter)).collect();
         if self.sort_query {
             // By name only, and stable: the order of values under one name may matter.
-            kept.sort_by_key(|parameter| name_of(parameter));
+            kept.sort_by_cached_key(|parameter| variable_of(name_of(parameter)));
         }
         let mut separator = '?';
         for parameter in kept {
@@ -135,6 +135,25 @@ pub(crate) fn matches_name(pattern: &str, name: &str) -> bool {
 
 fn name_of(parameter: &str) -> &str {
     parameter.split_once('=').map_or(parameter, |(name, _)| name)
+}
+
+/// The variable that a parameter's name means to servers that unescape names, nest them (`a[]`, `a.b`) or write
+/// dots and blanks as underscores.
+fn variable_of(name: &str) -> String {
+    let plain = without_escapes(name).replace(['.', '+', ' '], "_");
+    plain.split(['[', '_']).next().unwrap_or_default().to_owned()
+}
+
+/// Text with its percent-escapes undone; what is none stays.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = text.as_bytes().get(at) {
+        let digits = text.get(at + 1..at + 3).filter(|_| byte == b'%');
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// An authority as origins are told it and as keys have it: in lower case, without the scheme's own port,

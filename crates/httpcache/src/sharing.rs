@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, FORWARDED, FROM, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::key::{SECURE, matches_name, normal_authority};
+use crate::key::{SECURE, matches_name, normal_authority, without_escapes};
 use crate::names::{Names, rows};
 use crate::request::RequestHead;
 use crate::rules::{CookieRule, CookieRules, Fill, Rules};
@@ -226,12 +226,14 @@ impl Sender {
 
     /// What a request says of its sender, without the fields that `varies` names: an answer that varies on a field goes only to
     /// requests that have it alike. Credentials and cookies are not excused so (RFC 9111, 3.5).
+    /// Nor is what makes a request bypass the cache.
     pub(crate) fn beyond(varies: &[HeaderName], request: &RequestHead<'_>, rules: &Rules) -> Self {
         let counts =
             |name: &HeaderName| *name == AUTHORIZATION || *name == COOKIE || !varies.contains(name);
-        let fields = request.headers.iter().filter(|(name, _)| counts(name));
-        fields.fold(Self::ANONYMOUS, |found, (name, value)| {
-            found.with(Self::of_field(name, value, request.authority, rules))
+        request.headers.iter().fold(Self::ANONYMOUS, |found, (name, value)| {
+            let said = Self::of_field(name, value, request.authority, rules);
+            let is_taken = counts(name) || said.bypasses_cache();
+            if is_taken { found.with(said) } else { found }
         })
     }
 
@@ -288,12 +290,14 @@ fn personal_cookies<'a>(value: &'a [u8], rules: &'a CookieRules) -> impl Iterato
     cookies.filter(|cookie| !cookie.is_empty() && !is_harmless_cookie(cookie, rules))
 }
 
-/// Some servers take a comma for the end of a cookie: then another one may stand behind it.
+/// A cookie with a byte that RFC 6265, 4.1.1 does not allow is not harmless: servers end cookies at white space,
+/// commas or quotes, each at others, and another cookie may stand behind it.
 fn is_harmless_cookie(cookie: &[u8], rules: &CookieRules) -> bool {
-    if cookie.contains(&b',') {
+    let is_allowed = |byte: &u8| byte.is_ascii_graphic() && !b"\",;\\".contains(byte);
+    if !cookie.iter().all(is_allowed) {
         return false;
     }
-    let name = cookie.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii_end();
+    let name = cookie.split(|&b| b == b'=').next().unwrap_or_default();
     if HARMLESS_COOKIES.find(name).is_some() {
         return true;
     }
@@ -416,9 +420,16 @@ pub enum Filler {
 /// What decides whether stored answers may be trusted, as one number: the lists of names and the
 /// operator's settings. A cache on disk keeps it with what it stores.
 pub fn fingerprint(rules: &Rules) -> u64 {
-    let Rules { harmless_headers, cookies, fill, key, .. } = rules;
-    let switches = [rules.store_set_cookie, rules.cdn_cache_control, rules.respect_must_revalidate];
-    let settings = format!("{harmless_headers:?} {cookies:?} {fill:?} {key:?} {switches:?}");
+    let Rules { harmless_headers, cookies, fill, key, assumes, crawler_files, .. } = rules;
+    let switches = [
+        rules.store_set_cookie,
+        rules.cdn_cache_control,
+        rules.respect_must_revalidate,
+        *assumes,
+        *crawler_files,
+    ];
+    let settings =
+        format!("{harmless_headers:?} {cookies:?} {fill:?} {key:?} {switches:?} {CRAWLERS:?}");
     // FNV-1a: the same on every machine and in every release.
     let bytes = [FIELDS, COOKIES, &settings].into_iter().flat_map(str::bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -432,7 +443,7 @@ const CRAWLERS: [&str; 3] =
 
 /// Parts of an address that make it one person's, or that make asking for it a second time do something a
 /// second time: such an address is never asked for by the proxy itself.
-const ONE_TIME: [&str; 27] = [
+const ONE_TIME: [&str; 38] = [
     "token",
     "apikey",
     "api-key",
@@ -446,6 +457,17 @@ const ONE_TIME: [&str; 27] = [
     "signout",
     "sign-out",
     "sign_out",
+    "logoff",
+    "log-off",
+    "signoff",
+    "sign-off",
+    "unsub",
+    "checkout",
+    "shutdown",
+    "reboot",
+    "login-link",
+    "onetime",
+    "one-time",
     "password",
     "session",
     "sessid",
@@ -463,32 +485,49 @@ const ONE_TIME: [&str; 27] = [
 ];
 
 /// The same as whole words of a path, and anywhere in a query.
-const ONE_TIME_WORDS: [&str; 14] = [
-    "key", "keys", "sig", "code", "state", "nonce", "otp", "jwt", "sid", "vote", "toggle", "cart",
-    "auth", "reset",
+const ONE_TIME_WORDS: [&str; 23] = [
+    "key",
+    "keys",
+    "sig",
+    "code",
+    "state",
+    "nonce",
+    "otp",
+    "jwt",
+    "sid",
+    "vote",
+    "toggle",
+    "cart",
+    "auth",
+    "reset",
+    "approve",
+    "accept",
+    "like",
+    "rate",
+    "subscribe",
+    "magic",
+    "burn",
+    "pw",
+    "pwd",
 ];
+
+/// Parameters of a query that let their bearer in.
+const ONE_TIME_PARAMETERS: [&str; 3] = ["access", "hash", "pass"];
 
 /// Whether the proxy may ask for this path and query by itself.
 pub fn may_be_prefetched(path_and_query: &str) -> bool {
     let plain = without_escapes(path_and_query).to_ascii_lowercase();
+    // Behind two proxies, a server may see it unescaped twice.
+    let plain = without_escapes(&without_escapes(&plain)).to_ascii_lowercase();
     let (path, query) = plain.split_once('?').unwrap_or((&plain, ""));
     let mut words = path.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let is_parameter =
+        |pair: &str| ONE_TIME_PARAMETERS.contains(&pair.split('=').next().unwrap_or_default());
     // Of these a word of the path may be a part: `/keyboards` is a page.
-    !words.any(|word| ONE_TIME_WORDS.contains(&word))
+    !query.split(['&', ';']).any(is_parameter)
+        && !words.any(|word| ONE_TIME_WORDS.contains(&word))
         && !ONE_TIME_WORDS.iter().any(|word| query.contains(word))
         && !ONE_TIME.iter().any(|part| plain.contains(part))
-}
-
-/// An address with its percent-escapes undone; what is none stays.
-fn without_escapes(text: &str) -> String {
-    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = text.as_bytes().get(at) {
-        let digits = text.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(escaped.unwrap_or(byte));
-        at += if escaped.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -92,7 +92,10 @@ impl Stored {
         if !trusted && !is_for_all(&directives, rules) {
             return Err(NotStorable::Authorization);
         }
-        let filler = if basis == Basis::OwnRequest { Filler::Proxy } else { Filler::Client };
+        let filler = match basis {
+            Basis::OwnRequest | Basis::ForCrawlers => Filler::Proxy,
+            Basis::Marked | Basis::ClientRequest => Filler::Client,
+        };
         let stored = Self::new(request, filler, status, headers, times, rules)?;
         // Of a selecting field that names its sender the request repeats the value.
         Ok(Self { basis, ..stored })
@@ -108,7 +111,7 @@ impl Stored {
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
         let (directives, targeted) = directives_of(headers, rules);
-        let vary = vary_of(headers, filler);
+        let vary = vary_of(headers);
         let freshness = Freshness::new(status, headers, &directives, targeted, times, rules);
         let candidate = Candidate {
             request,
@@ -120,6 +123,7 @@ impl Stored {
             freshness: &freshness,
         };
         let basis = judge(&candidate, rules)?;
+        let freshness = freshness.of_basis(basis);
         let Vary::On(names) = &vary else { return Err(NotStorable::VaryAny) };
         let selecting = Selecting::new(names, request.headers, &rules.cookies);
         let date = date_of(headers, times);
@@ -160,7 +164,8 @@ impl Stored {
         headers.extend(by.get(AGE).map(|age| (AGE, age.clone())));
         headers.insert(DATE, date::format(date_of(by, times)));
         let (directives, targeted) = directives_of(&headers, rules);
-        let freshness = Freshness::new(self.status, &headers, &directives, targeted, times, rules);
+        let freshness = Freshness::new(self.status, &headers, &directives, targeted, times, rules)
+            .of_basis(self.basis);
         let (expiry, date) = (freshness.expiry(), date_of(&headers, times));
         Self { headers, times, freshness, expiry, date, ..self.clone() }
     }
@@ -309,12 +314,11 @@ impl Stored {
     }
 }
 
-/// What a response varies on. One in a coding that the proxy itself has asked for varies on that, whether its
+/// What a response varies on. One with a content coding varies on what codings were asked for, whether its
 /// server says so or not.
-fn vary_of(headers: &HeaderMap, filler: Filler) -> Vary {
+fn vary_of(headers: &HeaderMap) -> Vary {
     let mut vary = Vary::parse(headers);
     if let Vary::On(names) = &mut vary
-        && filler == Filler::Proxy
         && headers.contains_key(CONTENT_ENCODING)
         && !names.contains(&ACCEPT_ENCODING)
     {

@@ -68,8 +68,11 @@ impl Idle {
         None
     }
 
-    /// It can serve again.
+    /// It can serve again, unless the server closes it right away or it belongs to one user.
     pub(super) fn put(&self, mut waiting: Waiting) {
+        if waiting.keeps.is_some_and(|keeps| keeps <= BEFORE_ITS_END) {
+            return;
+        }
         let mut list = lock(&self.0);
         if list.waiting.len() >= MOST {
             return;

@@ -117,6 +117,10 @@ impl Client {
         if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site) {
             return None;
         }
+        if !sender.is_anonymous() && head.values("authorization").any(origin::is_binding) {
+            // The slow path knows that the connection is the user's then.
+            return None;
+        }
         let secure = self.peer.secure;
         let key = site.rules.key.key(&base(secure, plain.authority), head.target)?;
         if site.store.knows(&key, gateway.timestamp()) {
