@@ -453,8 +453,8 @@ impl Purged {
         for forgotten in self.from_disk {
             if let Err(why) = forgotten.settled().await {
                 return Reply::Error(format!(
-                    "it is forgotten, but the disk cache does not know that yet ({why}): after a power \
-                     cut it might come back; the log tells more"
+                    "it is purged, but the disk cache has not recorded that yet ({why}): after a power \
+                     cut it might come back; see the log"
                 ));
             }
         }

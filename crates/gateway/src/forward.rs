@@ -208,7 +208,7 @@ impl Forwarding<'_> {
         };
         let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
         else {
-            let text = "The server switched to another protocol, which nobody had asked for.";
+            let text = "The server switched to another protocol without being asked.";
             self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };

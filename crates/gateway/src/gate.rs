@@ -155,7 +155,7 @@ async fn connections(site: &Site) -> Vec<Connection> {
         SAID.call_once(|| {
             tracing::warn!(
                 %error,
-                "the kernel does not tell of its connections (sock_diag): what goes through the gate \
+                "cannot list the kernel's connections (sock_diag): what goes through the gate \
                  counts for `gate.quiet`, however long it takes"
             );
         });

@@ -314,7 +314,7 @@ impl Running {
     pub async fn hand_over(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
         if self.gateway.observe {
             let why =
-                "in shadow mode (--observe) nothing is handed over: stop it and start it anew";
+                "in shadow mode (--observe) nothing is handed over: stop it and start it again";
             return Err(HandOverError::Refused(why.to_owned()));
         }
         let admin = self.admin_post.as_ref();
@@ -431,7 +431,7 @@ impl Running {
         if let Err(error) = control.and(admin) {
             tracing::error!(
                 %error,
-                "orders or the admin address are not answered any more: start the process anew"
+                "the control socket or the admin address no longer answers: restart the process"
             );
         }
         tracing::warn!("the process that was to take over has failed: this one goes on");

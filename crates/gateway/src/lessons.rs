@@ -195,7 +195,7 @@ impl Shelf {
         match std::fs::rename(&self.path, &aside) {
             Ok(()) => {
                 let kept = aside.display();
-                tracing::warn!(site, %file, %kept, %why, hint, "learns anew: what was stored is of no use");
+                tracing::warn!(site, %file, %kept, %why, hint, "learns from scratch: what was stored cannot be used");
                 Some(self)
             }
             Err(error) => {
@@ -204,7 +204,7 @@ impl Shelf {
                     %file,
                     %why,
                     %error,
-                    "learns anew, and stores nothing: what was stored is of no use, and cannot be \
+                    "learns from scratch, and stores nothing: what was stored cannot be used, nor \
                      moved out of the way; move it, and start again"
                 );
                 None

@@ -163,7 +163,7 @@ impl Chronicle {
         let days = private::options().append(true).create(true).open(&path)?;
         let billed = records.last().map_or(Duration::ZERO, |last| last.memory.bill.span());
         if marks.last().is_some_and(|last| billed < last.bill.span()) {
-            tracing::warn!(server = name, "the ledger began anew, and so do its days");
+            tracing::warn!(server = name, "the ledger started from zero, and so do its days");
             days.set_len(0)?;
             marks.clear();
         }

@@ -77,7 +77,7 @@ impl ReloadError {
                  `nightwatt serve --replace` with the new configuration does, in a new process, and no \
                  connection is lost"
             }
-            Self::Shadow => "stop it and start it anew: in shadow mode no server sleeps meanwhile",
+            Self::Shadow => "stop it and start it again: in shadow mode no server sleeps meanwhile",
             Self::Start(error) => error.hint().unwrap_or("nothing was changed"),
         }
     }

@@ -488,7 +488,9 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
         }
         Hindrance::WakeLoop(then) => {
             let minutes = then.since(server.now).as_secs_f64() / 60.0;
-            format!("a wake loop: woken again and again with nobody served; for {minutes:.0} min")
+            format!(
+                "a wake loop: woken again and again without serving a request; for {minutes:.0} min"
+            )
         }
         Hindrance::Hours(then) => {
             let minutes = then.since(server.now).as_secs_f64() / 60.0;

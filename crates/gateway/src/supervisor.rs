@@ -513,7 +513,7 @@ impl Driver {
                 hint = "something keeps waking it: see `cause` of the last wake-ups above; if there is none, \
                         look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
                         other machines that poll it",
-                "woken again and again with nobody served: it is left awake for an hour"
+                "woken again and again without serving a request: it is left awake for an hour"
             );
         }
     }

@@ -70,7 +70,7 @@ pub(crate) async fn run(mut live: Live) {
             }
         }
         for event in watch.look(&seen(&gateway), gateway.clock.now()) {
-            tracing::info!(event = event.text, "webhooks are told");
+            tracing::info!(event = event.text, "an event for webhooks");
             for mailbox in &mailboxes {
                 mailbox.put(&event);
             }
@@ -95,7 +95,11 @@ impl Mailbox {
     fn put(&self, event: &Event) {
         if self.config.wants(event.kind) && self.events.try_send(event.clone()).is_err() {
             let webhook = self.config.shown();
-            tracing::error!(webhook, event = event.text, "nobody takes it: it is lost");
+            tracing::error!(
+                webhook,
+                event = event.text,
+                "the queue of a webhook is full: the event is dropped"
+            );
         }
     }
 }

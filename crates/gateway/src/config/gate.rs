@@ -51,8 +51,8 @@ impl GateConfig {
             return wrong("gate.listen", "the gate is for sites, and there is no `[[site]]`");
         }
         if self.from.is_empty() {
-            let text = "nobody may ask: name the proxies, as in `from = [\"10.0.0.2\"]`, or leave it out \
-                        for this machine";
+            let text = "it is empty, so the gate refuses everything: name the proxies, as in \
+                        `from = [\"10.0.0.2\"]`, or leave it out for this machine";
             return wrong("gate.from", text);
         }
         for (key, time) in [("gate.quiet", Some(self.quiet)), ("gate.hold", self.hold)] {

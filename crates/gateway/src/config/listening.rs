@@ -91,8 +91,8 @@ fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clas
         let origins = origins(config, tcp);
         if let Some(own) = all.iter().find(|it| it.is_tcp && it.is_reached_at(&origins)) {
             let message = format!(
-                "`origin` is where nightwatt itself listens, for {}: its connections would come back for \
-                 ever. Write where the service listens; on this machine that is another port",
+                "`origin` is where nightwatt itself listens, for {}: its connections would loop \
+                 forever. Write where the service listens; on this machine that is another port",
                 own.what
             );
             return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
@@ -116,8 +116,8 @@ fn sites_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> 
             let at = addresses(host, port);
             if let Some(own) = all.iter().find(|it| it.is_site && it.is_reached_at(&at)) {
                 let message = format!(
-                    "`origin` is where nightwatt itself listens, for {}: what it asks there would come back \
-                     for ever. Write where the server listens; on this machine that is another port",
+                    "`origin` is where nightwatt itself listens, for {}: its requests would loop \
+                     forever. Write where the server listens; on this machine that is another port",
                     own.what
                 );
                 return Err(([key, own.key.clone()], message));

@@ -71,8 +71,8 @@ impl MachineConfig {
         check_name(&self.name, taken)?;
         if self.linger < SHORTEST_LINGER {
             let message = format!(
-                "`linger` is {}: between a server that asks for it and the server's start there is a \
-                 moment in which nobody needs it; make it {} or more",
+                "`linger` is {}: between a server's request for the machine and that server's start, \
+                 nothing keeps the machine awake; make it {} or more",
                 duration_text::format(self.linger),
                 duration_text::format(SHORTEST_LINGER)
             );
@@ -123,6 +123,6 @@ pub(super) fn check_on(on: Option<&str>, machines: &[MachineConfig]) -> Result<(
         return Ok(());
     }
     let names: Vec<_> = machines.iter().map(|machine| format!("`{}`", machine.name)).collect();
-    let there_are = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+    let there_are = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Err(format!("there is no `[[machine]]` called `{name}`; there are: {there_are}"))
 }

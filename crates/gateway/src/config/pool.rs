@@ -339,7 +339,7 @@ impl SiteConfig {
             None => Err(format!("`kind` is missing: say which of {}", names.join(", "))),
             Some(name) if kinds.iter().any(|kind| kind.name == *name) => Ok(()),
             Some(name) if kinds.is_empty() => {
-                Err(format!("there is no `[[site.pool.kind]]` called `{name}`: there is none"))
+                Err(format!("there is no `[[site.pool.kind]]` called `{name}`: the pool has none"))
             }
             Some(name) => Err(format!(
                 "there is no `[[site.pool.kind]]` called `{name}`; there are: {}",

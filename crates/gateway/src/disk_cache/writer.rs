@@ -129,7 +129,7 @@ impl Writer {
     /// So many bytes were written to say what is forgotten, if that went well.
     fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
         let bytes = told.map_err(|error| {
-            let what = "the disk cache cannot be told what is forgotten: remove its directory before the next start";
+            let what = "the disk cache cannot record what was purged: remove its directory before the next start";
             self.failed(&error, what);
             error.to_string()
         })?;

@@ -72,7 +72,7 @@ pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
     let learned: PoolLessons = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
     if !learned.lessons.is_sound() {
         return Err(LessonsError::Damaged(
-            "it has numbers that nobody can have learned".to_owned(),
+            "it has numbers that cannot have been learned".to_owned(),
         ));
     }
     Ok(learned)

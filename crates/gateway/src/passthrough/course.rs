@@ -418,8 +418,7 @@ impl<'a> Course<'a> {
                         %at,
                         count,
                         hint = "give `origin` the address at which the service itself listens",
-                        "the service is said to be where nightwatt listens: its connections would come back \
-                         for ever"
+                        "`origin` is where nightwatt itself listens: its connections would loop forever"
                     );
                 });
                 return Err(NotOpen::Refused(Outcome::Loops));

@@ -102,8 +102,8 @@ impl BadCertificate {
                  of DER"
             }
             Self::NoKey { locked: true, .. } => {
-                "nobody can type it when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
-                 takes it off"
+                "it cannot be typed when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
+                 removes it"
             }
             Self::NoKey { .. } => {
                 "it must be PEM, `-----BEGIN PRIVATE KEY-----`: `openssl pkey -inform DER -in FILE` makes it of \
@@ -404,7 +404,7 @@ impl Certificates {
             let chain = entry.config.chain.display();
             match Pair::load(&entry.config, &self.provider) {
                 Ok(pair) => {
-                    tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read anew");
+                    tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read again");
                     complain(&entry.config, &pair, now.wall);
                     entry.pair = Arc::new(pair);
                     (entry.problem, entry.is_stand_in) = (None, false);

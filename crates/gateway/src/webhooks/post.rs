@@ -138,10 +138,10 @@ impl Post {
             let pause = pauses.next().filter(|_| !refused.is_final());
             let (webhook, event) = (&self.shown, &event.text);
             let Some(pause) = pause else {
-                tracing::error!(webhook, event, why = %refused, "a webhook was not told");
+                tracing::error!(webhook, event, why = %refused, "a webhook was not delivered");
                 return;
             };
-            tracing::warn!(webhook, event, why = %refused, again_in = ?pause, "a webhook was not told yet");
+            tracing::warn!(webhook, event, why = %refused, again_in = ?pause, "a webhook was not delivered yet");
             self.clock.sleep(pause).await;
         }
     }
