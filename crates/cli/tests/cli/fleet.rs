@@ -219,7 +219,7 @@ fn a_pool_is_sized_for_a_log() {
     assert!(ours.as_f64().unwrap() < 0.8 * all_on.as_f64().unwrap(), "{kind}");
     let text = told(&nightwatt(&args));
     assert!(text.contains("Take 4 servers, switched by") && text.contains("EUR"), "{text}");
-    assert!(text.contains("warning: 4.0 hours are little to tell a year from"), "{text}");
+    assert!(text.contains("warning: 4.0 hours are little to extrapolate a year from"), "{text}");
     // The first requests come while the servers start, so that any policy refuses some of them.
     let hopeless = nightwatt(&[&args[..], &["--refused", "0"]].concat());
     let said = told(&hopeless);
