@@ -479,7 +479,7 @@ pub fn may_be_prefetched(path_and_query: &str) -> bool {
         && !ONE_TIME.iter().any(|part| plain.contains(part))
 }
 
-/// An address with its percent-escapes undone; what is none stays.
+/// An address with its percent-escapes undone; what is not an escape stays.
 fn without_escapes(text: &str) -> String {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = text.as_bytes().get(at) {

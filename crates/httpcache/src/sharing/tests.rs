@@ -106,7 +106,7 @@ fn the_users_of_a_hundred_applications_are_never_taken_for_anonymous() {
                         &rules,
                     )
                 };
-                // What that user got is kept for nobody: neither unmarked nor with a bare lifetime.
+                // What that user got is not kept: neither unmarked nor with a bare lifetime.
                 for says in [&[][..], &[("cache-control", "max-age=60")], &[("etag", "\"1\"")]] {
                     if filler == Filler::Client {
                         assert!(answer(&known, says).is_err(), "{application}: {name} {says:?}");
