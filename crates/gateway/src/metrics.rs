@@ -1,6 +1,6 @@
 //! `/metrics`: everything that `status` knows and more, for Prometheus.
 //!
-//! Nothing is kept for it but what [`tally`] counts: the rest is looked up when somebody asks. No
+//! Nothing is kept for it but what [`tally`] counts: the rest is looked up at each scrape. No
 //! label has a value that a client can choose, so the number of series is fixed by the
 //! configuration.
 

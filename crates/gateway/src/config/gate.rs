@@ -17,8 +17,8 @@ pub struct GateConfig {
     /// Who may ask, and is believed in what it says of its clients; default: this machine.
     #[serde(default = "this_machine")]
     pub from: Vec<Network>,
-    /// A request that was let through counts as being with the server for so long, since nobody says when
-    /// it ends; and connections of this machine to the server on which something moved within it count.
+    /// A request that was let through counts as being with the server for this long, since its end
+    /// is not known; and connections of this machine to the server on which something moved within it count.
     #[serde(default = "default_quiet", with = "duration_text")]
     pub quiet: Duration,
     /// How long a request is held for a server to wake; default: `limits.hold`.

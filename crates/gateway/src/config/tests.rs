@@ -154,7 +154,7 @@ fn impossible_figures_are_refused() {
     for key in ["wake_timeout", "sleep_timeout"] {
         points_at(23, own, &format!("{key} = \"0\"\n{own}"), &[key, "no time"]);
     }
-    // Nobody would ever be let in.
+    // No client would ever be let in.
     points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);
     points_at(5, "hold = \"30s\"", "headers = 1000", &["at most 256"]);
 }

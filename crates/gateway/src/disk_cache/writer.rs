@@ -76,7 +76,7 @@ impl Writer {
         });
     }
 
-    /// Begins. It ends when nobody can give it anything to do any more.
+    /// Begins. It ends when no sender is left that could give it work.
     pub(super) fn start(self) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
         let (jobs, taken) = channel();
         let thread = std::thread::Builder::new().name("nightwatt-cache".to_owned());
@@ -104,7 +104,7 @@ impl Writer {
                 }
             }
         }
-        // Whoever has it next goes on from there.
+        // Its next owner goes on from there.
         self.note(PAGE);
     }
 

@@ -7,14 +7,14 @@ use nightwatt_model::time::{Mono, Now, Wall};
 
 use crate::config::EventKind;
 
-/// A promise is broken if it is for so long.
+/// The SLA counts as broken once it has been for this long.
 const BROKEN_FOR: Duration = Duration::from_mins(15);
 
-/// Fewer requests say nothing about a promise.
+/// Fewer requests say nothing about the SLA.
 const ENOUGH: u64 = 20;
 
-/// Certificates are told of so many seconds before they end, and no sooner than in the last quarter of
-/// their time: renewal, by whomever, begins before that.
+/// Certificates are reported this many seconds before they end, and no sooner than in the last quarter of
+/// their time: renewal begins before that.
 const ENDS_SOON_S: i64 = 14 * 86_400;
 
 /// What is to be seen at a moment.
@@ -64,7 +64,7 @@ pub(super) struct ServerSeen {
     pub(super) failures: u32,
     /// Since the start.
     pub(super) wake_loops: u64,
-    /// Requests in the window of the promise, those that were delayed, and the share of these that is
+    /// Requests in the window of the SLA, those that were delayed, and the share of these that is
     /// allowed.
     pub(super) promise: Option<((u64, u64), f64)>,
 }
