@@ -1,4 +1,4 @@
-// Asks, while somebody looks, and draws.
+// Asks, while the page is visible, and draws.
 
 import * as api from "./api.js";
 import * as charts from "./charts.js";
@@ -144,7 +144,7 @@ byId("sign-in-form").addEventListener("submit", async (event) => {
   }
 });
 byId("site").addEventListener("change", draw);
-// Nobody looks: nothing is asked.
+// The page is hidden: nothing is asked.
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible") look();
   else clearTimeout(timer);

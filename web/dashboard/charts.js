@@ -19,7 +19,7 @@ function draw(id, config) {
   charts.set(id, { key, chart: new globalThis.Chart(canvas, config) });
 }
 
-// After a change of colours all are drawn anew.
+// After a change of colours all are drawn again.
 export function forget() {
   for (const known of charts.values()) known.stale = true;
 }

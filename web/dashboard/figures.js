@@ -1,4 +1,4 @@
-// What is no chart: savings, services, requests, policy and promise, wake-ups.
+// What is not a chart: savings, services, requests, policy and SLA, wake-ups.
 
 import { count, dayName, duration, el, energy, mass, moment, money, monthOf, percent, table, words } from "./format.js";
 
@@ -81,7 +81,7 @@ export function answers(box, note, site) {
   const by = (kind) => rows.filter(([name]) => ANSWERS[name]?.[1] === kind).reduce((sum, [, value]) => sum + value, 0);
   const need = by("server") + by("delayed");
   note.textContent = all === 0
-    ? "Nobody has asked since the proxy started."
+    ? "No request since the proxy started."
     : `${count(all)} since the proxy started; ${percent(1 - need / all)} did without the server.` +
       ` A sleep delayed ${count(site.delayed_requests)} requests and ${count(site.delayed_visits)} of ${count(site.visits)} visits.`;
   const bar = (value, kind) => {
@@ -114,25 +114,25 @@ export function policy(box, site, story) {
     const [seen, delayed] = site.sla;
     const { share, delay_s, window_s } = story.promise;
     const used = seen > 0 ? delayed / seen / share : 0;
-    const meter = el("progress", { max: "1", "aria-label": "Used of the promise" });
+    const meter = el("progress", { max: "1", "aria-label": "Used of the SLA" });
     meter.value = Math.min(1, used);
     rows.push(
-      el("p", {}, `Promise: of ${duration(window_s)}, at most ${percent(share)} of requests wait longer than ${duration(delay_s)}.`),
+      el("p", {}, `SLA: within ${duration(window_s)}, at most ${percent(share)} of requests wait longer than ${duration(delay_s)}.`),
       meter,
       el("p", {}, el("b", {}, `${percent(used)} used`), `: ${count(delayed)} of ${count(seen)} requests were delayed (${count(Math.floor(seen * share))} may be).`),
     );
   } else {
-    rows.push(el("p", {}, "No promise is made: the server sleeps whoever may have to wait."));
+    rows.push(el("p", {}, "No SLA is set: the server sleeps even if requests have to wait."));
   }
   const shadow = site.shadow;
   if (shadow) {
     rows.push(el("p", {}, `Shadow mode: had its server been let sleep since the start, ${percent(shadow.ledger.saving)} of the energy would have been saved, and ${count(shadow.delayed_visits)} of ${count(shadow.visits)} visits delayed.`));
   }
-  rows.push(el("p", { class: "fine" }, "What another promise or policy would save takes a whole log to say: ", el("code", {}, "nightwatt analyze access.log --html report.html"), " draws it."));
+  rows.push(el("p", { class: "fine" }, "What another SLA or policy would save can only be computed from a whole log: ", el("code", {}, "nightwatt analyze access.log --html report.html"), " draws it."));
   box.replaceChildren(...rows);
 }
 
-// What fixed time-outs would have done; nothing to show before somebody needed the server.
+// What fixed time-outs would have done; nothing to show before a request needed the server.
 export function frontier(section, note, box, it) {
   section.hidden = !it || it.requests === 0;
   if (section.hidden) return false;
@@ -140,7 +140,7 @@ export function frontier(section, note, box, it) {
   const share = (point) => percent(visits > 0 ? point.delayed_visits / visits : 0);
   const row = (name, point) => [name, { n: percent(point.saving) }, { n: count(point.delayed_visits) }, { n: share(point) }, { n: count(point.delayed_requests) }];
   note.textContent =
-    `Had the server slept after so long without a request, in the ${duration(it.span_s)} since the proxy started (${count(requests)} requests needed the server; modelled, without what else keeps it awake). ` +
+    `Estimated for a server that sleeps after each of these times without a request, in the ${duration(it.span_s)} since the proxy started (${count(requests)} requests needed the server; modelled, without what else keeps it awake). ` +
     `The policy saves ${percent(policy.saving)} and delayed ${share(policy)} of ${count(visits)} visits.`;
   const rows = timeouts.map((point) => row(duration(point.idle_s), point));
   box.replaceChildren(table(["sleeps after", { n: "saves" }, { n: "delayed visits" }, { n: "of all" }, { n: "delayed requests" }], [row("by the policy", policy), ...rows]));
@@ -149,7 +149,7 @@ export function frontier(section, note, box, it) {
 
 const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
 
-const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were promised", policy: "the policy, which expected somebody", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", policy: "the policy, which expected a request", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
 
 export function quantile(sorted, share) {
   if (sorted.length === 0) return 0;

@@ -50,7 +50,7 @@ export function duration(seconds) {
   return two(Math.floor(minutes / 1440), "d", Math.floor((minutes % 1440) / 60), "h");
 }
 
-// Times are those of the proxy's place, whoever looks from wherever.
+// Times are in the proxy's time zone, wherever the viewer is.
 const local = (ms, offset) => new Date(ms + offset * 1000);
 
 export function clock(ms, offset) {

@@ -475,9 +475,9 @@ fn given_up(now: Stamp, ticket: Ticket, what: &str) -> Option<String> {
     })
 }
 
-/// The answer to an order that somebody else's sleep comes before.
+/// The answer to an order that arrives while another process puts the machine to sleep.
 fn overtake(order: Order) -> Action {
-    let why = "somebody else puts the machine to sleep at this moment".to_owned();
+    let why = "another process is putting the machine to sleep".to_owned();
     Action::Reply(order.ticket, Outcome::Busy, vec![why])
 }
 

@@ -263,9 +263,9 @@ impl Running {
             warn!(
                 proxy = proxy.name,
                 to = proxy.announce.map(tracing::field::display),
-                hint = "see whether it runs, has `listen` in `[site.power.sleep.agent]` and the same key, \
-                        and whether a firewall drops UDP on the way; its own log names what it refused",
-                "nobody answers to an announcement"
+                hint = "check that nightwatt runs there, with `listen` in `[site.power.sleep.agent]` and the \
+                        same key, and that no firewall drops UDP; its log lists what it refused",
+                "no answer to an announcement"
             );
         }
         if self.counter_kept != self.course.counter() {

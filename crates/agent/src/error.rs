@@ -110,10 +110,10 @@ impl Error {
             Self::Config { .. } => "docs/agent.md lists what can be set",
             Self::KeyFile { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => {
-                    "make one with `nightwatt agent key -o FILE`, and copy it to the other machine by \
-                     a way that nobody listens to (`scp`)"
+                    "make one with `nightwatt agent key -o FILE`, and copy it to the other machine over \
+                     an encrypted connection (`scp`)"
                 }
-                _ => "let the user that nightwatt runs as read it, and nobody else",
+                _ => "let the user that nightwatt runs as read it, and no other user",
             },
             Self::KeyExposed { .. } => {
                 "`chmod 600` it; if others had access to this machine, make a new one with \
@@ -123,7 +123,7 @@ impl Error {
                 "make one with `nightwatt agent key -o FILE`, and use the same file on both machines"
             }
             Self::KeyShared { .. } => {
-                "orders are told apart by their keys: give each `[[proxy]]` its own (`nightwatt agent key \
+                "each proxy is recognised by its key: give each `[[proxy]]` its own (`nightwatt agent key \
                  -o FILE`), or leave one of the two out"
             }
             Self::Listen { source, .. } => match source.kind() {
@@ -142,7 +142,7 @@ impl Error {
             Self::Silent { .. } => {
                 "is the machine awake? does `nightwatt agent` run there (`systemctl status \
                  nightwatt-agent`), and listen on this address? does a firewall let UDP through? have \
-                 both the same key? (an agent answers nobody who has not; its log counts them)"
+                 both the same key? (an agent ignores requests with another key; its log counts them)"
             }
             Self::Busy { .. } => "`nightwatt agent log` there says with what; a script may hang",
             Self::System { .. } => "check the permissions and limits of nightwatt's user",

@@ -90,7 +90,7 @@ impl Rtc {
         if told.trim() == at.to_string() {
             return Ok(at);
         }
-        let said = format!("it was told to ring at {at}, and says `{}`", told.trim());
+        let said = format!("it was set to ring at {at}, but reads `{}`", told.trim());
         Err(io::Error::new(io::ErrorKind::InvalidData, said))
     }
 

@@ -434,10 +434,10 @@ pub(crate) struct PublishedArgs {
     /// When the server sleeps: window (the published rule), learned, ski-rental, 'timeout 5s'
     #[arg(long, value_name = "POLICY", default_value = "window")]
     pub(crate) policy: PolicyChoice,
-    /// Promise nobody anything: sleep whoever may have to wait
+    /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
     pub(crate) no_sla: bool,
-    /// Server, proxy, promise and cache, as in `[scenario]` of a configuration
+    /// Server, proxy, SLA and cache, as in `[scenario]` of a configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
     /// Write the table as CSV, in the rows and columns of the published one

@@ -14,10 +14,10 @@ pub(crate) struct ScenarioArgs {
     /// When the server sleeps: learned, window, ski-rental, 'timeout 5s', always-on
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<PolicyChoice>,
-    /// Promise nobody anything: sleep whoever may have to wait
+    /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
     pub(crate) no_sla: bool,
-    /// Server, proxy, promise, cache and policy, as in `[scenario]` of a configuration
+    /// Server, proxy, SLA, cache and policy, as in `[scenario]` of a configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
 }

@@ -74,7 +74,7 @@ pub(crate) fn device_class(text: &str) -> Result<(String, Class), String> {
         text.split_once('=').ok_or("write a device and its kind, as in `vda=nvme`")?;
     let classes = [Class::Hdd, Class::SataSsd, Class::Nvme];
     let class = classes.into_iter().find(|class| class.name() == kind);
-    let class = class.ok_or_else(|| format!("`{kind}` is none of hdd, sata-ssd, nvme"))?;
+    let class = class.ok_or_else(|| format!("`{kind}` is not one of hdd, sata-ssd, nvme"))?;
     Ok((device.trim_start_matches("/dev/").to_owned(), class))
 }
 
@@ -141,7 +141,7 @@ impl FromStr for WaitingChoice {
             "poll" => Waiting::Poll { every: Duration::from_secs(1), cap: Duration::from_mins(5) },
             "ignore" => Waiting::Ignore,
             time => Waiting::ReopenAfter(duration_text::parse(time).map_err(|_| {
-                format!("`{time}` is none of `poll`, `ignore` and a time such as `10s`")
+                format!("`{time}` is not `poll`, `ignore` or a time such as `10s`")
             })?),
         }))
     }

@@ -2,8 +2,8 @@
 
 /// How much a client wants pages, and JSON: 0 is not at all (RFC 9110, 12.4.2).
 ///
-/// Only what it names counts. Whoever takes anything (`*/*`, `text/*`) is no browser that opens a page: those
-/// name `text/html`.
+/// Only what it names counts. A client that takes anything (`*/*`, `text/*`) is no browser that opens a page:
+/// those name `text/html`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Accept {
     html: f32,

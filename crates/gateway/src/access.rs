@@ -204,7 +204,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// One line. The id goes by `Display`, so that nobody has to make a text of it first.
+    /// One line. The id goes by `Display`, so that it needs no text of its own first.
     fn write(&self, out: &mut String, request: &clf::Entry<'_>, id: &dyn Display) {
         clf::write(out, request);
         let (class, answered) = (self.class.as_str(), self.answered.as_str());

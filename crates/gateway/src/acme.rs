@@ -1,4 +1,4 @@
-//! Certificates by ACME (RFC 8555): got where there is none, and renewed before they end.
+//! Certificates by ACME (RFC 8555): obtained where one is missing, and renewed before they end.
 //!
 //! ```text
 //! schedule (when)  ->  order (account, web: the authority)  ->  a file  ->  tls::certificates
@@ -28,7 +28,7 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::tls::Tls;
 
-/// One attempt may take so long, looks of the authority included.
+/// How long one attempt may take, checks by the authority included.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Clocks of boards are wrong until the network is there, and machines sleep: it is looked again after this
@@ -45,7 +45,7 @@ pub(crate) async fn run(mut live: Live) {
         let next = look(&live.now(), &mut books).await;
         tokio::select! {
             () = clock.sleep_until(next) => {}
-            // Perhaps what stood in the way has been mended.
+            // Perhaps what stood in the way has been fixed.
             () = live.changed() => books.attempts.values_mut().for_each(Attempts::hurry),
         }
     }
@@ -60,7 +60,7 @@ struct Books {
 }
 
 impl Books {
-    /// Nothing, if there is none or it cannot be read: then it is begun anew.
+    /// Nothing, if there is no file or it cannot be read: then it starts over.
     fn open(path: PathBuf) -> Self {
         let text = std::fs::read(&path).unwrap_or_default();
         let attempts = serde_json::from_slice(&text).unwrap_or_default();
@@ -91,7 +91,7 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
         let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
         if due(books) <= now().mono {
             let done = get(gateway, tls, (acme, certificate), books).await;
-            // A certificate that is due again at once is none that we could use.
+            // A certificate that is due again at once is of no use to us.
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
@@ -164,7 +164,7 @@ async fn get(
     Ok(())
 }
 
-/// At no moment is there no whole file; nobody else reads it.
+/// At every moment there is a whole file; only this process reads it.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     // One that was left behind may be open to others.

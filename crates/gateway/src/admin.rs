@@ -1,5 +1,5 @@
 //! The admin listener: `/metrics` for Prometheus, `/healthz` for monitors, and the dashboard with its
-//! API for people. Whoever reaches it may read; orders need the password.
+//! API for people. Every client that reaches it may read; orders need the password.
 
 mod api;
 mod frontier;
@@ -77,7 +77,7 @@ async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
 async fn converse(mut live: Live, guard: Arc<Guard>, (stream, client): (TcpStream, IpAddr)) {
     let clock = live.now().clock.clone();
     let mut builder = http1::Builder::new();
-    // As for clients: under a virtual clock nobody is slow.
+    // As for clients: under a virtual clock no client is slow.
     let limit = if clock.is_virtual() {
         builder.header_read_timeout(None);
         None
@@ -159,7 +159,7 @@ fn answer(
     }
 }
 
-/// In JSON for whoever asks for that, else in words.
+/// In JSON for clients that ask for it, else in words.
 fn health_answer(
     headers: &HeaderMap,
     health: &impl Serialize,

@@ -12,7 +12,7 @@ use crate::origin::OriginError;
 /// Where the waiting page asks for the server's state.
 pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
 
-/// What is said, whoever passes it on.
+/// The content of an answer, however it is sent.
 pub(crate) const LIMITED: &str = "This client asks too often. Please wait.";
 pub(crate) const COME_BACK: &str = "The server sleeps. Come back later: it will be awake then.";
 pub(crate) const REFUSED: &str = "The server sleeps, and this client does not wake it: it has asked for too much that is \
@@ -25,7 +25,7 @@ pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in tim
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";
 
-/// Never kept by anybody: it is about this moment.
+/// Never cached: it is about this moment.
 fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Answer> {
     let mut response = Response::new(Answer::whole(text));
     *response.status_mut() = status;
@@ -34,7 +34,7 @@ fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Ans
     response
 }
 
-/// What an answer of ours says, for whoever wants it in another form.
+/// What an answer of ours says, for callers that need it in another form.
 #[derive(Debug, Clone)]
 struct Said(String);
 
@@ -125,7 +125,7 @@ pub(crate) fn health(text: String, retry_after: Option<Duration>) -> Response<An
     response
 }
 
-/// To a browser that wants an icon: there is none just now.
+/// To a browser that wants an icon: it is not available now.
 pub(crate) fn no_icon() -> Response<Answer> {
     let mut response = Response::new(Answer::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

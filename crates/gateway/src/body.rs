@@ -22,7 +22,7 @@ use crate::exchange::Exchange;
 use crate::origin::FromOrigin;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
-/// (or when its client is gone) the books are closed.
+/// (or when its client is gone) its accounting is closed.
 pub(crate) trait Watcher: Send {
     /// A part passes.
     fn passes(&mut self, part: &Bytes);
@@ -122,7 +122,7 @@ impl http_body::Body for Answer {
             }
             let last = match &frame {
                 None => true,
-                // Trailers are the end. Nobody polls again once the end is known.
+                // Trailers are the end. The body is not polled again once the end is known.
                 Some(Ok(frame)) => frame.is_trailers() || this.source.is_end(),
                 Some(Err(_)) => false,
             };
@@ -203,7 +203,7 @@ impl Silence {
     }
 }
 
-/// What is known of a request on its way to the server: shared by its body and whoever waits for the
+/// What is known of a request on its way to the server: shared by its body and the task that waits for the
 /// answer.
 #[derive(Debug)]
 pub(crate) struct Sending {

@@ -25,7 +25,7 @@ use crate::supervisor::Supervisor;
 /// Says how a request was answered.
 pub(crate) const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
 
-/// How a request was answered, for the books.
+/// How a request was answered, for the accounting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
     pub(crate) class: ClientClass,
@@ -41,7 +41,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// Without asking anybody.
+    /// Without asking the server.
     pub(crate) const fn by_itself(class: ClientClass, answered: Answered) -> Self {
         let rule = None;
         Self { class, answered, needs_server: false, would: None, let_through: false, rule }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use http::HeaderName;
 use nightwatt_traffic::Fetch;
 
-/// Fields that let somebody in. Cookies are not among them: every visitor is given some.
+/// Fields that authenticate a client. Cookies are not among them: every visitor is given some.
 const CREDENTIALS: [&str; 14] = [
     "authorization",
     "api-key",
@@ -31,7 +31,7 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A number for what a request shows to be let in, by its fields; never 0. Nothing if it shows nothing.
 pub(crate) fn credential<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<u64> {
-    // By the first letter: most fields of browsers are none of these.
+    // By the first letter: most fields of browsers are not among these.
     let is_one = |name: &str| {
         matches!(
             name.as_bytes().first().map(|it| it | 0x20),

@@ -67,7 +67,7 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The local socket of `status`, `wake`, `sleep`, `stay-awake`; default: in `state_dir`.
     pub control_socket: Option<PathBuf>,
-    /// Where metrics, health and the dashboard are, for whoever asks there: `"127.0.0.1:9180"`;
+    /// Where metrics, health and the dashboard are served: `"127.0.0.1:9180"`;
     /// default: nowhere.
     pub admin: Option<AdminConfig>,
     /// Combined access log with what nightwatt did behind it; default: none.
@@ -150,7 +150,7 @@ pub struct SiteConfig {
     pub power: Option<ControllerConfig>,
     /// How to tell that it is awake; default: any answer to `GET /` but 502, 503, 504.
     pub probe: Option<probe::Config>,
-    /// Show browsers a page that waits (else they are held like everybody).
+    /// Show browsers a page that waits (else they are held like other clients).
     #[serde(default = "yes")]
     pub waiting_page: bool,
     /// An HTML file instead of the built-in waiting page.
@@ -158,7 +158,7 @@ pub struct SiteConfig {
     /// What it says, and how it looks.
     #[serde(default)]
     pub waiting_texts: WaitingTexts,
-    /// Paths that browsers ask for on their own account and that wake nobody.
+    /// Paths that browsers ask for on their own account and that wake no server.
     #[serde(default = "default_icons")]
     pub icons: Vec<String>,
     /// How its server is known to be the right one, if `origin` is `https://`; default: by the system's
@@ -182,11 +182,11 @@ pub struct SiteConfig {
     /// The same while it sleeps; see [`SiteConfig::watch_asleep`].
     #[serde(default, deserialize_with = "cache::given")]
     pub watch_asleep: Option<Duration>,
-    /// Whoever wakes the server, and not through the proxy, wants to use it: it stays awake at least this
+    /// If the server was woken, and not through the proxy, it is to be used: it stays awake at least this
     /// long then.
     #[serde(default = "default_grace", with = "duration_text")]
     pub grace: Duration,
-    /// A server whose agent said good-bye may answer for so long until it is gone.
+    /// How long a server whose agent said good-bye may still answer.
     #[serde(default = "default_good_bye", with = "duration_text")]
     pub good_bye: Duration,
     /// Who is a crawler, a scanner, a monitor.
@@ -341,7 +341,7 @@ fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
 }
 
 /// Between two looks at what sleeps, unless it is `given`: as often as while it is awake if that says
-/// no word to it, since it is a part of this machine or somebody else is asked. Of what has no
+/// no word to it, since it is a part of this machine or another program is asked. Of what has no
 /// controller the machine's is meant.
 fn watch_asleep(
     given: Option<Duration>,

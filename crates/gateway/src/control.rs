@@ -1,6 +1,6 @@
 //! The local socket of `nightwatt status|wake|sleep|stay-awake|purge|reload`, and of a process that takes over: one JSON object a line in, one out.
 //!
-//! Whoever may open the socket file may give orders: its mode is 0600, so that is the user the
+//! A user that may open the socket file may give orders: its mode is 0600, so that is the user the
 //! gateway runs as, and root.
 
 use std::io::ErrorKind;
@@ -92,14 +92,14 @@ pub enum Order {
     Reload,
     /// Let this process take over: from here on the connection speaks of that (see `hand_over`).
     HandOver,
-    /// Keep a server for somebody who is served by the process before this one, until the connection ends.
+    /// Keep a server for a client that is served by the process before this one, until the connection ends.
     Borrow {
         /// Name of the site, of the server of a pool, or of the machine.
         server: String,
     },
 }
 
-/// What is asked of the process as a whole. Whoever runs the gateway does it.
+/// What is asked of the process as a whole. The code that runs the gateway does it.
 #[derive(Debug)]
 pub enum Demand {
     /// Read the configuration again, and say how that went.
@@ -131,7 +131,7 @@ pub enum Reply {
 /// Why a gateway could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens.
+    /// No process listens.
     #[error("cannot reach a running gateway at {path}: {source}")]
     Unreachable {
         /// The socket.
@@ -169,7 +169,7 @@ impl Drop for OwnFile {
     }
 }
 
-/// The socket, which nobody listens to yet. While it is there, no other gateway starts with it.
+/// The socket, on which no process accepts yet. While it is there, no other gateway starts with it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: PathBuf,
@@ -453,8 +453,8 @@ impl Purged {
         for forgotten in self.from_disk {
             if let Err(why) = forgotten.settled().await {
                 return Reply::Error(format!(
-                    "it is forgotten, but the disk cache does not know that yet ({why}): after a power \
-                     cut it might come back; the log tells more"
+                    "it is purged, but the disk cache has not recorded that yet ({why}): after a power \
+                     cut it might come back; see the log"
                 ));
             }
         }

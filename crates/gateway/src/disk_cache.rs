@@ -3,7 +3,7 @@
 //! It is made for memory cards, which bear only so many writes: what is kept is written once, in batches,
 //! to the end of a log ([`log`]), and no more a day than is allowed ([`budget`]). The memory comes first;
 //! what it does not have is looked for here and taken into it, checked to the last byte. A request waits
-//! for a read of what it asks for, and for nothing that is written, but for one thing: whoever changes or
+//! for a read of what it asks for, and for nothing that is written, except that a request that changes or
 //! purges something is answered when the disk knows it, so that it never comes back.
 
 pub mod budget;
@@ -49,14 +49,14 @@ const RECORDS: usize = 65_536;
 /// Nothing with a longer name is written.
 const LONGEST_NAME: usize = 2048;
 
-/// To find out what is there may take so long at the start; what has not been looked at by then is dropped,
+/// How long the scan at the start may take; what has not been looked at by then is dropped,
 /// the oldest.
 const SCAN: Duration = Duration::from_secs(30);
 
 /// Read at the same time: each is as large as an answer may be.
 const READS: usize = 4;
 
-/// Whoever changes something waits so long at most for the disk to know it.
+/// A request that changes something waits this long at most for the disk to record it.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The disk cache of all sites.

@@ -147,7 +147,7 @@ pub enum StartError {
         /// The folder.
         path: PathBuf,
     },
-    /// Somebody else has put a link into the folder of ledgers.
+    /// Another user has put a link into the folder of ledgers.
     #[error(
         "{path} is a link that user number {user} has made: what is written there would go elsewhere"
     )]

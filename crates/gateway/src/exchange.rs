@@ -27,11 +27,11 @@ pub(crate) struct Exchange {
     sake: ExchangeFor,
     /// Its place, if the site has a pool of servers.
     seat: OnceLock<Seat>,
-    /// What the short way has begun, until the long way goes on with it.
+    /// What the fast path has begun, until the slow path takes it over.
     begun: Mutex<Option<Begun>>,
 }
 
-/// A request that the short way has sent, or is sending, for the long way to go on with.
+/// A request that the fast path has sent, or is sending, for the slow path to take over.
 pub(crate) struct Begun {
     pub(crate) underway: Underway<Stream>,
     /// When it was sent.
@@ -49,11 +49,11 @@ pub(crate) const SILENT: Duration = Duration::from_secs(5);
 /// For whom an exchange is.
 #[derive(Debug, Clone, Copy)]
 enum ExchangeFor {
-    /// Somebody who may wake the server: it is used.
+    /// A client that may wake the server: it is used.
     Client,
     /// A crawler, scanner or monitor that found it awake.
     Guest,
-    /// Nobody: the cache.
+    /// No client: the cache.
     Background,
 }
 
@@ -80,7 +80,7 @@ impl Exchange {
         Arc::new(Self { supervisor, sake, seat: OnceLock::new(), begun })
     }
 
-    /// Begins one that nobody asked for, and that is no use of the server, if that is awake and not
+    /// Begins one that no client asked for, and that is no use of the server, if that is awake and not
     /// about to sleep.
     pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
         let supervisor = &site.supervisor;
@@ -102,7 +102,7 @@ impl Exchange {
         Self::new(&self.supervisor, sake)
     }
 
-    /// The short way has begun so much of it.
+    /// How much of it the fast path has done.
     pub(crate) fn has_begun(&self, begun: Begun) {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
     }

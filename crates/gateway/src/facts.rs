@@ -57,7 +57,7 @@ impl Peer {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Facts {
-    /// For the log, and for whoever looks for this request at the server.
+    /// For the log, and for finding this request in the server's log.
     pub(crate) id: String,
     /// The same, for the manager.
     pub(crate) number: u64,

@@ -1,5 +1,5 @@
 //! Requests for the same resource at the same time: one goes to the server, the others wait for what
-//! the cache makes of its answer. Unless that was nothing the last time: then nobody waits for anybody.
+//! the cache makes of its answer. Unless that was nothing the last time: then no request waits for another.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -43,7 +43,7 @@ pub(crate) enum Boarding {
     First(Flight),
     /// Another one is under way.
     Other,
-    /// Nobody waits for it, nor it for anybody: the last answer was not for the cache.
+    /// No request waits for it, nor it for another: the last answer was not for the cache.
     Alone,
 }
 

@@ -35,7 +35,7 @@ use crate::site::Site;
 use crate::store::{Object, Sake, Ticket};
 use crate::tunnel;
 
-/// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
+/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
 pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
@@ -208,7 +208,7 @@ impl Forwarding<'_> {
         };
         let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
         else {
-            let text = "The server switched to another protocol, which nobody had asked for.";
+            let text = "The server switched to another protocol without being asked.";
             self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
@@ -230,7 +230,7 @@ impl Forwarding<'_> {
         response
     }
 
-    /// 502 and the like in a server's first seconds are not shown to anybody. A probe by HTTP has
+    /// 502 and the like in a server's first seconds are not shown to clients. A probe by HTTP has
     /// waited for these seconds to pass: what is answered after it is meant.
     fn still_starting(&self, status: StatusCode, exchange: &Exchange) -> bool {
         let site = self.site();
@@ -549,7 +549,7 @@ fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
     }
 }
 
-/// Whether a status says that what is stored as a page is none any more: gone, forbidden, or elsewhere.
+/// Whether a status says that what is stored as a page no longer is one: gone, forbidden, or elsewhere.
 fn is_no_page(status: StatusCode) -> bool {
     let is_elsewhere = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
     matches!(status.as_u16(), 401 | 403 | 404 | 410) || is_elsewhere

@@ -6,7 +6,7 @@
 //! | `/ask/403` | the same; instead of the answer this status, and what it was in [`REFUSAL`] |
 //! | `/refusal` | the answer to which that field belongs |
 //!
-//! Beside these the waiting page's question for the server's state, since nobody else can answer that.
+//! Beside these the waiting page's question for the server's state, since only the proxy can answer that.
 
 mod question;
 mod refusal;
@@ -53,7 +53,7 @@ use crate::supervisor::Supervisor;
 /// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
 const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
 
-/// Requests that the gate has let through: nobody says when they end.
+/// Requests that the gate has let through: it is not known when they end.
 ///
 /// All of them are one exchange with the server, which ends when the last one has been let through for a
 /// while and none is under way on this machine's connections to the server ([`Traffic`]). (An exchange for each would be as
@@ -136,7 +136,7 @@ pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence
     }
 }
 
-/// Requests that the process before this one has let through are with the server: nobody says here either
+/// Requests that the process before this one has let through are with the server: it is not known here either
 /// when they end.
 pub(crate) fn take_over(gateway: &Gateway, site: &Site) {
     let class = ClientClass::Human;
@@ -155,7 +155,7 @@ async fn connections(site: &Site) -> Vec<Connection> {
         SAID.call_once(|| {
             tracing::warn!(
                 %error,
-                "the kernel does not tell of its connections (sock_diag): what goes through the gate \
+                "cannot list the kernel's connections (sock_diag): what goes through the gate \
                  counts for `gate.quiet`, however long it takes"
             );
         });
@@ -245,7 +245,7 @@ async fn handle(
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Response<Answer> {
-    // Of a body that was sent along nobody needs to know.
+    // A body that was sent along is ignored.
     let (parts, _) = request.into_parts();
     if !gateway.config.gate.as_ref().is_some_and(|gate| gate.knows(peer.ip())) {
         let text =
@@ -264,7 +264,7 @@ async fn handle(
         return answers::sentence(StatusCode::NOT_FOUND, text);
     }
     let now = gateway.clock.now();
-    // Nobody is admitted by these: whom they are for does not matter, but which site.
+    // These admit no request: whom they are for does not matter, but which site.
     let spoken = spoken_for(&gateway, peer, &parts);
     let facts = Facts::told(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
     let site = gateway.site_of(&question::host(&parts)).map(|index| &gateway.sites[index]);
@@ -304,7 +304,7 @@ async fn ask(
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
         Err(Wrong::Client(text)) => {
-            // Anybody may send that: it fills no log.
+            // Any client may send that: it fills no log.
             tracing::debug!(%peer, "a proxy asked about what is no request: {text}");
             return answers::sentence(StatusCode::BAD_REQUEST, text);
         }

@@ -137,7 +137,7 @@ impl Gateway {
             unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
             started: before.map_or_else(|| clock.now(), |it| it.started),
             services: Service::all(&config, &sites, &machines, before.map(|it| &*it.services)),
-            // Known to whoever listens.
+            // Known to the listeners.
             tcp_addresses: Vec::new(),
             doors: Door::all(&config),
             unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),

@@ -11,7 +11,7 @@
 //!   done ─────────────────────────────────▶  serves those who are connected, then ends
 //! ```
 //!
-//! Whoever connects in between waits in the kernel. If the next process fails before `done`, the one
+//! Clients that connect in between wait in the kernel. If the next process fails before `done`, the one
 //! that runs takes everything back.
 //!
 //! [decision 0027]: https://github.com/nightwatt/nightwatt/blob/main/docs/decisions/0027-hand-over.md
@@ -60,13 +60,13 @@ const WITHOUT_LOCK: u32 = 1;
 /// For a word of the other process. It may have to wait for commands of its own to end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Servers that the process before goes on to use are kept awake for so long at least.
+/// Servers that the process before goes on to use are kept awake for this long at least.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// Descriptors that go with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;
 
-/// A line longer than this is none of ours.
+/// A line longer than this is not ours.
 const LONGEST: u64 = 4 << 20;
 
 /// What comes with the sockets: what each of them is.
@@ -83,7 +83,7 @@ struct Offer {
 #[derive(Debug, Serialize, Deserialize)]
 struct LetGo {
     servers: HashMap<String, Handed>,
-    /// Those that serve somebody who is connected to the process before.
+    /// Those that serve a client that is connected to the process before.
     busy: Vec<String>,
     /// Sites with requests that the gate has let through: they do not end with that process.
     let_through: Vec<String>,
@@ -116,7 +116,7 @@ pub struct Predecessor {
 }
 
 impl Predecessor {
-    /// Asks the process that answers at `path` for its sockets; nothing if there is none.
+    /// Asks the process that answers at `path` for its sockets; nothing if no process answers.
     ///
     /// # Errors
     ///
@@ -314,7 +314,7 @@ impl Running {
     pub async fn hand_over(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
         if self.gateway.observe {
             let why =
-                "in shadow mode (--observe) nothing is handed over: stop it and start it anew";
+                "in shadow mode (--observe) nothing is handed over: stop it and start it again";
             return Err(HandOverError::Refused(why.to_owned()));
         }
         let admin = self.admin_post.as_ref();
@@ -350,7 +350,7 @@ impl Running {
 
     /// Accepts no more, closes ledgers, and says where servers are.
     async fn let_go(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
-        // As long as nobody waits for it.
+        // As long as no client waits for it.
         for job in self.disk_job.take().into_iter().chain(self.side_jobs.drain(..)) {
             end(job).await;
         }
@@ -395,7 +395,7 @@ impl Running {
         parking.join_all().await.into_iter().flatten().collect()
     }
 
-    /// Waits until the other process serves, and keeps its servers awake as long as anybody is served here.
+    /// Waits until the other process serves, and keeps its servers awake as long as a client is served here.
     async fn finish(&mut self, taker: &mut Taker) -> Result<PathBuf, HandOverError> {
         let Word::Done(ours) = taker.word(self).await? else { return Err(HandOverError::Ended) };
         for supervisor in self.gateway.supervisors() {
@@ -431,7 +431,7 @@ impl Running {
         if let Err(error) = control.and(admin) {
             tracing::error!(
                 %error,
-                "orders or the admin address are not answered any more: start the process anew"
+                "the control socket or the admin address no longer answers: restart the process"
             );
         }
         tracing::warn!("the process that was to take over has failed: this one goes on");

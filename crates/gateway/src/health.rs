@@ -48,7 +48,7 @@ impl Of {
 
 impl Health {
     /// Of a machine in `phase`, or of a site whose server is; blocked for that long if it failed. In shadow
-    /// mode nobody wakes a server that is away.
+    /// mode the proxy wakes no server that is away.
     fn of(of: Of, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
         let state = phase.as_str();
         let name = state.replace('-', " ");
@@ -84,7 +84,7 @@ impl Site {
 }
 
 impl Machine {
-    /// How this machine is. (In shadow mode there is none.)
+    /// How this machine is. (In shadow mode there are no machines.)
     fn health(&self) -> Health {
         let machine = self.supervisor.status();
         let of = Of::Machine(self.name.to_string());

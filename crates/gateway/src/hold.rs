@@ -119,7 +119,7 @@ pub(crate) trait Spooling {
 }
 
 impl Spooling for Spool {
-    /// Errors are left for whoever reads on.
+    /// Errors are left for the next reader.
     async fn fill(&mut self) -> bool {
         self.read().await;
         true

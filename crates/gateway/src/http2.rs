@@ -36,8 +36,8 @@ const STREAMS: u32 = 100;
 /// Of each answer so much may lie ready for a client that takes it slowly.
 const READY: usize = passing::PART;
 
-/// So much of a body may be on its way; and of all bodies of a connection together, so that one that nobody
-/// reads does not stop the others.
+/// So much of a body may be on its way; and of all bodies of a connection together, so that one that is not
+/// read does not stop the others.
 const WINDOW: u32 = 256 << 10;
 const ALL_WINDOWS: u32 = 2 << 20;
 
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
                 }
             }
         }
-        // Requests that are under way are answered; for others the client connects anew.
+        // Requests that are under way are answered; for others the client connects again.
         connection.as_mut().graceful_shutdown();
         is_ending = true;
         watch.touch();

@@ -17,7 +17,7 @@ pub(crate) fn redirect(
     if facts.secure || !site.redirects(facts.path()) {
         return None;
     }
-    // Without a Host field there is no place to send anybody to.
+    // Without a Host field there is no place to redirect a client to.
     let host = Authority::parse(&facts.authority)?.host;
     let port = match config.tls.as_ref().map_or(443, TlsConfig::port) {
         443 => String::new(),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::private;
 
-/// Beyond this size the journal starts anew from its last record; the old one is kept beside it.
+/// Beyond this size the journal starts over from its last record; the old one is kept beside it.
 const ROTATE_AT: u64 = 8 << 20;
 
 /// One line.
@@ -59,7 +59,7 @@ pub enum WakeCause {
     },
     /// Crawlers had been promised that time.
     CrawlWindow,
-    /// The policy expected somebody.
+    /// The policy expected a request.
     Policy,
     /// The operator.
     Operator,
@@ -95,7 +95,7 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     size: u64,
-    /// Wait for the disk at each record, and begin anew when the file grows large. Off only for the
+    /// Wait for the disk at each record, and start over when the file grows large. Off only for the
     /// demo, where a lost tail does not matter and every record is counted at the end.
     durable: bool,
 }

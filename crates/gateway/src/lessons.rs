@@ -2,7 +2,7 @@
 //! that a restart costs no learning.
 //!
 //! The file is replaced as a whole at each checkpoint and at the end; a crash leaves the last whole
-//! one. What cannot be taken up is kept aside, and the policy learns anew.
+//! one. What cannot be taken up is kept aside, and the policy learns from scratch.
 
 pub mod pool;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::private;
 
-/// A longer file is none of ours: they have some 6 KB.
+/// A longer file is not ours: they have some 6 KB.
 pub const LONGEST: usize = 64 << 10;
 
 /// The form. It is another one as soon as a number in it means something else.
@@ -188,14 +188,14 @@ impl Shelf {
         Ok(Some(text))
     }
 
-    /// Whatever is wrong with the file, nobody loses it.
+    /// Whatever is wrong with the file, it is not lost.
     pub(crate) fn put_aside(self, why: &LessonsError) -> Option<Self> {
         let (site, hint) = (&self.site, why.hint());
         let (file, aside) = (self.path.display(), with_ending(&self.path, ".bad"));
         match std::fs::rename(&self.path, &aside) {
             Ok(()) => {
                 let kept = aside.display();
-                tracing::warn!(site, %file, %kept, %why, hint, "learns anew: what was stored is of no use");
+                tracing::warn!(site, %file, %kept, %why, hint, "learns from scratch: what was stored cannot be used");
                 Some(self)
             }
             Err(error) => {
@@ -204,7 +204,7 @@ impl Shelf {
                     %file,
                     %why,
                     %error,
-                    "learns anew, and stores nothing: what was stored is of no use, and cannot be \
+                    "learns from scratch, and stores nothing: what was stored cannot be used, nor \
                      moved out of the way; move it, and start again"
                 );
                 None

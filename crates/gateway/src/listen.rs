@@ -29,8 +29,8 @@ use crate::quick::Client;
 /// Connections that wait in the kernel.
 const BACKLOG: u32 = 1024;
 
-/// Connections that are passed through end by themselves when `limits.drain` is over; for that they have
-/// so long.
+/// Connections that are passed through end by themselves when `limits.drain` is over; for that they have this
+/// long.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Connections that are idle when their listener is closed may bring one more request within this time: it
@@ -47,7 +47,7 @@ pub(crate) struct Bound {
 }
 
 /// Sockets that listened before this gateway began, by the address as it is configured: from the process
-/// before, or from systemd. Whoever connects to them meanwhile waits in the kernel.
+/// before, or from systemd. Clients that connect to them meanwhile wait in the kernel.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, std::net::TcpListener)>);
 
@@ -62,7 +62,7 @@ impl Inherited {
         Some(self.0.remove(at).1)
     }
 
-    /// Addresses that nobody took.
+    /// Addresses that were not taken over.
     pub(crate) fn rest(&self) -> Vec<SocketAddr> {
         self.0.iter().map(|(address, _)| *address).collect()
     }
@@ -151,7 +151,7 @@ pub(crate) struct Post {
 }
 
 impl Post {
-    /// Serves what connects there: HTTP, services that are passed through, or whoever asks whether a
+    /// Serves what connects there: HTTP, services that are passed through, or proxies that ask whether a
     /// request may go to its server.
     pub(crate) fn man(
         bound: Bound,
@@ -183,7 +183,7 @@ impl Post {
         self.orders.send_replace(Orders::Accept);
     }
 
-    /// Accepts no more, but serves those who are there: what is passed through to its end, whoever is held,
+    /// Accepts no more, but serves those who are there: what is passed through to its end, held clients,
     /// and idle ones for a while too.
     pub(crate) fn close(&mut self) {
         self.socket = None;
@@ -285,7 +285,7 @@ async fn accept(
     }
 }
 
-/// A listener that is closed, and whoever is still connected.
+/// A listener that is closed, and the clients that are still connected.
 struct Closing {
     clock: Clock,
     spoken: Spoken,
@@ -314,7 +314,7 @@ impl Closing {
     /// Lets what is under way end. Are all of them gone?
     async fn end(&mut self, limits: &config::Limits) -> bool {
         let Self { clock, spoken, orders, all_gone } = self;
-        // Whoever is held waits, and what is under way goes on, as long as anywhere; unless there is a hurry.
+        // Held clients wait, and what is under way goes on, as long as anywhere; unless there is a hurry.
         tokio::select! {
             biased;
             _ = orders.wait_for(|now| *now == Orders::CloseNow) => {}
@@ -360,7 +360,7 @@ impl Listening {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // Room is looked for second: a listener that nobody connects to must not keep a place.
+                    // Room is looked for second: a listener without connections must not keep a place.
                     // Who has no place yet when it closes is served all the same.
                     if room.available_permits() == 0 {
                         live.now().no_room();

@@ -239,7 +239,7 @@ impl Guest {
                 Phase::Unknown => {}
             }
             if !footing.is_separate {
-                // Nobody need wait for a machine that is awake.
+                // No server need wait for a machine that is awake.
                 server.show_waiting_page(!is_there);
             }
             let moved = tokio::select! {

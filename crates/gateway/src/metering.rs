@@ -20,7 +20,7 @@ use nightwatt_model::time::{Mono, Now};
 use crate::config::MeterConfig;
 use crate::status::MeterStatus;
 
-/// What a meter says is kept for as many measures as this, a second each or more: longer than anybody
+/// What a meter says is kept for as many measures as this, a second each or more: longer than any task
 /// waits with booking them.
 const KEPT: usize = 2048;
 
@@ -41,7 +41,7 @@ pub(crate) const HOURS: usize = 48;
 #[derive(Clone)]
 pub struct Feed {
     said: Arc<Mutex<Said>>,
-    /// Whoever reads the meter, once it is open. Its threads take `said`, so nobody who holds that
+    /// The reader of the meter, once it is open. Its threads take `said`, so no holder of that
     /// may ask for this.
     sampler: Arc<Mutex<Option<Sampler>>>,
 }
@@ -148,7 +148,7 @@ pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<Mete
         origin: (monotonic(), clock.now().mono),
     };
     let thread = std::thread::Builder::new().name(format!("meter of {}", feed.name()));
-    // Nobody waits for it to end: it may have to wait for a meter that does not answer.
+    // It is not waited for: it may have to wait for a meter that does not answer.
     drop(thread.spawn(move || reader.run())?);
     Ok(Metering { feed, stop })
 }

@@ -1,6 +1,6 @@
 //! `/metrics`: everything that `status` knows and more, for Prometheus.
 //!
-//! Nothing is kept for it but what [`tally`] counts: the rest is looked up when somebody asks. No
+//! Nothing is kept for it but what [`tally`] counts: the rest is looked up at each scrape. No
 //! label has a value that a client can choose, so the number of series is fixed by the
 //! configuration.
 
@@ -242,8 +242,8 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let loops = counter(
         "nightwatt_wake_loops_total",
         &["site"],
-        "Times that the server was woken three times within 15 minutes with nobody served, and left awake \
-         for an hour.",
+        "Times that the server was woken three times within 15 minutes without serving a request, and left \
+         awake for an hour.",
     );
     per_site(page, loops, sites, |it| it.status.wake_loops);
     let changes = counter(
@@ -265,7 +265,7 @@ fn write_requests(page: &mut Exposition, gateway: &Gateway) {
         "nightwatt_requests_total",
         &["site", "answer", "class"],
         "Requests by how they were answered and by class of client, as in the access log; `site` is \
-         empty for requests to no site. What is refused before anybody looks at who asks counts as \
+         empty for requests to no site. Requests that are refused before they are classified count as \
          `api`.",
     );
     page.family(requests, |samples| {
@@ -343,7 +343,7 @@ fn write_promises(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let seen = gauge(
         "nightwatt_sla_window_requests",
         &["site"],
-        "Requests that the promise is about in its rolling window; none without a promise.",
+        "Requests that the SLA covers in its rolling window; none without an SLA.",
     );
     page.family(seen, |samples| {
         for (it, (seen, _), _) in &promised {
@@ -363,7 +363,7 @@ fn write_promises(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let share = gauge(
         "nightwatt_sla_allowed_ratio",
         &["site"],
-        "The share of requests in the window that may be delayed by the promise.",
+        "The share of requests in the window that the SLA allows to be delayed.",
     );
     page.family(share, |samples| {
         for (it, _, sla) in &promised {

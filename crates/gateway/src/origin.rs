@@ -76,7 +76,7 @@ pub(crate) enum OriginError {
     /// This machine has nothing left to connect with: no fault of the server's.
     #[error("cannot connect: this machine is out of descriptors, ports or memory ({0})")]
     Exhausted(std::io::Error),
-    /// It speaks no TLS, or cannot be told from somebody else: nothing was sent.
+    /// It speaks no TLS, or could not prove who it is: nothing was sent.
     #[error("TLS with {0}: {1}")]
     Distrusted(String, String),
     /// The connection broke. The request may have been acted upon.

@@ -36,7 +36,7 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!(
     " (keeps pages at hand while their server sleeps)"
 ));
 
-/// The client that the server is told. Nobody has this address (RFC 5737): many a server shows more to its
+/// The client address that the server sees. No host has it (RFC 5737): many a server shows more to its
 /// own network, and what it shows here is for everyone.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 

@@ -107,7 +107,7 @@ impl Service {
 pub(crate) struct Door {
     /// Names as they are configured, with the number of the service.
     names: Vec<(String, usize)>,
-    /// Who has what nobody else has.
+    /// The service for all names that no other has.
     default: Option<usize>,
 }
 
@@ -276,7 +276,7 @@ fn unclaimed(
     ended.write_down(gateway);
 }
 
-/// Reads until it is known which service is meant, and by which name; that is known of a name that nobody
+/// Reads until it is known which service is meant, and by which name; that is known of a name that no service
 /// has, too.
 async fn whom(
     gateway: &Gateway,
@@ -306,7 +306,7 @@ async fn whom(
 }
 
 /// Closes a connection that was not put through, in a way that its client understands: who speaks TLS is
-/// told by an alert, everybody else by a reset, since an orderly end would look like the service's own.
+/// told by an alert, all others by a reset, since an orderly end would look like the service's own.
 async fn close(mut stream: TcpStream, tls: Option<Outcome>) {
     if let Some(outcome) = tls.filter(|outcome| *outcome != Outcome::NotTls) {
         // A fatal alert (RFC 8446, 6). What does not go at once is not waited for.

@@ -1,7 +1,7 @@
 //! What a server did and used: its states and power of the last day, its days of a year, and who woke
 //! it. For the dashboard.
 //!
-//! It is fed where the journal is written, so nobody wakes up for it. After a restart it is read from
+//! It is fed where the journal is written, so it needs no wake-up of its own. After a restart it is read from
 //! the journal again, as far as that goes back; days are kept in a file of their own, a line a day.
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ pub(crate) struct Wakeup {
 #[derive(Debug, Clone)]
 pub(crate) struct Past {
     pub(crate) history: History,
-    /// When it came to which state, oldest first; no state: nobody watched.
+    /// When it came to which state, oldest first; no state: the proxy did not run.
     pub(crate) states: VecDeque<(Wall, Option<Phase>)>,
     /// Oldest first.
     pub(crate) wakeups: VecDeque<Wakeup>,
@@ -163,7 +163,7 @@ impl Chronicle {
         let days = private::options().append(true).create(true).open(&path)?;
         let billed = records.last().map_or(Duration::ZERO, |last| last.memory.bill.span());
         if marks.last().is_some_and(|last| billed < last.bill.span()) {
-            tracing::warn!(server = name, "the ledger began anew, and so do its days");
+            tracing::warn!(server = name, "the ledger started from zero, and so do its days");
             days.set_len(0)?;
             marks.clear();
         }

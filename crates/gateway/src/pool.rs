@@ -95,7 +95,7 @@ pub(crate) struct InPool {
     pub(crate) duty: Duty,
     /// The operator wants it off.
     pub(crate) held_off: bool,
-    /// So often it failed since the start.
+    /// How often it failed since the start.
     pub(crate) failed: u64,
 }
 
@@ -118,7 +118,7 @@ struct State {
 /// What is noted of a server besides its phase in the pool.
 #[derive(Debug, Clone)]
 struct Card {
-    /// It failed so often: seats of earlier terms are void.
+    /// How often it failed: seats of earlier terms are void.
     term: u64,
     /// It should have woken by then.
     late_at: Mono,
@@ -326,7 +326,7 @@ impl ServerPool {
     fn back_at(&self, state: &State, now: Mono, number: u32) -> Mono {
         let server = self.server(number);
         match server.supervisor.phase_now() {
-            // Nobody else is to be had.
+            // No other server is available.
             Phase::Asleep if state.nobody_left() => now,
             Phase::Asleep => now + server.retry,
             Phase::Failed => now + server.supervisor.blocked_for(),
@@ -345,7 +345,7 @@ impl ServerPool {
             };
             match (phase, duty) {
                 (Phase::Awake, Duty::Starting) => self.came(state, now, number),
-                // Somebody else woke it, or it would not sleep, or it is well again.
+                // Another program woke it, or it would not sleep, or it is well again.
                 (Phase::Awake, Duty::Off | Duty::Failed) if was != Phase::Awake => {
                     self.came(state, now, number);
                     if state.pool.is_held_off(number) {
@@ -381,7 +381,7 @@ impl ServerPool {
         }
     }
 
-    /// All servers go off, since nobody needs any.
+    /// All servers go off, since none is needed.
     fn shut(self: &Arc<Self>) {
         self.with(|state, now| {
             state.opening = false;
@@ -427,7 +427,7 @@ impl ServerPool {
         slowest.unwrap_or_default()
     }
 
-    /// A place for work that nobody waits for, if one is to spare.
+    /// A place for work that no client waits for, if one is to spare.
     pub(crate) fn spare(self: &Arc<Self>) -> Option<Seat> {
         self.with(|state, now| {
             let server = state.pool.take_spare(now)?;

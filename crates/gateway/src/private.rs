@@ -1,4 +1,4 @@
-//! Files that say who asked for what: their group may read them, and nobody else.
+//! Files that say who asked for what: their group may read them, and no other user.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
-/// A new, empty file that is to take the place of `old`: whoever may read that may read it.
+/// A new, empty file that is to take the place of `old`: users that may read that may read it.
 pub(crate) fn successor(new: &Path, old: &Path) -> io::Result<File> {
     let file = options().write(true).create(true).truncate(true).open(new)?;
     if let Ok(was) = old.metadata() {
@@ -35,7 +35,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         let mode = |file: &File| file.metadata().unwrap().permissions().mode() & 0o777;
         let open = |name: &str| options().append(true).create(true).open(path(name)).unwrap();
-        // Whatever the umask is, others are let in by nobody.
+        // Whatever the umask is, other users have no access.
         assert_eq!(mode(&open("log")) & 0o137, 0);
         assert_eq!(mode(&successor(&path("new"), &path("none")).unwrap()) & 0o137, 0);
         set_permissions(path("log"), Permissions::from_mode(0o604)).unwrap();

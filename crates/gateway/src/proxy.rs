@@ -54,7 +54,7 @@ const ATTEMPTS: u32 = 3;
 /// How long to wait for word on a server that could not be reached.
 pub(crate) const WORD: Duration = Duration::from_secs(2);
 
-/// How long to wait for somebody else's answer to the same request. Whoever asked first may read it
+/// How long to wait for another client's answer to the same request. The first client may read it
 /// slowly.
 const SHARED: Duration = Duration::from_secs(2);
 
@@ -242,7 +242,7 @@ impl<'a> Asked<'a> {
         (response, how)
     }
 
-    /// Shadow mode: whatever is not in the cache goes to the server, whoever asks.
+    /// Shadow mode: whatever is not in the cache goes to the server, for all clients.
     fn pass_on(&self, cached: Cached) -> Route {
         if cached == Cached::Fresh {
             return Route::Cache;
@@ -403,7 +403,7 @@ impl<'a> Asked<'a> {
                 if let (Some(_), Some(found)) = &found
                     && Self::cached(Some(found)) == Cached::Fresh
                 {
-                    // Somebody held beside it asked for the same. It was held all the same.
+                    // Another held request asked for the same. It was held all the same.
                     let (response, _) = self.cache_answer(found, Answered::Held);
                     return (response, Answered::Held);
                 }
@@ -450,7 +450,7 @@ impl<'a> Asked<'a> {
         (key, found)
     }
 
-    /// Passes a request on to a server that is awake, unless somebody is just fetching the same: then
+    /// Passes a request on to a server that is awake, unless another request is just fetching the same: then
     /// it waits for what the cache makes of that.
     async fn forward(
         &self,
@@ -487,7 +487,7 @@ impl<'a> Asked<'a> {
     ) -> (Response<Answer>, Answered) {
         let pool = self.site().pool.as_ref();
         match self.first_place(&exchange, &mut spool, &mut answered).await {
-            // Somebody may have fetched the same meanwhile.
+            // Another request may have fetched the same meanwhile.
             Ok(true) => {
                 (key, found) = self.look_again((key, found));
                 if let Some(now) =

@@ -34,7 +34,7 @@ pub enum Wrong {
     Broken(#[from] std::io::Error),
 }
 
-/// Reads the header; returns whose connection it is (`balancer`, if the header names nobody: a health
+/// Reads the header; returns whose connection it is (`balancer`, if the header names no client: a health
 /// check of the balancer's own), and what came behind the header.
 pub(crate) async fn read(
     stream: &mut TcpStream,
@@ -52,7 +52,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Whose connection a header says that it is (nobody's, if it is the balancer's own), and how long that is;
+/// Whose connection a header says that it is (none, if it is the balancer's own), and how long that is;
 /// nothing as long as it has not come whole.
 pub fn header(bytes: &[u8]) -> Result<Option<(Option<SocketAddr>, usize)>, Wrong> {
     let begins = |with: &[u8]| with.starts_with(&bytes[..bytes.len().min(with.len())]);

@@ -1,9 +1,9 @@
-//! The short way: a plain request whose answer is fresh in the cache is answered from the bytes it
+//! The fast path: a plain request whose answer is fresh in the cache is answered from the bytes it
 //! came in.
 //!
-//! One that only the server can answer goes a short way too, if it can ([`pass`]).
+//! One that only the server can answer takes a fast path too, if it can ([`pass`]).
 //!
-//! It leads to the same answer and the same books as the long way (`proxy`); whatever is not plain
+//! It leads to the same answer and the same accounting as the slow path (`proxy`); whatever is not plain
 //! takes that.
 
 mod pass;
@@ -68,10 +68,10 @@ pub(crate) struct Client {
     given: Option<Given>,
 }
 
-/// Who asks: the peer, or whoever it last spoke for.
+/// The client: the peer, or the one it last spoke for.
 struct Speaker {
     ip: IpAddr,
-    /// As the books have it.
+    /// As the accounting has it.
     address: String,
     key: ClientKey,
 }
@@ -275,7 +275,7 @@ impl Client {
         let budget = self.speaker.key.number();
         let limits = &self.gateway.client_limits;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The long way says so.
+            // The slow path says so.
             return None;
         }
         let site = &self.gateway.sites[index];
@@ -315,7 +315,7 @@ impl Client {
         Some(Prepared { head, body: object.body.clone() })
     }
 
-    /// The answer's head, as the long way makes it.
+    /// The answer's head, as the slow path makes it.
     fn head_of(&self, site: &Site, object: &Object, secure: bool) -> bytes::Bytes {
         let now = self.gateway.timestamp();
         object.prepared(now, || {
@@ -358,7 +358,7 @@ impl Client {
         Some(given)
     }
 
-    /// Closes the books of what was given, of which so many bytes have gone.
+    /// Closes the accounting of an answer, of which so many bytes have gone.
     fn log(&mut self, head: &Head<'_, '_>, bytes: u64) {
         let Some(given) = self.count(head) else { return };
         let Some(log) = &self.gateway.access_log else { return };

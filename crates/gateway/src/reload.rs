@@ -77,14 +77,14 @@ impl ReloadError {
                  `nightwatt serve --replace` with the new configuration does, in a new process, and no \
                  connection is lost"
             }
-            Self::Shadow => "stop it and start it anew: in shadow mode no server sleeps meanwhile",
+            Self::Shadow => "stop it and start it again: in shadow mode no server sleeps meanwhile",
             Self::Start(error) => error.hint().unwrap_or("nothing was changed"),
         }
     }
 }
 
 impl Gateway {
-    /// Everybody who drives a server or a machine.
+    /// All tasks that drive a server or a machine.
     pub(crate) fn supervisors(&self) -> impl Iterator<Item = &Arc<Supervisor>> {
         let machines = self.machines.iter().map(|it| &it.supervisor);
         let pools = self.sites.iter().filter_map(|it| it.pool.as_ref());
@@ -247,7 +247,7 @@ impl Running {
         back
     }
 
-    /// Listens where nobody listens yet.
+    /// Listens on addresses that are not open yet.
     fn bind_new(&self, config: &Config) -> Result<Vec<(Bound, Spoken)>, StartError> {
         let mut there: Vec<_> = self.posts.iter().map(|it| (it.configured, it.spoken)).collect();
         let (mut bound, all) = (Vec::new(), listen::all(config));
@@ -296,7 +296,7 @@ impl Running {
         Ok(())
     }
 
-    /// What is gone is left as it is, once nobody waits for it: sites first, then what they stood on.
+    /// What is gone is left as it is, once no client waits for it: sites first, then what they stood on.
     fn retire(&mut self, old: &Arc<Gateway>, gone: &[String]) {
         if gone.is_empty() {
             return;
@@ -346,7 +346,7 @@ struct Retired {
 }
 
 impl Retired {
-    /// Each goes on until nobody waits for it any more.
+    /// Each goes on until no client waits for it any more.
     fn retire(self) -> Retiring {
         let names = self.leaving.iter().map(|it| it.name.clone()).collect();
         let hurry = Arc::new(Notify::new());
@@ -355,11 +355,11 @@ impl Retired {
     }
 }
 
-/// Sites and machines that are gone from the configuration, as long as somebody waits for them.
+/// Sites and machines that are gone from the configuration, as long as a client waits for them.
 pub(crate) struct Retiring {
     names: Vec<String>,
     hurry: Arc<Notify>,
-    /// Gives those that somebody still waited for when there was a hurry.
+    /// Returns those that clients still waited for when there was a hurry.
     task: JoinHandle<Retired>,
 }
 
@@ -381,7 +381,7 @@ impl Retiring {
     }
 }
 
-/// Ends one after the other, once nobody waits for it and it serves nobody. Gives the rest if there is a
+/// Ends one after the other, once no client waits for it or is served by it. Returns the rest if there is a
 /// hurry.
 async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
     while let Some(first) = retired.leaving.first() {
@@ -394,7 +394,7 @@ async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
     retired
 }
 
-/// Comes when nobody waits for a server and it serves nobody.
+/// Comes when no client waits for a server or is served by it.
 async fn unneeded(supervisor: &Supervisor, hold: Duration) {
     let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
     while supervisor.held() > 0 {
@@ -403,7 +403,7 @@ async fn unneeded(supervisor: &Supervisor, hold: Duration) {
             break;
         }
     }
-    // What it stands on stays awake for whoever is still served.
+    // What it stands on stays awake for clients that are still served.
     while supervisor.held() == 0 && *busy.borrow_and_update() {
         let _ = busy.changed().await;
     }

@@ -192,7 +192,7 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 
 /// Whether a request with this field is answered on the slow path only.
 pub(crate) fn needs_slow_path(name: &str) -> bool {
-    // By the first letter: most fields of browsers are none of these.
+    // By the first letter: most fields of browsers are not among these.
     let may_be = matches!(
         name.as_bytes().first().map(|byte| byte | 0x20),
         Some(b'c' | b'e' | b'f' | b'i' | b'p' | b'r' | b't' | b'u')

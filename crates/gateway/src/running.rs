@@ -176,7 +176,7 @@ pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
     vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
 }
 
-/// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
+/// Listens at every address of a configuration: for clients, and for monitors.
 fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
     let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));

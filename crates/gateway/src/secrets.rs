@@ -6,7 +6,7 @@ use nightwatt_power::exposed;
 
 use crate::config::{Config, MeterConfig};
 
-/// Secrets that everybody on this machine can read, in words.
+/// Secrets that every user of this machine can read, in words.
 pub(crate) fn risks(config: &Config) -> Vec<String> {
     let certificates = config.tls.iter().flat_map(|tls| &tls.certificate);
     let keys = certificates.filter_map(|it| exposed(&it.key, "the private key"));

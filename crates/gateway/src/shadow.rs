@@ -115,7 +115,7 @@ impl Shadow {
             _ => {}
         }
         if admitted {
-            // Somebody held for less than the SLA's delay counts as delayed too: the pretended server
+            // A client held for less than the SLA's delay counts as delayed too: the pretended server
             // takes seconds to wake, and a figure that is ready at once is worth more.
             let delayed = matches!(
                 route,

@@ -363,7 +363,7 @@ fn shadow(
     Ok(shadow)
 }
 
-/// Can its servers be spoken to, whoever answers there?
+/// Can its servers be connected to, without checking who answers?
 pub(crate) fn look_over_servers(
     site: &SiteConfig,
     config: &Config,

@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use crate::error::StartError;
 use crate::gateway::file;
 
-/// Makes the folder, if it is not there, and refuses one in which somebody else has put links: what is
+/// Makes the folder, if it is not there, and refuses one in which another user has put links: what is
 /// written there would go elsewhere.
 pub(crate) fn make(path: &Path) -> Result<(), StartError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(file(path))?;

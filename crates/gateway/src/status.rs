@@ -121,7 +121,7 @@ pub struct SiteStatus {
     /// Seconds that the next wake-up is expected to take: as seen, until then as configured.
     #[serde(default)]
     pub wake_time_s: f64,
-    /// Times since the start that it was found being woken again and again with nobody served.
+    /// Times since the start that it was found being woken again and again without serving a request.
     #[serde(default)]
     pub wake_loops: u64,
     /// Exchanges with the server under way, connections that are passed through among them.
@@ -215,7 +215,7 @@ pub struct LedgerStatus {
     pub awake_s: f64,
     /// From sleep commands to wake commands answered.
     pub asleep_s: f64,
-    /// Nobody watched: billed as awake.
+    /// The proxy did not run: billed as awake.
     pub unobserved_s: f64,
     /// Of the seconds awake, those with requests; known of servers of pools only.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -488,7 +488,9 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
         }
         Hindrance::WakeLoop(then) => {
             let minutes = then.since(server.now).as_secs_f64() / 60.0;
-            format!("a wake loop: woken again and again with nobody served; for {minutes:.0} min")
+            format!(
+                "a wake loop: woken again and again without serving a request; for {minutes:.0} min"
+            )
         }
         Hindrance::Hours(then) => {
             let minutes = then.since(server.now).as_secs_f64() / 60.0;

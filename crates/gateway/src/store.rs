@@ -363,7 +363,7 @@ impl Store {
         if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
             books.pinned.remove(key);
             self.objects.remove(key);
-            // Nobody has been told of a change: whether the disk knows this is not waited for.
+            // No client has been told of a change: whether the disk knows this is not waited for.
             drop(self.disk.as_ref().map(|disk| disk.forget(std::slice::from_ref(key))));
             return;
         }
@@ -404,7 +404,7 @@ impl Store {
         (self.objects.len(), self.objects.weight())
     }
 
-    /// Takes room for so many more bytes of answers on their way; false if there is none.
+    /// Takes room for so many more bytes of answers on their way; false if there is no room.
     fn reserve(&self, bytes: u64) -> bool {
         let most = self.bytes / COLLECTED;
         let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
@@ -467,14 +467,14 @@ impl Ticket {
         self.store.books().too_late(&self.key, Some(self));
     }
 
-    /// Is the same asked for by somebody else just now?
+    /// Is the same being fetched for another client just now?
     pub(crate) fn has_company(&self) -> bool {
         self.store.books().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
     }
 
     /// Forgets the resource, since the answer says so.
     pub(crate) fn forget(&self) {
-        // Nobody was promised anything: whether the disk knows this is not waited for.
+        // No client relies on it: whether the disk knows this is not waited for.
         drop(self.store.forget(std::slice::from_ref(&self.key), Some(self)));
     }
 

@@ -20,7 +20,7 @@ use crate::supervisor::{Hands, Supervisor};
 /// Until it has answered. It may be busy with its own start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Another attempt to borrow a server that nobody lends is made after this time.
+/// Another attempt to borrow a server that is not lent is made after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Controls one server by asking another process.
@@ -96,7 +96,7 @@ fn state_of<'a>(status: &'a Status, name: &str) -> Option<&'a str> {
     all.find(|(it, _)| *it == name).map(|(_, state)| state.as_str())
 }
 
-/// As long as anybody is served here or waits, the other process keeps the server for them: a connection to
+/// As long as a client is served here or waits, the other process keeps the server for them: a connection to
 /// it stands for them, and ends with this process if nothing else ends it.
 pub(crate) async fn borrow(supervisor: Arc<Supervisor>, socket: PathBuf) {
     let mut busy = supervisor.busy();

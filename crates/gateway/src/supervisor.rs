@@ -51,7 +51,7 @@ pub(crate) struct Records {
     pub(crate) shelf: Option<Shelf>,
     /// What measures the server and the proxy.
     pub(crate) meters: Meters,
-    /// What it did and used before, if anybody is to be shown that.
+    /// What it did and used before, if that is to be shown.
     pub(crate) chronicle: Option<Chronicle>,
     /// Where another process let go of it.
     pub(crate) handed: Option<Handed>,
@@ -65,9 +65,9 @@ pub(crate) struct Supervisor {
     phase: watch::Sender<Phase>,
     /// Counts the times that it went to sleep, as far as that is certain: told to, or by its own word.
     sleeps: watch::Sender<u64>,
-    /// Whether now is a good time for what nobody asked for.
+    /// Whether now is a good time for background work.
     free: watch::Sender<bool>,
-    /// Whether anybody is served or waits.
+    /// Whether a client is served or waits.
     busy: watch::Sender<bool>,
     calls: mpsc::UnboundedSender<Call>,
     actions: mpsc::UnboundedSender<Action>,
@@ -209,7 +209,7 @@ impl Supervisor {
         let mut actions = std::mem::take(&mut managed.scratch);
         let result = call(&mut managed, &mut actions);
         for action in actions.drain(..) {
-            // Nobody receives when the gateway has stopped.
+            // No task receives when the gateway has stopped.
             let _ = self.actions.send(action);
         }
         managed.scratch = actions;
@@ -238,7 +238,7 @@ impl Supervisor {
         &self.name
     }
 
-    /// Browsers are shown a page that waits, or are held like everybody.
+    /// Browsers are shown a page that waits, or are held like other clients.
     pub(crate) fn show_waiting_page(&self, show: bool) {
         self.lock().manager.show_waiting_page(show);
     }
@@ -260,7 +260,7 @@ impl Supervisor {
         })
     }
 
-    /// Whether now is a good time for exchanges that nobody asked for; can be waited on.
+    /// Whether now is a good time for exchanges without a client; can be waited on.
     pub(crate) fn free(&self) -> watch::Receiver<bool> {
         self.free.subscribe()
     }
@@ -513,7 +513,7 @@ impl Driver {
                 hint = "something keeps waking it: see `cause` of the last wake-ups above; if there is none, \
                         look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
                         other machines that poll it",
-                "woken again and again with nobody served: it is left awake for an hour"
+                "woken again and again without serving a request: it is left awake for an hour"
             );
         }
     }

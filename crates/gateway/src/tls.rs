@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! listen -> client_limits -> handshake (tally) -> Secured -> http1 | http2
-//!                              \-> certificates (by name; read anew when their files change)
+//!                              \-> certificates (by name; read again when their files change)
 //! ```
 
 mod certificates;
@@ -74,7 +74,7 @@ impl Tls {
         if config.acme.is_some() {
             server.alpn_protocols.push(PROTOCOL.to_vec());
         }
-        // Who comes back needs no certificate, and nothing is remembered of anybody.
+        // Who comes back needs no certificate, and nothing is remembered of clients.
         server.ticketer = ring::Ticketer::new().map_err(unusable)?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
         let tally = before.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
@@ -128,7 +128,7 @@ impl Tls {
         self.certificates.validity_of(config)
     }
 
-    /// Reads anew what has changed.
+    /// Reads again what has changed.
     pub(crate) fn look_now(&self, now: Now) {
         self.certificates.look_now(now);
     }

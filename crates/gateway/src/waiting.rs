@@ -61,7 +61,7 @@ impl WaitingPage {
         answers::waiting(self.waking.replace(SECONDS, &seconds.to_string()), seconds)
     }
 
-    /// The server does not wake, and is not tried again for so long.
+    /// The server does not wake, and is not tried again for this long.
     pub(crate) fn failed(&self, after: Duration) -> Response<Answer> {
         let seconds = answers::seconds(after).max(1);
         let page = self.failed.replace(SECONDS, &seconds.to_string());

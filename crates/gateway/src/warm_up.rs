@@ -1,10 +1,10 @@
-//! Warm-up: while the server is awake, what is stored is renewed by nobody's asking, and what crawlers
+//! Warm-up: while the server is awake, what is stored is renewed without a request, and what crawlers
 //! asked for in vain is fetched, so that a sleep begins with answers that last.
 //!
 //! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the bound `warm_up`:
 //!
 //! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server
-//!   sleeps, anybody may have it, and its [popularity](crate::store::Popularity) is not zero. If a
+//!   sleeps, any client may have it, and its [popularity](crate::store::Popularity) is not zero. If a
 //!   renewal came to nothing, not before `G / 8` later.
 //! * A second after the server has woken, and later when something is due, all that is due and all
 //!   [wishes](crate::wishes) are put in order of popularity; of equals, what is overdue for longer goes
@@ -182,7 +182,7 @@ impl<'a> Period<'a> {
         }
     }
 
-    /// Begins an exchange as soon as that disturbs nobody.
+    /// Begins an exchange as soon as that disturbs no client.
     async fn begin(&self) -> Arc<Exchange> {
         let supervisor = &self.site().supervisor;
         let mut free = supervisor.free();
@@ -195,7 +195,7 @@ impl<'a> Period<'a> {
                 return exchange;
             }
             if self.site().pool.is_some() {
-                // No server of the pool has a place to spare, and nobody tells when one has.
+                // No server of the pool has a place to spare, and no event says when one has.
                 self.gateway.clock.sleep(AFTER_WAKING).await;
             }
         }
@@ -224,7 +224,7 @@ impl<'a> Period<'a> {
         };
         let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
         let find = || self.find(&key, &request);
-        // Somebody is just fetching it, or another variant of it.
+        // Another request is just fetching it, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
             let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
         }

@@ -1,4 +1,4 @@
-//! One question to somebody else's web server, on a connection of its own.
+//! One request to an external web server, on a connection of its own.
 
 use std::io;
 

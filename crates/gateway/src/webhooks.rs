@@ -22,13 +22,13 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::supervisor::Supervisor;
 
-/// It is looked so often. What needs a person does not pass by sooner.
+/// Time between two looks. What needs a person does not pass by sooner.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Events that wait for a receiver who does not take them; further ones are lost, which the log says.
 const WAITING: usize = 100;
 
-/// Somebody who is told.
+/// A receiver of events.
 struct Mailbox {
     config: WebhookConfig,
     events: mpsc::Sender<Event>,
@@ -53,7 +53,7 @@ pub(crate) async fn run(mut live: Live) {
         mailboxes.retain(|mailbox| {
             let stays = gateway.config.webhook.contains(&mailbox.config);
             if !stays {
-                // What waits there is nobody's business any more.
+                // What waits there is no longer needed.
                 mailbox.carrier.abort();
             }
             stays
@@ -70,7 +70,7 @@ pub(crate) async fn run(mut live: Live) {
             }
         }
         for event in watch.look(&seen(&gateway), gateway.clock.now()) {
-            tracing::info!(event = event.text, "webhooks are told");
+            tracing::info!(event = event.text, "an event for webhooks");
             for mailbox in &mailboxes {
                 mailbox.put(&event);
             }
@@ -95,7 +95,11 @@ impl Mailbox {
     fn put(&self, event: &Event) {
         if self.config.wants(event.kind) && self.events.try_send(event.clone()).is_err() {
             let webhook = self.config.shown();
-            tracing::error!(webhook, event = event.text, "nobody takes it: it is lost");
+            tracing::error!(
+                webhook,
+                event = event.text,
+                "the queue of a webhook is full: the event is dropped"
+            );
         }
     }
 }

@@ -15,13 +15,13 @@ use crate::store::Popularity;
 /// Wishes of a site at once. The least wished for goes first, of these the oldest.
 const MOST: usize = 1024;
 
-/// Wishes of one client among them: whoever asks for everything does not push out the others.
+/// Wishes of one client among them: a client that asks for everything does not push out the others.
 const MOST_OF_ONE: usize = 128;
 
 /// Nothing with a longer address is wished for.
 const LONGEST: usize = 1024;
 
-/// A page that somebody was sent away from.
+/// A page for which a client was sent away.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     pub(crate) key: CacheKey,

@@ -18,7 +18,7 @@ const IN_NOT_MODIFIED: [HeaderName; 6] =
 /// What a client's conditions make of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precondition {
-    /// There are none, or they do not hold the response back: answer in full, or by range.
+    /// There are no conditions, or they do not hold the response back: answer in full, or by range.
     Proceed,
     /// The client has it already: answer 304.
     NotModified,
@@ -33,7 +33,7 @@ impl Stored {
         if headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE) {
             return Precondition::Forward;
         }
-        // Conditions are about the content: where there is none, or an error, they do not apply.
+        // Conditions are about the content: without content, or on an error, they do not apply.
         let applies = self.status().is_success()
             && (*request.method == Method::GET || *request.method == Method::HEAD);
         if !applies {
@@ -66,7 +66,7 @@ impl Stored {
         })
     }
 
-    /// `If-Modified-Since`: against `Last-Modified`, or `Date` where there is none.
+    /// `If-Modified-Since`: against `Last-Modified`, or `Date` if that is absent.
     fn is_unmodified(&self, headers: &HeaderMap) -> bool {
         let mut lines = headers.get_all(IF_MODIFIED_SINCE).iter();
         let (Some(line), None) = (lines.next(), lines.next()) else { return false };

@@ -41,10 +41,10 @@ pub struct ResponseDirectives {
 }
 
 impl ResponseDirectives {
-    /// Reads `Cache-Control`, and `Pragma: no-cache` where there is none.
+    /// Reads `Cache-Control`, and `Pragma: no-cache` if that is absent.
     ///
     /// `Pragma` means nothing in a response by the RFC; the servers that send it alone mean
-    /// `no-cache`, and validating too often harms nobody.
+    /// `no-cache`, and validating too often does no harm.
     pub fn parse(headers: &HeaderMap) -> Self {
         let mut found = Self::default();
         for line in headers.get_all(CACHE_CONTROL) {
@@ -136,7 +136,7 @@ pub struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    /// Reads `Cache-Control`, and `Pragma` where there is none. Allocates nothing.
+    /// Reads `Cache-Control`, and `Pragma` if that is absent. Allocates nothing.
     pub fn parse(headers: &HeaderMap) -> Self {
         let mut found = Self::default();
         for line in headers.get_all(CACHE_CONTROL) {

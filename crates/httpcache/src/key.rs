@@ -252,6 +252,23 @@ mod tests {
         assert_eq!(key(&all, "h", "/p?a;b&c").as_deref(), Some("h/p?a;b"));
     }
 
+    /// PHP and Rails nest `a[]`, PHP reads `a.b` as `a_b`, and every server unescapes names.
+    #[test]
+    fn sorting_keeps_the_order_of_what_may_be_one_variable() {
+        let rules = KeyRules { sort_query: true, ..KeyRules::default() };
+        let of = |query: &str| key(&rules, "h", &format!("/p?{query}")).unwrap();
+        assert_eq!(of("b=1&a=2"), of("a=2&b=1"));
+        for (one, other) in [
+            ("a=1&a=2", "a=2&a=1"),
+            ("a[]=2&a=1", "a=1&a[]=2"),
+            ("%6cang=de&lang=en", "lang=en&%6cang=de"),
+            ("a.b=1&a_b=2", "a_b=2&a.b=1"),
+            ("a%5b%5d=2&a[]=1", "a[]=1&a%5b%5d=2"),
+        ] {
+            assert_ne!(of(one), of(other), "{one}");
+        }
+    }
+
     #[test]
     fn an_authority_has_one_normal_form() {
         for (secure, text, normal) in [

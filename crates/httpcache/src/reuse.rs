@@ -113,7 +113,7 @@ impl Occasions {
         self.0 & occasion as u8 != 0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -443,7 +443,7 @@ const CRAWLERS: [&str; 3] =
 
 /// Parts of an address that make it one person's, or that make asking for it a second time do something a
 /// second time: such an address is never asked for by the proxy itself.
-const ONE_TIME: [&str; 38] = [
+const ONE_TIME: [&str; 41] = [
     "token",
     "apikey",
     "api-key",
@@ -466,6 +466,9 @@ const ONE_TIME: [&str; 38] = [
     "shutdown",
     "reboot",
     "login-link",
+    "add-to-cart",
+    "add_to_cart",
+    "addtocart",
     "onetime",
     "one-time",
     "password",
@@ -484,7 +487,8 @@ const ONE_TIME: [&str; 38] = [
     "action=",
 ];
 
-/// The same as whole words of a path, and anywhere in a query.
+/// The same as whole words of a path's segment, unless that is the title of an article, which has three words or
+/// more; and anywhere in a query.
 const ONE_TIME_WORDS: [&str; 23] = [
     "key",
     "keys",
@@ -520,12 +524,16 @@ pub fn may_be_prefetched(path_and_query: &str) -> bool {
     // Behind two proxies, a server may see it unescaped twice.
     let plain = without_escapes(&without_escapes(&plain)).to_ascii_lowercase();
     let (path, query) = plain.split_once('?').unwrap_or((&plain, ""));
-    let mut words = path.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words_of = |segment: &'_ str| -> Vec<String> {
+        let words = segment.split(|letter: char| !letter.is_ascii_alphanumeric());
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let mut words = path.split('/').map(words_of).filter(|words| words.len() <= 2).flatten();
     let is_parameter =
         |pair: &str| ONE_TIME_PARAMETERS.contains(&pair.split('=').next().unwrap_or_default());
     // Of these a word of the path may be a part: `/keyboards` is a page.
     !query.split(['&', ';']).any(is_parameter)
-        && !words.any(|word| ONE_TIME_WORDS.contains(&word))
+        && !words.any(|word| ONE_TIME_WORDS.contains(&&*word))
         && !ONE_TIME_WORDS.iter().any(|word| query.contains(word))
         && !ONE_TIME.iter().any(|part| plain.contains(part))
 }

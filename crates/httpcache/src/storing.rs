@@ -54,7 +54,7 @@ pub enum NotStorable {
     /// The response sets a cookie.
     #[error("sets a cookie; `store_set_cookie` allows storing it")]
     SetCookie,
-    /// The request carried a cookie, and the response is not marked as for everybody.
+    /// The request carried a cookie, and the response is not marked as public.
     #[error("an answer to a request with cookies; `public` or `s-maxage` allows storing it")]
     Cookie,
     /// `Vary: *`.

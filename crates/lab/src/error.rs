@@ -60,10 +60,10 @@ pub enum Error {
     #[error("`{0}` is a place, and no function with an entry and a return")]
     NoFunction(String),
     /// Samples see functions, not places.
-    #[error("samples tell functions, and not where they begin or end")]
+    #[error("samples show functions, and not where they begin or end")]
     SampledPair,
     /// A function that has no name in its file.
-    #[error("`{0}` is in no function whose name and length are known: samples cannot tell it")]
+    #[error("`{0}` is in no function whose name and length are known: samples cannot show it")]
     SampledAddress(String),
     /// There is no such process.
     #[error("there is no process {0}: it has ended, or is a thread of another one")]
@@ -216,8 +216,8 @@ pub enum Error {
     Spectrum(#[from] nightwatt_model::spectrum::SpectrumError),
     /// Something else kept the machine busy.
     #[error(
-        "the machine was {low:.0} to {high:.0} % busy in all steps, too little apart to tell its power against \
-         load; end what else runs here, and try again"
+        "the machine was {low:.0} to {high:.0} % busy in all steps, too close together to fit its power \
+         against load; stop what else runs here, and try again"
     )]
     Busy {
         /// In the step in which it was least.
@@ -321,10 +321,10 @@ impl Error {
             ),
             Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
                 "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
-                 each log is told by its first lines",
+                 the format is detected from the first lines of each log",
             ),
             Self::NothingAsked { option: Some(_), malformed: 1.., .. } => Some(
-                "`--format` is the likely cause: leave it out, and each log is told by its first lines",
+                "`--format` is the likely cause: leave it out, and the format is detected from the first lines of each log",
             ),
             Self::NothingAsked { .. } => {
                 Some("name an access log of a web server; `--format` says how it is written")

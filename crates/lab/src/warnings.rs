@@ -35,7 +35,7 @@ pub(crate) fn warnings(scan: &Scan, reading: &Reading, wrong_if_changed: &str) -
     if let Some((option, format)) = reading.named().filter(|_| most) {
         warnings.push(format!(
             "{malformed} of {lines} lines are not in the format `{format}`: `{option}` is the likely \
-             cause; without it each log is told by its first lines"
+             cause; without it the format is detected from the first lines of each log"
         ));
     }
     let unsorted = scan.unsorted();

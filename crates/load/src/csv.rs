@@ -29,7 +29,7 @@ pub const COLUMNS: [(&str, &str); 20] = [
     ("delay_s", "answered_s - intended_s"),
     ("real_s", "what the exchange took by the operating system's clock"),
     ("status", "status of the answer"),
-    ("answer", "who answered: Nightwatt-Answer, or what other headers tell"),
+    ("answer", "what answered: Nightwatt-Answer, or what other headers show"),
     ("bytes", "bytes of the answer's body"),
     ("error", "why there is no whole answer"),
     ("agent", "User-Agent as logged"),

@@ -53,7 +53,7 @@ fn probe(host: &Host) -> Presence {
         return Presence::Absent(format!("no battery in {FOLDER}"));
     }
     if batteries.iter().all(|battery| power(battery).is_none()) {
-        return Presence::Absent("the battery tells neither power nor current".to_owned());
+        return Presence::Absent("the battery reports neither power nor current".to_owned());
     }
     Presence::Available
 }
@@ -93,7 +93,7 @@ impl Meter for Battery {
         for battery in discharged {
             // Without one of them the sum would be too small.
             let Some(watts) = power(battery) else {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "it tells no power now");
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it reports no power now");
                 return Err(MeterError::reading(battery, error));
             };
             sum = Some(sum.unwrap_or(Watts::ZERO) + watts);

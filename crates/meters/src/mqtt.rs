@@ -73,7 +73,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
             Some((user.to_owned(), password.unwrap_or_else(|| Secret::new(""))))
         }
         (None, None) => None,
-        (None, Some(_)) => return Err(spec.wrong("a password is somebody's: say `user=NAME`")),
+        (None, Some(_)) => return Err(spec.wrong("a password needs a user: write `user=NAME`")),
     };
     let texts = [Some(topic), user.as_ref().map(|(user, _)| user.as_str())];
     if texts.into_iter().flatten().any(|text| text.len() > LONGEST_TEXT) {

@@ -105,7 +105,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         !is_still
     });
     if boards.is_empty() {
-        let none = "no accelerator here tells its power".to_owned();
+        let none = "no accelerator here reports its power".to_owned();
         let why = std::iter::once(none).chain(remarks).collect::<Vec<_>>().join("; ");
         return Err(MeterError::Absent { meter: name(), why });
     }

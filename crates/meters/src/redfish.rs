@@ -143,7 +143,7 @@ impl Service {
             _ if !sources.is_empty() => Ok((sources, remarks)),
             Some(error) => Err(error),
             None => {
-                let why = format!("none of its {} chassis tells its power", chosen.len());
+                let why = format!("none of its {} chassis reports its power", chosen.len());
                 let why = std::iter::once(why).chain(remarks).collect::<Vec<_>>().join("; ");
                 Err(MeterError::Absent { meter: spec.name().to_owned(), why })
             }

@@ -141,11 +141,11 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         let (pointer, kind, unit) = match socket.energy {
             Some((pointer, joules)) if counts => (pointer, Kind::Energy, joules),
             None if counts && some_count => {
-                remarks.push(format!("`{}` tells no energy, and is left out", socket.name));
+                remarks.push(format!("`{}` reports no energy, and is left out", socket.name));
                 continue;
             }
             None if counts => {
-                let why = format!("`{}` tells no energy: leave out `kind=energy`", socket.name);
+                let why = format!("`{}` reports no energy: leave out `kind=energy`", socket.name);
                 return Err(spec.wrong(why));
             }
             _ => (socket.power, Kind::Power, 1.0),

@@ -75,7 +75,7 @@ impl MeterSpec {
         let Some(text) = self.text(option) else { return Ok(None) };
         match text.parse() {
             Ok(number) if f64::is_finite(number) => Ok(Some(number)),
-            _ => Err(self.wrong(format!("`{option}` is a number, and `{text}` is none"))),
+            _ => Err(self.wrong(format!("`{option}` must be a number, and is `{text}`"))),
         }
     }
 

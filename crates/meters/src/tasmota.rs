@@ -88,7 +88,7 @@ pub(crate) fn powers(status: &Value) -> Result<Vec<Watts>, String> {
 fn each_power(status: &Value) -> Result<Vec<Result<Watts, String>>, String> {
     let Some(place) = PLACES.iter().find(|place| status.pointer(place).is_some()) else {
         if status["StatusSNS"].is_object() {
-            return Err("this device measures no power: it tells no `ENERGY`".to_owned());
+            return Err("this device measures no power: it reports no `ENERGY`".to_owned());
         }
         return json::number(status, PLACES[0]).map(|power| vec![Ok(Watts(power))]);
     };
@@ -233,7 +233,7 @@ mod tests {
             refused(&format!("tasmota={}", device.address())).to_string()
         };
         let error = told(r#"{"StatusSNS":{"Time":"2024-03-01T12:00:00"}}"#);
-        assert!(error.contains("tells no `ENERGY`"), "{error}");
+        assert!(error.contains("reports no `ENERGY`"), "{error}");
         let error = told(r#"{"Command":"Unknown"}"#);
         assert!(error.contains("there is no `/StatusSNS/ENERGY/Power`"), "{error}");
         let error = told(r#"{"StatusSNS":{"ENERGY":{"Power":[]}}}"#);

@@ -149,7 +149,7 @@ pub enum ExperimentError {
         comparison: String,
     },
     /// A cell would be given up before it has run.
-    #[error("give up after 0 blocks; 1 or more")]
+    #[error("0 failed blocks would end a cell before it has run; use 1 or more")]
     GiveUp,
     /// A run that was not the next one.
     #[error(

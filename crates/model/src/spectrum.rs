@@ -28,7 +28,9 @@ pub enum SpectrumError {
         segment: usize,
     },
     /// A rate that is none.
-    #[error("a sample rate of {rate} Hz is none; give the rate at which the channel was sampled")]
+    #[error(
+        "a sample rate of {rate} Hz is invalid; give the rate at which the channel was sampled"
+    )]
     BadRate {
         /// As given.
         rate: f64,

@@ -273,7 +273,7 @@ impl Container {
                 whom: self.whom(),
                 what: format!("start {}", self.name),
                 why: "it is being removed".to_owned(),
-                hint: "make it anew",
+                hint: "create it again",
             }),
         }
     }

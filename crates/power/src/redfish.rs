@@ -419,7 +419,7 @@ impl Redfish {
         }
         if places.is_empty() {
             let hint = "check the privileges of `user`: it may not be shown any";
-            return Err(self.refused("show a system", "there is none".to_owned(), hint));
+            return Err(self.refused("show a system", "it lists none".to_owned(), hint));
         }
         let known: Vec<_> = places.iter().take(NAMED).map(String::as_str).collect();
         let why = format!("there are {}", said::brief(known.join(", ").as_bytes()));

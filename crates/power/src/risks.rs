@@ -144,7 +144,7 @@ impl DriverConfig {
 
 fn not_here(address: &impl std::fmt::Display) -> String {
     format!(
-        "{address} has no TLS and no password: whoever reaches it is root there. Control the container by \
+        "{address} has no TLS and no password: anyone who reaches it is root there. Control the container by \
          `ssh` to its host"
     )
 }

@@ -118,7 +118,7 @@ pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
         roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("there is none in it".to_owned()));
+        return Err(wrong("the file holds none".to_owned()));
     }
     Ok(roots)
 }
@@ -180,7 +180,7 @@ pub fn distrust(error: &io::Error) -> Option<String> {
         CertificateError::ApplicationVerificationFailure => {
             "its certificate has another fingerprint".to_owned()
         }
-        CertificateError::UnknownIssuer => "nobody who is trusted vouches for it".to_owned(),
+        CertificateError::UnknownIssuer => "no trusted authority signed it".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "its certificate is for another name".to_owned()
         }

@@ -168,7 +168,7 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::
     address.ok_or_else(|| {
         serde::de::Error::custom(format!(
             "`{text}` is no address, with or without a port, as 10.0.0.255:9 is; names are not looked \
-             up: whoever answers for them may sleep too"
+             up, since what resolves them may sleep too"
         ))
     })
 }

@@ -239,7 +239,7 @@ impl Note {
             // A part is a model's, and so is the whole.
             Provenance::Mixed { meter, model, measured_share } => {
                 let share = measured_share * 100.0;
-                (Origin::Modelled, format!("{model}, but for {share:.1} % measured by {meter}"))
+                (Origin::Modelled, format!("{model}, except {share:.1} % measured by {meter}"))
             }
         };
         let share = energy.uncertainty.get() / energy.joules.get().abs();

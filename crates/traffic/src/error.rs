@@ -104,7 +104,7 @@ pub enum Error {
     },
     /// A file of counts with something else in it.
     #[error(
-        "{name} begins like a file of counts, and number {place} is none; write whole numbers with white \
+        "{name} begins like a file of counts, but entry {place} is not one; write whole numbers with white \
          space between them, one for each second"
     )]
     NoCounts {

@@ -357,7 +357,7 @@ fn what_was_ordered_is_not_done_when_nobody_waits_for_it_any_more() {
 #[test]
 fn the_sleep_of_others_overtakes_an_order_that_is_being_looked_at() {
     let told = |actions: &[Action]| match &actions[0] {
-        Action::Reply(to, Outcome::Busy, why) => (*to, why[0].contains("somebody else")),
+        Action::Reply(to, Outcome::Busy, why) => (*to, why[0].contains("another process")),
         other => panic!("{other:?}"),
     };
     for is_armed_already in [false, true] {

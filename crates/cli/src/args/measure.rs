@@ -43,7 +43,7 @@ pub(crate) struct MetersArgs {
     /// Channel of the meter behind `--against`
     #[arg(long, value_name = "NAME", requires = "against")]
     pub(crate) against_channel: Option<String>,
-    /// Read for so long
+    /// Read for this long
     #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
     pub(crate) time: Duration,
     /// Time between two readings [default: what suits the meter]
@@ -52,7 +52,7 @@ pub(crate) struct MetersArgs {
     /// Look for a lag up to this, either way
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = written::measuring_time)]
     pub(crate) longest_lag: Duration,
-    /// Tell frequencies apart that differ by so many Hz [default: what the readings allow]
+    /// Separate frequencies that differ by this many Hz [default: what the readings allow]
     #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = written::factor)]
     pub(crate) resolution: Option<f64>,
     /// Print one JSON object
@@ -76,13 +76,13 @@ scale, offset and lag.";
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
-    /// Run the command so often, and tell the mean with its 95 % interval
+    /// Run the command N times, and print the mean with its 95 % interval
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
-    /// Run it so often before that, unmeasured
+    /// Run it N times before that, unmeasured
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) warm_up: u32,
-    /// Measure the idle machine first for this long, and tell what the command takes beyond it
+    /// Measure the idle machine first for this long, and print what the command uses beyond it
     #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) idle: Option<Duration>,
     /// Time between two readings [default: what suits the meter]

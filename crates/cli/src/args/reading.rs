@@ -5,7 +5,7 @@ use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
 /// How access logs are to be read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadingArgs {
-    /// What they are written in [default: told by their first lines]
+    /// Format of the logs [default: detected from their first lines]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Their format as nginx's `log_format` or Apache's `LogFormat` has it

@@ -42,7 +42,7 @@ pub(crate) struct ReplayArgs {
     /// Crawlers told to come back do so within this time [default: the length of the replay]
     #[arg(long, value_name = "TIME", value_parser = written::duration)]
     pub(crate) returns_within: Option<Duration>,
-    /// Give a request up after so long
+    /// Timeout of a request
     #[arg(long, value_name = "TIME", default_value = "2m30s", value_parser = written::some_time)]
     pub(crate) timeout: Duration,
     /// At most so many connections [default: as many as the system allows]
@@ -91,7 +91,7 @@ pub(crate) struct OriginArgs {
     /// Paths that begin so are never cached; may be given more than once
     #[arg(long, value_name = "PREFIX")]
     pub(crate) no_store: Vec<String>,
-    /// Say 502 to everybody for so long after the start
+    /// Answer 502 for this long after the start
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) bad_gateway_for: Duration,
     /// What each answer takes

@@ -135,14 +135,14 @@ fn make_key(to: Option<&Path>) -> Result<ExitStatus, Failure> {
                         "a key that is there is not overwritten: remove it first, or choose another name"
                     }
                     io::ErrorKind::NotFound => {
-                        "make its folder first, for nobody else to read: `install -d -m 700 FOLDER`"
+                        "create its folder first, readable by its owner only: `install -d -m 700 FOLDER`"
                     }
                     _ => "choose a place that you may write to",
                 };
                 Failure::because(format!("cannot write {}", path.display()), &error).hint(hint)
             })?;
             output::say(&format!(
-                "{} is a new key. Copy it to the other machine by a way that nobody listens to (`scp -p`).",
+                "{} is a new key. Copy it to the other machine over an encrypted connection (`scp -p`).",
                 path.display()
             ))?;
         }
@@ -185,7 +185,7 @@ fn words(entry: &Entry) -> String {
         }
         What::Resumed { slept_s, announced, alarm } => {
             let slept = figures::time(Duration::try_from_secs_f64(*slept_s).unwrap_or_default());
-            let unknown = if *announced { "" } else { ", which nobody had announced" };
+            let unknown = if *announced { "" } else { ", a sleep that was not announced" };
             let alarm = match alarm.as_ref().map(|alarm| &alarm.purpose) {
                 Some(Purpose::DeadMan) => "; woken by the dead man's switch".to_owned(),
                 Some(Purpose::Work(work)) => format!("; woken for {work}"),
@@ -196,7 +196,7 @@ fn words(entry: &Entry) -> String {
         What::Ready => "its service answers".to_owned(),
         What::Refused { by, reasons } => format!("refused {by}: {}", reasons.join("; ")),
         What::Failed { why } => format!("not asleep: {why}"),
-        What::DeadMan => "no proxy for so long: waits for one".to_owned(),
+        What::DeadMan => "no proxy for too long: waits for one".to_owned(),
         What::Alone => "no proxy is heard: stays awake".to_owned(),
         What::ProxyFound { by } => format!("{by} is back"),
     }

@@ -68,7 +68,7 @@ fn addresses(shown: bool) -> Result<Addresses, Failure> {
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(|error| {
         Failure::because("cannot draw the key that clients are hidden with", &error)
-            .hint("`--show-addresses` needs none, and hides nobody")
+            .hint("`--show-addresses` needs no key: it shows addresses as they are")
     })?;
     Ok(Addresses::anonymised(key))
 }

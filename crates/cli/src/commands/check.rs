@@ -239,9 +239,9 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
             time(sla.delay)
         )
     } else {
-        "none: sleeps whoever may have to wait".to_owned()
+        "none: sleeps even if requests have to wait".to_owned()
     };
-    row(text, "promise", &promise);
+    row(text, "SLA", &promise);
     row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(scenario);
     row(text, "kind", kind(site, rules.assumes));
@@ -388,7 +388,7 @@ fn warm_up(cache: &CacheRule, grace: Duration) -> String {
         return "none".to_owned();
     }
     let crawlers =
-        if cache.warm_up_crawlers { ", and what crawlers asked for in vain" } else { "" };
+        if cache.warm_up_crawlers { ", and what crawlers did not get while it slept" } else { "" };
     let (most, half) = (cache.warm_up, time(grace / 2));
     format!("while it is awake, up to {most} answers that have been stale for {half}{crawlers}")
 }

@@ -192,7 +192,7 @@ fn of_flags(args: &FleetPlanArgs) -> Result<Plan, Failure> {
             .hint("`nightwatt fleet plan.toml`, `--rate 300,600` or `--log access.log`; `--help` has examples"));
     }
     if let (true, [option, ..]) = (args.log.is_empty(), &args.copies.given()[..]) {
-        return Err(Failure::saying(format!("`{option}` is about a log, and there is none"))
+        return Err(Failure::saying(format!("`{option}` needs a log, and none is given"))
             .into_usage()
             .hint(format!("name one with `--log FILE`, or leave `{option}` out")));
     }

@@ -81,7 +81,7 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
     let proposed = server.power(Path::new(look::SYSTEMD).is_dir());
     let power = dialog.ask(power, "--power", said, Some(proposed), |text| {
         PowerChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is none of agent, ssh, systemd, docker, process"))
+            .map_err(|_| format!("`{text}` is not one of agent, ssh, systemd, docker, process"))
     })?;
     let (what, proposed) = match power {
         PowerChoice::Agent | PowerChoice::Ssh => ("MAC address of its card", server.mac()),
@@ -116,7 +116,7 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
     let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
     let kind = dialog.ask(kind, "--kind", said, Some("unsure"), |text| {
         KindChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is none of pages, app, unsure"))
+            .map_err(|_| format!("`{text}` is not one of pages, app, unsure"))
     })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, is_root })

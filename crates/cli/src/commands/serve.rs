@@ -201,7 +201,7 @@ fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {
         provenance(&ledger.server.provenance)
     );
     if shadow.requests == 0 {
-        text.push_str("Nobody came, so it would have delayed nobody.\n");
+        text.push_str("There was no request, so none would have been delayed.\n");
         return text;
     }
     let requests = part(shadow.delayed_requests, shadow.requests, "request");

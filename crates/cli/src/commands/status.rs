@@ -97,7 +97,7 @@ fn disk_rows(text: &mut String, it: &DiskStatus) {
         row(text, "waiting", &format!("{} that did not fit", counted(it.waiting, "answer")));
     }
     if it.spoilt + it.failed_writes > 0 {
-        let spoilt = counted(it.spoilt, "spoilt answer");
+        let spoilt = counted(it.spoilt, "damaged answer");
         let failed = counted(it.failed_writes, "failed write");
         row(text, "trouble", &format!("{spoilt}, {failed}: see the log"));
     }
@@ -255,7 +255,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         }
         None => "none".to_owned(),
     };
-    row(text, "promise", &promise);
+    row(text, "SLA", &promise);
     row(text, "cache", &cache(it));
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {

@@ -96,7 +96,7 @@ fn power_against_load_is_found_with_a_plug_and_becomes_a_model_of_this_machine()
     let meter = format!("http=http://{}/,pointer=/w", plug());
     let args = ["calibrate", "utilisation", "-m", &meter, "--step", "2s", "-o", &model, "--json"];
     let output = nightwatt(&args);
-    if told(&output).contains("end what else runs here") {
+    if told(&output).contains("stop what else runs here") {
         eprintln!("skipped: something else keeps this machine busy");
         return;
     }

@@ -147,7 +147,7 @@ fn what_would_be_ignored_is_refused_with_what_to_do() {
     assert!(whole.contains("`--requests` does not apply: a log is played whole"), "{whole}");
     assert!(whole.contains("`--days N`"), "{whole}");
     let no_log = said(&["--rate", "300", "--copies", "2"]);
-    assert!(no_log.contains("`--copies` is about a log, and there is none"), "{no_log}");
+    assert!(no_log.contains("`--copies` needs a log, and none is given"), "{no_log}");
     for option in ["--replications", "--requests"] {
         let none = said(&["--rate", "300", option, "0"]);
         assert!(none.contains(option) && none.contains("0 is not in 1.."), "{none}");
@@ -219,7 +219,7 @@ fn a_pool_is_sized_for_a_log() {
     assert!(ours.as_f64().unwrap() < 0.8 * all_on.as_f64().unwrap(), "{kind}");
     let text = told(&nightwatt(&args));
     assert!(text.contains("Take 4 servers, switched by") && text.contains("EUR"), "{text}");
-    assert!(text.contains("warning: 4.0 hours are little to tell a year from"), "{text}");
+    assert!(text.contains("warning: 4.0 hours are little to extrapolate a year from"), "{text}");
     // The first requests come while the servers start, so that any policy refuses some of them.
     let hopeless = nightwatt(&[&args[..], &["--refused", "0"]].concat());
     let said = told(&hopeless);

@@ -81,10 +81,10 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
         "`10.0.0.5` is no origin",
         "does not answer now",
         "`nowhere` is no address",
-        "`steam` is none of",
+        "`steam` is not one of",
         "this is needed",
         "draws more awake than asleep",
-        "`blog` is none of pages, app, unsure",
+        "`blog` is not one of pages, app, unsure",
         "`kind` is not set",
     ] {
         assert!(said.contains(words), "{words} in {said}");

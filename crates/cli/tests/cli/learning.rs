@@ -52,7 +52,11 @@ fn lessons_of_no_use_are_named_in_one_line_and_kept_aside() {
     let gateway = house.serve(&[]);
     get(gateway.address, "/").unwrap();
     stop(gateway);
-    assert!(!house.read("serve.log").contains("learns anew"), "{}", house.read("serve.log"));
+    assert!(
+        !house.read("serve.log").contains("learns from scratch"),
+        "{}",
+        house.read("serve.log")
+    );
     let good = house.read(LESSONS);
     let cases = [
         ("\0\0\0\0".to_owned(), "it is damaged"),
@@ -65,7 +69,7 @@ fn lessons_of_no_use_are_named_in_one_line_and_kept_aside() {
         let gateway = house.serve(&[]);
         assert_eq!(learned_from(&gateway), None, "{why}");
         assert_eq!(get(gateway.address, "/").unwrap().status, 200);
-        let line = said(&house, "learns anew");
+        let line = said(&house, "learns from scratch");
         let told = line.to_string();
         assert!(told.contains(why) && told.contains("hint"), "{told}");
         assert_eq!(house.read("state/site.lessons.json.bad"), text);

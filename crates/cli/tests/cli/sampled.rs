@@ -140,7 +140,7 @@ fn what_samples_cannot_tell_is_refused_with_what_helps() {
     let (heavy, light) = (bench.at("heavy"), bench.at("light"));
     let inside = bench.at("0x10");
     for (options, says, helps) in [
-        (vec!["--start", &heavy, "--end", &light], "samples tell functions", "`--function`"),
+        (vec!["--start", &heavy, "--end", &light], "samples show functions", "`--function`"),
         (vec!["-f", &inside], "in no function", "not stripped"),
     ] {
         let output = nightwatt(&[&["caliper", "--sample"], &options[..], &["--", &path]].concat());

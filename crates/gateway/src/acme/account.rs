@@ -9,7 +9,7 @@ use super::order::Failed;
 use super::web::Web;
 use crate::config::{AcmeConfig, tag};
 
-/// The account that is kept in this folder; a new one if there is none with this authority.
+/// The account that is kept in this folder; a new one if this authority has none.
 pub(super) async fn open(acme: &AcmeConfig, dir: &Path) -> Result<Account, Failed> {
     let url = acme.url();
     let path = dir.join(format!("account-{}.json", tag(url)));

@@ -67,7 +67,7 @@ impl Proofs {
     }
 }
 
-/// A certificate that nobody vouches for.
+/// A self-signed certificate.
 pub(crate) fn certified(
     params: &rcgen::CertificateParams,
     key: &rcgen::KeyPair,

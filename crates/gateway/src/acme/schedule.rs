@@ -13,7 +13,7 @@ const FIRST_PAUSE: Duration = Duration::from_mins(5);
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_hours(12);
 
-/// After something was mended, as far as can be known: this still keeps within four attempts an hour.
+/// After something was fixed, as far as can be known: this still keeps within four attempts an hour.
 const SHORT_PAUSE: Duration = Duration::from_mins(15);
 
 /// How attempts at a certificate went since the last success.
@@ -44,7 +44,7 @@ impl Attempts {
         pause
     }
 
-    /// What stood in the way may have been mended.
+    /// What stood in the way may have been fixed.
     pub(super) fn hurry(&mut self) {
         // Longer pauses than that are not for failures, and stay.
         if self.pause_s <= LONGEST_PAUSE.as_secs() {
@@ -113,7 +113,7 @@ mod tests {
         attempts.hurry();
         let text = serde_json::to_string(&attempts).unwrap();
         let kept: Attempts = serde_json::from_str(&text).unwrap();
-        // Another process, whose clock began anew.
+        // Another process, whose clock started from zero.
         assert_eq!(kept.next(None, at(7, 1000 + 3600)), Mono::from_secs(7 + 33 * 3600));
         assert_eq!(kept.next(None, at(7, 0)), Mono::from_secs(7 + 34 * 3600));
     }

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::web;
 
-/// Asks whoever is believed.
+/// HTTP requests to servers that this TLS configuration trusts.
 pub(super) struct Web(pub(super) Arc<ClientConfig>);
 
 impl HttpClient for Web {

@@ -27,7 +27,7 @@ const LONGEST_BODY: usize = 4096;
 /// Time for it to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nobody keeps a server awake for longer by one order.
+/// The longest time for which one order keeps a server awake.
 const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
 
 /// Who asks.
@@ -93,7 +93,7 @@ fn named(path: &str) -> Option<(&str, &str)> {
     matches!(order, "wake" | "sleep" | "keep-awake").then_some((name, order))
 }
 
-/// Does a page of somebody else ask? Browsers say so; programs that are no browsers say nothing.
+/// Does a page of another site ask? Browsers say so; programs that are no browsers say nothing.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let text =
         |value: Option<&HeaderValue>| value.and_then(|it| it.to_str().ok()).map(str::to_owned);
@@ -117,7 +117,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
     let clock = &asker.gateway.clock;
     let body = Limited::new(request.into_body(), LONGEST_BODY).collect();
-    // As for heads: under a virtual clock nobody is slow.
+    // As for heads: under a virtual clock no client is slow.
     let body =
         if clock.is_virtual() { Ok(body.await) } else { clock.timeout(BODY_TIMEOUT, body).await };
     let Ok(Ok(body)) = body else {

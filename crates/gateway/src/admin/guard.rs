@@ -1,4 +1,4 @@
-//! Who may give orders on the admin address: whoever knows the password of the configuration.
+//! Who may give orders on the admin address: clients that know the password of the configuration.
 //!
 //! The password is shown once, for a token that the page keeps and sends with each order. No cookie: a
 //! browser sends those to every port of a host, and here the host's other ports are the sites.
@@ -32,15 +32,15 @@ pub(super) const SESSION: Duration = Duration::from_hours(12);
 /// Tokens that are good at once; the oldest goes first.
 const MOST_SESSIONS: usize = 32;
 
-/// How often a client may be wrong: ten times at once, and once every ten seconds for ever after. Whoever
-/// shares an address with somebody who is wrong now and then is not kept out, and 8,650 guesses a day find
+/// How often a client may be wrong: ten times at once, and once every ten seconds after that. A client
+/// that shares an address with one that is wrong now and then is not kept out, and 8,650 guesses a day find
 /// no password.
 const WRONG: Rate = Rate::per_minute(6, 10);
 
 /// What every token begins with: one that has run out is no wrong password.
 const TOKEN: &str = "nightwatt-";
 
-/// Why somebody may not.
+/// Why a client may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// No password is configured.
@@ -84,8 +84,8 @@ impl Guard {
         Password::read(self.config.as_ref())
     }
 
-    /// From now on this is the password. If it is another one, nobody is signed in any more: it may have been
-    /// changed since somebody knew it who should not. Who was wrong is remembered.
+    /// From now on this is the password. If it is another one, all are signed out: it may have been
+    /// changed because it had leaked. Wrong attempts are remembered.
     pub(crate) fn turn_to(&self, password: Password) {
         let mut memory = self.lock();
         if memory.password != password {
@@ -138,7 +138,7 @@ impl Guard {
         memory.sessions.iter().any(|(known, _)| same(known, &hash))
     }
 
-    /// May whoever shows this (a token, or the password itself) give orders?
+    /// May a client that shows this (a token, or the password itself) give orders?
     pub(super) fn admit(
         &self,
         client: IpAddr,
@@ -166,7 +166,7 @@ impl Memory {
         let ours = self.password.0.ok_or(Refusal::NoOrders)?;
         let client = ClientKey::from(client).number();
         self.wrong.may(now, client).map_err(Refusal::Wait)?;
-        // The right one gives nothing back: else a script that shows it buys new guesses for whoever
+        // The right one gives nothing back: else a script that shows it buys new guesses for a client that
         // shares its address.
         if same(&ours, &hash(password)) {
             return Ok(());
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(guard.sign_in(one, PASSWORD, at(100)), wait, "else guessing had no bound");
         assert!(guard.sign_in(other, PASSWORD, at(100)).is_ok());
         assert!(guard.sign_in(one, PASSWORD, at(110)).is_ok());
-        // Somebody at the same address tries one a minute, a day long, always a moment before.
+        // A client at the same address tries one a minute, a day long, always a moment before.
         for minute in 10..1450 {
             assert_eq!(guard.sign_in(one, "wrong", at(60 * minute)), Err(Refusal::Wrong));
             assert!(guard.sign_in(one, PASSWORD, at(60 * minute)).is_ok());

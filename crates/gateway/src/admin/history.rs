@@ -73,7 +73,7 @@ struct Promise {
 struct Power {
     from_ms: i64,
     step_s: u32,
-    /// Of its servers; nothing where nobody watched.
+    /// Of its servers; nothing for times without a running proxy.
     watts: Vec<Option<f64>>,
     proxy_watts: Vec<Option<f64>>,
     /// Share of the time that a meter of the servers covered.
@@ -358,7 +358,7 @@ fn states(part: &Part<'_>) -> States {
     States { server: part.server.to_owned(), states: states.collect() }
 }
 
-/// To a hundredth: of watts nobody looks at more.
+/// To a hundredth: more digits of watts are of no use.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

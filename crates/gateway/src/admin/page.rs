@@ -32,7 +32,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Scripts, style and data from here alone, and nobody may put the page into one of his own.
+/// Scripts, style and data from here alone, and no other page may embed this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -69,7 +69,7 @@ pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Full<By
     }
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Asked for anew each time: after an update nobody has half of the page.
+    // Fetched again each time: after an update no browser has half of the page.
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::try_from(tag) {
         fields.insert(ETAG, tag);

@@ -43,7 +43,7 @@ impl Ahead {
             let reading = async {
                 while let Some(part) = body.frame().await {
                     if body.is_end_stream() {
-                        // Before the client has the last of it: whoever asks next finds a place.
+                        // Before the client has the last of it: the next request finds a place.
                         done();
                         let _ = sender.send(part);
                         return;

@@ -67,8 +67,8 @@ impl<'de> Visitor<'de> for AddressOrTable {
 }
 
 impl AdminConfig {
-    /// May a browser ask by this `Host`? By an address always: only names can be made to point here by
-    /// somebody else (DNS rebinding).
+    /// May a browser ask by this `Host`? By an address always: only names can be made to point here by a
+    /// third party (DNS rebinding).
     pub(crate) fn is_ours(&self, host: &str) -> bool {
         let Some(Authority { host, .. }) = Authority::parse(host) else { return false };
         let bare = host.trim_start_matches('[').trim_end_matches(']');

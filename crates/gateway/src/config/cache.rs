@@ -79,7 +79,7 @@ pub struct CacheConfig {
     pub ignore_query: Vec<String>,
     /// The order of query parameters does not matter.
     pub sort_query: bool,
-    /// Keep answers that set cookies, and give the cookies to everybody.
+    /// Keep answers that set cookies, and give the cookies to every client.
     pub store_set_cookie: bool,
     /// Heed what requests say of caching, a browser's reload above all.
     pub heed_requests: bool,

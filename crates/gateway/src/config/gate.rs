@@ -17,8 +17,8 @@ pub struct GateConfig {
     /// Who may ask, and is believed in what it says of its clients; default: this machine.
     #[serde(default = "this_machine")]
     pub from: Vec<Network>,
-    /// A request that was let through counts as being with the server for so long, since nobody says when
-    /// it ends; and connections of this machine to the server on which something moved within it count.
+    /// A request that was let through counts as being with the server for this long, since its end
+    /// is not known; and connections of this machine to the server on which something moved within it count.
     #[serde(default = "default_quiet", with = "duration_text")]
     pub quiet: Duration,
     /// How long a request is held for a server to wake; default: `limits.hold`.
@@ -51,8 +51,8 @@ impl GateConfig {
             return wrong("gate.listen", "the gate is for sites, and there is no `[[site]]`");
         }
         if self.from.is_empty() {
-            let text = "nobody may ask: name the proxies, as in `from = [\"10.0.0.2\"]`, or leave it out \
-                        for this machine";
+            let text = "it is empty, so the gate refuses everything: name the proxies, as in \
+                        `from = [\"10.0.0.2\"]`, or leave it out for this machine";
             return wrong("gate.from", text);
         }
         for (key, time) in [("gate.quiet", Some(self.quiet)), ("gate.hold", self.hold)] {

@@ -36,7 +36,7 @@ pub struct Limits {
     /// How long a connection is kept open between two requests.
     #[serde(with = "duration_text")]
     pub idle_timeout: Duration,
-    /// Time between two parts of a request's body; counted only while somebody wants to read it.
+    /// Time between two parts of a request's body; counted only while the body is being read.
     #[serde(with = "duration_text")]
     pub body_timeout: Duration,
     /// Time for a client to take a part of its answer; then the connection is closed.
@@ -68,7 +68,7 @@ pub struct Limits {
     #[serde(with = "duration_text")]
     pub connect_timeout: Duration,
     /// A WebSocket (or another protocol that a connection was switched to) through which nothing came
-    /// for so long is closed. While it is open, the server is kept awake.
+    /// for this long is closed. While it is open, the server is kept awake.
     #[serde(with = "duration_text")]
     pub tunnel_idle: Duration,
     /// Time that running exchanges get to end when the proxy stops.
@@ -80,7 +80,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
-            // A quarter: one client alone must not keep everybody else out.
+            // A quarter: one client alone must not keep all others out.
             connections_per_client: 1024,
             requests_per_client: None,
             header_bytes: 64 * 1024,

@@ -91,8 +91,8 @@ fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clas
         let origins = origins(config, tcp);
         if let Some(own) = all.iter().find(|it| it.is_tcp && it.is_reached_at(&origins)) {
             let message = format!(
-                "`origin` is where nightwatt itself listens, for {}: its connections would come back for \
-                 ever. Write where the service listens; on this machine that is another port",
+                "`origin` is where nightwatt itself listens, for {}: its connections would loop \
+                 forever. Write where the service listens; on this machine that is another port",
                 own.what
             );
             return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
@@ -116,8 +116,8 @@ fn sites_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> 
             let at = addresses(host, port);
             if let Some(own) = all.iter().find(|it| it.is_site && it.is_reached_at(&at)) {
                 let message = format!(
-                    "`origin` is where nightwatt itself listens, for {}: what it asks there would come back \
-                     for ever. Write where the server listens; on this machine that is another port",
+                    "`origin` is where nightwatt itself listens, for {}: its requests would loop \
+                     forever. Write where the server listens; on this machine that is another port",
                     own.what
                 );
                 return Err(([key, own.key.clone()], message));
@@ -245,11 +245,11 @@ mod tests {
     #[test]
     fn a_site_whose_server_is_said_to_be_where_nightwatt_listens_is_refused() {
         for (listen, origin, says) in [
-            ("0.0.0.0:80", "http://127.0.0.1", "come back"),
-            ("0.0.0.0:80", "http://localhost:80", "come back"),
-            ("[::]:8080", "http://127.0.0.1:8080", "come back"),
-            ("10.0.0.5:80", "http://10.0.0.5", "come back"),
-            ("0.0.0.0:443", "https://localhost", "come back"),
+            ("0.0.0.0:80", "http://127.0.0.1", "loop forever"),
+            ("0.0.0.0:80", "http://localhost:80", "loop forever"),
+            ("[::]:8080", "http://127.0.0.1:8080", "loop forever"),
+            ("10.0.0.5:80", "http://10.0.0.5", "loop forever"),
+            ("0.0.0.0:443", "https://localhost", "loop forever"),
             ("0.0.0.0:80", "http://127.0.0.1:8080", "fine"),
             ("10.0.0.5:80", "http://127.0.0.1", "fine"),
             ("0.0.0.0:80", "http://server.example", "fine"),
@@ -269,12 +269,12 @@ mod tests {
     fn a_service_that_is_said_to_be_where_nightwatt_listens_is_refused() {
         let http = "listen = [\"127.0.0.1:80\"]";
         for (listen, origin, says) in [
-            ("0.0.0.0:22", "127.0.0.1:22", "come back"),
-            ("0.0.0.0:22", "localhost:22", "come back"),
-            ("[::]:22", "127.0.0.1:22", "come back"),
-            ("127.0.0.1:22", "127.0.0.1:22", "come back"),
-            ("10.0.0.5:22", ":22", "come back"),
-            ("0.0.0.0:22", "0.0.0.0:22", "come back"),
+            ("0.0.0.0:22", "127.0.0.1:22", "loop forever"),
+            ("0.0.0.0:22", "localhost:22", "loop forever"),
+            ("[::]:22", "127.0.0.1:22", "loop forever"),
+            ("127.0.0.1:22", "127.0.0.1:22", "loop forever"),
+            ("10.0.0.5:22", ":22", "loop forever"),
+            ("0.0.0.0:22", "0.0.0.0:22", "loop forever"),
             ("0.0.0.0:22", ":22", "fine"),
             ("0.0.0.0:22", "127.0.0.1:2222", "fine"),
             ("192.0.2.1:22", "127.0.0.1:22", "fine"),

@@ -27,7 +27,7 @@ pub struct MachineConfig {
     pub power: ControllerConfig,
     /// How to tell that it is awake.
     pub probe: probe::Config,
-    /// It is put to sleep so long after the last server on it.
+    /// It is put to sleep this long after the last server on it.
     #[serde(default = "default_linger", with = "duration_text")]
     pub linger: Duration,
     /// A wake command without an answer by then is given again.
@@ -42,10 +42,10 @@ pub struct MachineConfig {
     /// The same while it sleeps; see [`SiteConfig::watch_asleep`](super::SiteConfig::watch_asleep).
     #[serde(default, deserialize_with = "cache::given")]
     pub watch_asleep: Option<Duration>,
-    /// Whoever wakes it, and not through the proxy, wants to use it: awake at least this long then.
+    /// If it was woken, and not through the proxy, it is to be used: awake at least this long then.
     #[serde(default = "default_grace", with = "duration_text")]
     pub grace: Duration,
-    /// A machine whose agent said good-bye may answer for so long until it is gone.
+    /// How long a machine whose agent said good-bye may still answer.
     #[serde(default = "default_good_bye", with = "duration_text")]
     pub good_bye: Duration,
     /// What it draws; default: the server of the file's `[scenario]`.
@@ -71,8 +71,8 @@ impl MachineConfig {
         check_name(&self.name, taken)?;
         if self.linger < SHORTEST_LINGER {
             let message = format!(
-                "`linger` is {}: between a server that asks for it and the server's start there is a \
-                 moment in which nobody needs it; make it {} or more",
+                "`linger` is {}: between a server's request for the machine and that server's start, \
+                 nothing keeps the machine awake; make it {} or more",
                 duration_text::format(self.linger),
                 duration_text::format(SHORTEST_LINGER)
             );
@@ -123,6 +123,6 @@ pub(super) fn check_on(on: Option<&str>, machines: &[MachineConfig]) -> Result<(
         return Ok(());
     }
     let names: Vec<_> = machines.iter().map(|machine| format!("`{}`", machine.name)).collect();
-    let there_are = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+    let there_are = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Err(format!("there is no `[[machine]]` called `{name}`; there are: {there_are}"))
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Wrong, wrong};
 
-/// A meter is read so often, unless somebody says otherwise: an idle board wakes up for each reading.
+/// How often a meter is read, unless it is configured: an idle board wakes up for each reading.
 const USUAL: Duration = Duration::from_secs(10);
 
 /// More often makes no sense for a bill, and further apart the ledger would not wait for it.

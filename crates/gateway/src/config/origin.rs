@@ -79,7 +79,7 @@ impl Origin {
 pub struct OriginTls {
     /// Who vouches for it instead of the system's authorities: certificates, in PEM.
     pub ca: Option<PathBuf>,
-    /// It has this certificate, whoever vouches for it, for whatever name and time: SHA-256, as
+    /// It has this certificate, whichever authority signed it, for whatever name and time: SHA-256, as
     /// `openssl x509 -fingerprint -sha256` prints it.
     pub fingerprint: Option<Fingerprint>,
     /// Its certificate is for this name, and it is asked for by it (SNI), instead of the host of `origin`.
@@ -87,7 +87,7 @@ pub struct OriginTls {
     /// May it be asked by HTTP/2, if it offers that?
     #[serde(default)]
     pub http2: bool,
-    /// False: whoever answers is believed. Who is between can then read and change everything.
+    /// False: every certificate is accepted. A third party on the way can then read and change everything.
     #[serde(default = "super::yes")]
     pub verify: bool,
 }

@@ -27,7 +27,7 @@ pub struct PoolConfig {
     pub wear: Wear,
     /// Requests that may wait, all together, until a server has a place; further ones get 503.
     pub line: u32,
-    /// A server stays on at least so long.
+    /// A server stays on at least this long.
     #[serde(with = "duration_text")]
     pub min_on: Duration,
     /// What sparing a server one transition (one on, or one off) is worth, J.
@@ -119,7 +119,7 @@ pub struct ServerConfig {
     /// A server that failed is tried again after this time, and later after longer ones.
     #[serde(default = "default_retry", with = "duration_text")]
     pub retry: Duration,
-    /// A server whose agent said good-bye may answer for so long until it is gone.
+    /// How long a server whose agent said good-bye may still answer.
     #[serde(default = "default_good_bye", with = "duration_text")]
     pub good_bye: Duration,
     /// A meter of it; default: none, and what it draws is modelled.
@@ -206,7 +206,7 @@ impl ServerConfig {
     /// When a wake command without an answer is given again, to a server of this kind.
     pub(crate) fn wake_timeout(&self, kind: &Kind) -> Duration {
         let usual = (kind.switch_on * 3).max(Duration::from_secs(10));
-        // Its machine may have to be woken first, and nobody says here how long that takes.
+        // Its machine may have to be woken first, and it is not known here how long that takes.
         let least = if self.on.is_some() { default_wake_timeout() } else { Duration::ZERO };
         self.wake_timeout.unwrap_or(usual.max(least))
     }
@@ -339,7 +339,7 @@ impl SiteConfig {
             None => Err(format!("`kind` is missing: say which of {}", names.join(", "))),
             Some(name) if kinds.iter().any(|kind| kind.name == *name) => Ok(()),
             Some(name) if kinds.is_empty() => {
-                Err(format!("there is no `[[site.pool.kind]]` called `{name}`: there is none"))
+                Err(format!("there is no `[[site.pool.kind]]` called `{name}`: the pool has none"))
             }
             Some(name) => Err(format!(
                 "there is no `[[site.pool.kind]]` called `{name}`; there are: {}",

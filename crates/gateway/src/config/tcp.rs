@@ -35,13 +35,13 @@ pub struct TcpConfig {
     pub wake_on: WakeOn,
     /// What of a connection keeps the server awake; default: `bytes`, but at a pool `connection`.
     pub keep_awake: Option<Keeps>,
-    /// A connection through which nothing came for so long does not keep the server awake (`bytes`).
+    /// A connection through which nothing came for this long does not keep the server awake (`bytes`).
     #[serde(default = "default_quiet", with = "duration_text")]
     pub quiet: Duration,
     /// What becomes of a connection whose server sleeps.
     #[serde(default)]
     pub asleep: Asleep,
-    /// A connection through which nothing came for so long is closed; default: `limits.tunnel_idle`.
+    /// A connection through which nothing came for this long is closed; default: `limits.tunnel_idle`.
     #[serde(default, deserialize_with = "cache::given")]
     pub idle_timeout: Option<Duration>,
     /// Connections held at once for the server to wake; further ones are closed.
@@ -229,7 +229,7 @@ impl TcpConfig {
 
 /// What is wrong with the services, alone and beside each other.
 pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<(), Wrong> {
-    // Who has a name at an address; the empty one is what nobody else has.
+    // Who has a name at an address; the empty one stands for all other names.
     let mut owners: HashMap<(SocketAddr, String), &str> = HashMap::new();
     for (index, tcp) in config.tcp.iter().enumerate() {
         let here = |(key, text): Wrong| (format!("tcp.{index}.{key}"), text);

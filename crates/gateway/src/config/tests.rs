@@ -154,7 +154,7 @@ fn impossible_figures_are_refused() {
     for key in ["wake_timeout", "sleep_timeout"] {
         points_at(23, own, &format!("{key} = \"0\"\n{own}"), &[key, "no time"]);
     }
-    // Nobody would ever be let in.
+    // No client would ever be let in.
     points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);
     points_at(5, "hold = \"30s\"", "headers = 1000", &["at most 256"]);
 }
@@ -539,7 +539,7 @@ fn a_gate_needs_no_address_for_http_and_what_is_wrong_with_it_is_said() {
         ("listen = []", "at least one address"),
         ("listen = [\"127.0.0.1:9181\"]\nquiet = \"0\"", "`gate.quiet` is 0"),
         ("listen = [\"127.0.0.1:9181\"]\nhold = \"0\"", "`gate.hold` is 0"),
-        ("listen = [\"127.0.0.1:9181\"]\nfrom = []", "nobody may ask"),
+        ("listen = [\"127.0.0.1:9181\"]\nfrom = []", "the gate refuses everything"),
         ("listen = [\"127.0.0.1:9181\"]\nfrom = [\"all\"]", "is not a network"),
     ] {
         let said = parse(gate).unwrap_err().to_string();

@@ -86,7 +86,7 @@ impl TlsConfig {
             );
         }
         if self.port == Some(0) {
-            return wrong("tls.port", "`port` is 0, which nobody can connect to");
+            return wrong("tls.port", "`port` is 0, to which no client can connect");
         }
         if self.certificate.is_empty() {
             return wrong(
@@ -116,7 +116,7 @@ impl SiteConfig {
         if config.tls.is_some() || !config.trusted_proxies.is_empty() {
             return Ok(());
         }
-        let text = "nobody speaks TLS here: add a `[tls]` table, or name the proxy that does in \
+        let text = "TLS is not set up: add a `[tls]` table, or name the proxy that terminates TLS in \
                     `trusted_proxies`";
         match (self.redirect_to_https, &self.hsts) {
             (true, _) => wrong("redirect_to_https", text),
@@ -171,9 +171,9 @@ mod tests {
         let said = wrong_in(&format!("{listen}\n{both}"), "");
         assert!(said.contains("HTTP is listened for at 0.0.0.0:80"), "{said}");
         let said = wrong_in(listen, "redirect_to_https = true");
-        assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");
+        assert!(said.starts_with("test:6:1: TLS is not set up"), "{said}");
         let said = wrong_in(listen, "hsts = { max_age = \"1d\" }");
-        assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");
+        assert!(said.starts_with("test:6:1: TLS is not set up"), "{said}");
         let said = wrong_in(listen, "https_exempt = [\"acme\"]");
         assert!(said.starts_with("test:6:1: `acme` is not the beginning"), "{said}");
     }

@@ -29,7 +29,7 @@ pub enum EventKind {
     ServerFailed,
     /// It is well again.
     ServerRecovered,
-    /// A server is woken again and again with nobody served.
+    /// A server is woken again and again without serving a request.
     WakeLoop,
     /// More requests are delayed than the promise allows.
     PromiseBroken,
@@ -81,7 +81,10 @@ impl WebhookConfig {
             return wrong("url", text);
         };
         if self.events.as_ref().is_some_and(Vec::is_empty) {
-            return wrong("events", "it is told of nothing: name some, or leave it out for all");
+            return wrong(
+                "events",
+                "it is empty, so nothing would be sent: name some, or leave it out for all",
+            );
         }
         if self.ca.is_some() && target.scheme_str() == Some("http") {
             return wrong("ca", "`url` is plain HTTP: write `https://` there, or leave this out");
@@ -118,7 +121,7 @@ mod tests {
             ("url = \"hooks.example\"", 7, "no address for a webhook"),
             ("url = \"ftp://hooks.example\"", 7, "no address for a webhook"),
             ("url = \"https://me:secret@hooks.example\"", 7, "no address for a webhook"),
-            ("url = \"http://a\"\nevents = []", 8, "told of nothing"),
+            ("url = \"http://a\"\nevents = []", 8, "nothing would be sent"),
             ("url = \"http://a\"\nca = \"/x\"", 8, "plain HTTP"),
             ("url = \"http://a\"\nevents = [\"fire\"]", 8, "server-failed"),
         ] {

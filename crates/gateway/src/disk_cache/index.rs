@@ -1,4 +1,4 @@
-//! What is on the disk and where: in memory, made anew from the records at each start.
+//! What is on the disk and where: in memory, rebuilt from the records at each start.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -56,7 +56,7 @@ pub struct Index {
     variants: usize,
     pub(super) segments: BTreeMap<u64, Segment>,
     /// Newer answers have been seen than what the disk has under these names. It is not used any more,
-    /// and either written anew or forgotten on the disk too.
+    /// and either rewritten or forgotten on the disk too.
     outdated: HashMap<Name, Vec<u64>>,
     /// Being written just now. What is forgotten meanwhile is taken out.
     writing: HashSet<Name>,
@@ -182,7 +182,7 @@ impl Index {
         self.outdated.keys().cloned().collect()
     }
 
-    /// Settles what was outdated and has been written anew. The rest of these names is forgotten; gives
+    /// Settles what was outdated and has been rewritten. The rest of these names is forgotten; gives
     /// them, for the disk to be told.
     pub fn settle(&mut self, names: &[Name]) -> Vec<Name> {
         let superseded = |name: &Name, ids: &Vec<u64>| {
@@ -262,7 +262,7 @@ impl Index {
     }
 
     /// Variants that were used and go with this segment, the most popular first. They are taken to be
-    /// written anew: see [`Index::begin`].
+    /// rewritten: see [`Index::begin`].
     pub(super) fn used_in(&mut self, segment: u64) -> Vec<(Name, Variant)> {
         let all = self.entries.iter().flat_map(|(name, all)| all.iter().map(move |it| (name, it)));
         let used = all.filter(|(_, it)| it.used && it.is_in(segment));

@@ -57,7 +57,7 @@ pub struct Written {
     pub left_out: usize,
     /// Names of answers left out since they are too long, and always will be.
     pub too_long: Vec<Name>,
-    /// Answers of the oldest segments that were written anew, since they had been used.
+    /// Answers of the oldest segments that were rewritten, since they had been used.
     pub carried: usize,
 }
 
@@ -69,7 +69,7 @@ pub struct Shared<S> {
 }
 
 impl<S: Storage> Shared<S> {
-    /// Of segments that nobody has looked at yet.
+    /// Of segments that have not been scanned yet.
     pub(super) fn new(storage: S) -> Arc<Self> {
         Arc::new(Self { storage, index: Mutex::default() })
     }
@@ -156,7 +156,7 @@ pub struct Log<S> {
 }
 
 impl<S: Storage> Log<S> {
-    /// Finds out what is there. `secret` is a random number that nobody is told.
+    /// Finds out what is there. `secret` is a random number that never leaves the process.
     pub fn open(
         storage: S,
         bounds: Bounds,
@@ -166,7 +166,7 @@ impl<S: Storage> Log<S> {
         Self::look(Shared::new(storage), bounds, secret, is_late)
     }
 
-    /// The same for readers that are there already: somebody else may have written meanwhile.
+    /// The same for readers that are there already: another process may have written meanwhile.
     pub(super) fn look(
         shared: Arc<Shared<S>>,
         bounds: Bounds,
@@ -388,7 +388,7 @@ impl<S: Storage> Log<S> {
         Ok(whole - written)
     }
 
-    /// The segment to write to; a new one if there is none.
+    /// The segment to write to; a new one if no segment is open.
     fn current(&mut self) -> io::Result<Current> {
         if let Some(current) = self.current {
             return Ok(current);
@@ -413,7 +413,7 @@ impl<S: Storage> Log<S> {
         Ok(*self.current.insert(current))
     }
 
-    /// Makes room for a record; gives what is worth being written anew of what had to go, `spare` bytes
+    /// Makes room for a record; returns what is worth rewriting of what had to go, `spare` bytes
     /// at most.
     fn make_room(
         &mut self,

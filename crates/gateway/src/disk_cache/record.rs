@@ -15,7 +15,7 @@
 //!
 //! A record's first sum covers the rest of its head and its meta, seeded by the segment's salt and the
 //! record's place. So what an older file has left in the same blocks is no record, nor is what looks like
-//! one within a body that somebody sent.
+//! one within a body that a server sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nightwatt_httpcache::{Basis, Times, Timestamp};
@@ -160,7 +160,7 @@ pub fn head_and_meta(
     bytes.extend(MAGIC);
     bytes.push(kind.number());
     bytes.extend(&(synced as u32).to_le_bytes()[..3]);
-    // Whoever encodes keeps to `LONGEST_META`.
+    // Callers keep to `LONGEST_META`.
     bytes.extend((meta.len() as u32).to_le_bytes());
     bytes.extend(body.0.to_le_bytes());
     bytes.extend(body.1.to_le_bytes());

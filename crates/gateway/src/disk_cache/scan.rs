@@ -18,8 +18,8 @@ use super::storage::Storage;
 /// Read in one go: most heads lie within it.
 const PIECE: u64 = 4 << 10;
 
-/// When looking for whole records behind gaps of a segment, no more is read than this: else somebody's
-/// bodies could make it take for ever.
+/// When looking for whole records behind gaps of a segment, no more is read than this: else crafted
+/// bodies could make it take forever.
 const SEARCHED: u64 = 64 << 20;
 
 /// What was found at the start.

@@ -119,7 +119,7 @@ impl Storage for Folder {
             let entry = entry?;
             let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
             let about = entry.metadata()?;
-            // Whatever else has such a name is none of ours.
+            // Whatever else has such a name is not ours.
             if about.is_file() {
                 all.push((number, about.len()));
             }

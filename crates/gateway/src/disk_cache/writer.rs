@@ -76,7 +76,7 @@ impl Writer {
         });
     }
 
-    /// Begins. It ends when nobody can give it anything to do any more.
+    /// Begins. It ends when no sender is left that could give it work.
     pub(super) fn start(self) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
         let (jobs, taken) = channel();
         let thread = std::thread::Builder::new().name("nightwatt-cache".to_owned());
@@ -104,7 +104,7 @@ impl Writer {
                 }
             }
         }
-        // Whoever has it next goes on from there.
+        // Its next owner goes on from there.
         self.note(PAGE);
     }
 
@@ -129,7 +129,7 @@ impl Writer {
     /// So many bytes were written to say what is forgotten, if that went well.
     fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
         let bytes = told.map_err(|error| {
-            let what = "the disk cache cannot be told what is forgotten: remove its directory before the next start";
+            let what = "the disk cache cannot record what was purged: remove its directory before the next start";
             self.failed(&error, what);
             error.to_string()
         })?;

@@ -17,7 +17,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 pub(super) const NO_SITE: &str = "No such site here.";
 
-/// The status by which a refusal is to be told: of `/ask/403`. It is none of the query, since Caddy adds
+/// The status by which a refusal is to be told: of `/ask/403`. It is not in the query, since Caddy adds
 /// the client's to the path that it asks for.
 pub(super) fn status(behind: &str) -> Result<Option<StatusCode>, &'static str> {
     if behind.is_empty() {

@@ -18,7 +18,7 @@ pub(super) enum Refusal {
     WaitingPage(Duration),
     Crawler(Duration),
     Scanner(Duration),
-    /// An icon that nobody waits for.
+    /// An icon that no visitor waits for.
     Icon(Duration),
     /// A health check, or a monitor: it is for the admin address to answer with 200.
     Monitor,
@@ -87,7 +87,7 @@ impl Refusal {
         }
     }
 
-    /// For the books.
+    /// For the request log.
     pub(super) const fn answered(self) -> Answered {
         match self {
             Self::WaitingPage(_) => Answered::WaitingPage,
@@ -102,7 +102,7 @@ impl Refusal {
         }
     }
 
-    /// What the client is told. Never a 2xx: to whoever asks by `/ask`, that is permission.
+    /// What the client is told. Never a 2xx: to a proxy that asks by `/ask`, that is permission.
     pub(super) fn answer(self, site: &Site, observe: bool) -> Response<Answer> {
         const LATER: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         match self {

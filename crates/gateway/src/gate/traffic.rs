@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Looks that are remembered: it is looked so often in the time for which a request counts.
+/// Looks that are remembered: this many happen in the time for which a request counts.
 pub(super) const LOOKS: u32 = 8;
 
 /// A connection to the server.
@@ -25,7 +25,7 @@ pub(super) struct Connection {
 /// The kernel counts these times in steps of up to 10 ms.
 const STEP: Duration = Duration::from_millis(10);
 
-/// An end that has nothing to answer yet confirms what came after so long at most.
+/// An end that has nothing to answer yet confirms what came after this long at most.
 const CONFIRMS: Duration = Duration::from_millis(100);
 
 impl Connection {

@@ -126,7 +126,7 @@ fn connection(message: &[u8]) -> Option<(IpAddr, Connection)> {
         _ => return None,
     };
     if message.get(1) == Some(&FIN_WAIT2) && number(message, INODE)? == 0 {
-        // Nobody has it any more.
+        // No process has it any more.
         return None;
     }
     let cookie = long(message, COOKIE)?;
@@ -202,7 +202,7 @@ mod tests {
             client.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(server.read(&mut [0]).unwrap(), 0);
             assert_eq!(seen(address).unwrap().len(), 1);
-            // Somebody else's server on the same port is not meant.
+            // Another server on the same port is not meant.
             let other = SocketAddr::new([127, 0, 0, 3].into(), address.port());
             assert!(seen(other).unwrap().is_empty());
             drop((client, server));

@@ -65,8 +65,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// The body of a request. It fails if nothing comes for too long while somebody waits for it, and once it
-/// has failed it has failed for everybody.
+/// The body of a request. It fails if nothing comes for too long while it is being read, and once it
+/// has failed it has failed for all readers.
 struct Asked {
     body: FromClient,
     clock: Clock,

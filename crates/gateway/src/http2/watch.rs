@@ -51,7 +51,7 @@ impl Conversation {
         self.ending.notify_one();
     }
 
-    /// Comes when somebody said so.
+    /// Comes when another task said so.
     pub(super) async fn is_to_end(&self) {
         self.ending.notified().await;
     }
@@ -66,7 +66,7 @@ impl Conversation {
         }
     }
 
-    /// Has nothing been under way for so long?
+    /// Has nothing been under way for this long?
     pub(super) fn is_idle(&self, is_ending: bool) -> bool {
         let state = self.state();
         let until = state.last + self.patience(state.has_begun, is_ending);
@@ -85,7 +85,7 @@ impl Conversation {
 }
 
 /// One request, and whose turn it is: the client's, who is to take what is there of its answer, or that of
-/// whoever makes the answer.
+/// the task that makes the answer.
 pub(super) struct Turn {
     watch: Arc<Conversation>,
     clock: Clock,
@@ -113,7 +113,7 @@ impl Turn {
         *self.clients() = is_it.then(|| self.clock.now().mono);
     }
 
-    /// Comes when the client has taken nothing for so long of what is there.
+    /// Comes when the client has taken nothing for this long of what is there.
     pub(super) async fn stands_still(&self, clock: &Clock, limit: Duration) {
         loop {
             let now = clock.now().mono;

@@ -14,7 +14,7 @@ const VERSION: u64 = 1;
 /// The policy that learns.
 const POLICY: &str = "predictive";
 
-/// A longer file is none of ours: a level of the pool has some 600 bytes.
+/// A longer file is not ours: a level of the pool has some 600 bytes.
 const LONGEST: usize = 16 << 20;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ pub struct PoolLessons {
 }
 
 impl PoolLessons {
-    /// How long nobody has watched since. Of a clock that stands before their time (a board without a
+    /// How long the proxy has not run since. Of a clock that stands before their time (a board without a
     /// battery) that cannot be told: then for as long as can be.
     pub fn stopped(&self, now: Wall) -> Duration {
         let millis = u64::try_from(now.0.saturating_sub(self.at.0));
@@ -57,7 +57,7 @@ pub fn write(lessons: &FleetLessons, servers: usize, at: Wall) -> Vec<u8> {
     text
 }
 
-/// What is stored, whoever wrote it.
+/// What is stored, whichever version wrote it.
 pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
     if text.len() > LONGEST {
         return Err(LessonsError::Long);
@@ -72,7 +72,7 @@ pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
     let learned: PoolLessons = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
     if !learned.lessons.is_sound() {
         return Err(LessonsError::Damaged(
-            "it has numbers that nobody can have learned".to_owned(),
+            "it has numbers that cannot have been learned".to_owned(),
         ));
     }
     Ok(learned)
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// What nobody has learned anything for yet.
+    /// What nothing has been learned for yet.
     fn nothing() -> FleetLessons {
         let kind = Kind {
             servers: 2,

@@ -14,7 +14,7 @@ use super::{LONGEST_IDLE, Reuse, Stream};
 /// server closes those that it does not want to keep.
 const MOST: usize = 1024;
 
-/// A connection is given up so long before the server's announced end of it.
+/// A connection is given up this long before the server's announced end of it.
 const BEFORE_ITS_END: Duration = Duration::from_secs(1);
 
 /// A connection that waits.

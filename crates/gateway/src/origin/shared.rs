@@ -28,8 +28,8 @@ const ALL_WINDOWS: u32 = (1 << 31) - 1;
 /// Fields of an answer: as many bytes as hyper takes by HTTP/1.1.
 const HEADS: u32 = 400 << 10;
 
-/// While it is asked something, a server that is silent for so long is asked whether it is there (`PING`),
-/// and has so long to say so.
+/// While it is asked something, a server that is silent for this long is asked whether it is there (`PING`),
+/// and has as long to say so.
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 const SAYS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -83,9 +83,9 @@ fn note_end(ended: hyper::Result<()>) {
 #[derive(Default)]
 pub(super) struct Shared {
     open: Mutex<Vec<Open>>,
-    /// Whoever holds this connects, and others wait for what comes of it.
+    /// The holder of this connects, and others wait for the result.
     connecting: tokio::sync::Mutex<()>,
-    /// The server chose HTTP/1.1: nobody waits for anybody.
+    /// The server chose HTTP/1.1: no request waits for another.
     is_refused: AtomicBool,
     /// How often it could not be connected to.
     failures: AtomicUsize,
@@ -149,7 +149,7 @@ impl Shared {
         open.iter().rev().find(takes).map(|it| Arc::clone(&it.connection))
     }
 
-    /// Others may use it too from now on. Those that nobody uses are closed: one is enough for what comes.
+    /// Others may use it too from now on. Unused ones are closed: one is enough for what comes.
     fn add(&self, connection: &Arc<Connection>, now: Mono) {
         let mut open = self.open();
         open.retain(|it| it.under_way() > 0);
@@ -178,8 +178,8 @@ impl Shared {
         self.is_refused.store(false, Relaxed);
     }
 
-    /// Waits for somebody else who connects, if there is one, and says who is next. If the server could not
-    /// be connected to meanwhile, nobody waits for the next attempt.
+    /// Waits for another request that connects, if any, and says which is next. If the server could not
+    /// be connected to meanwhile, no request waits for the next attempt.
     pub(super) async fn turn(&self) -> Turn<'_> {
         let failures = self.failures.load(Relaxed);
         let is_vain = || self.is_refused.load(Relaxed) || self.failures.load(Relaxed) != failures;

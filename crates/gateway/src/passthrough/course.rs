@@ -184,8 +184,8 @@ impl<'a> Course<'a> {
     }
 
     /// A connection that was put through, and had let its server go, asks for it again. It was let in
-    /// once: it takes nobody's place, and neither the bound on those that are held nor the wake budget of
-    /// its client ends it. Over the budget it waits until that allows a wake-up, or somebody else has
+    /// once: it takes no other's place, and neither the bound on those that are held nor the wake budget of
+    /// its client ends it. Over the budget it waits until that allows a wake-up, or another client has
     /// woken the server.
     pub(super) async fn ask_again(&self, client: &TcpStream) -> Result<Hold, Outcome> {
         let (gateway, service) = (self.gateway, self.service);
@@ -221,8 +221,8 @@ impl<'a> Course<'a> {
     }
 
     /// What comes of waiting for the server, or a connection to the service. A server whose probe fails
-    /// may be up, and the service on it too: SSH is how its web server is mended. So the service itself is
-    /// asked while it is not known that the server sleeps, and before anybody is sent away because it did
+    /// may be up, and the service on it too: SSH is how its web server is repaired. So the service itself is
+    /// asked while it is not known that the server sleeps, and before a client is sent away because it did
     /// not wake.
     async fn or_found(
         &self,
@@ -418,8 +418,7 @@ impl<'a> Course<'a> {
                         %at,
                         count,
                         hint = "give `origin` the address at which the service itself listens",
-                        "the service is said to be where nightwatt listens: its connections would come back \
-                         for ever"
+                        "`origin` is where nightwatt itself listens: its connections would loop forever"
                     );
                 });
                 return Err(NotOpen::Refused(Outcome::Loops));

@@ -23,7 +23,7 @@ use crate::hold::Spooling;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
 
-/// What is passed on at a time. Whoever reads slowly is read from slowly: no more than this is between
+/// What is passed on at a time. An end that reads slowly is read from slowly: no more than this is between
 /// the two ends here.
 const PART: usize = 16 << 10;
 
@@ -246,7 +246,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// One end has said all: the other is told. That is no byte, and wakes nobody: a server that sleeps
+    /// One end has said all: the other is told. That is no byte, and wakes no server: one that sleeps
     /// under a connection that is kept is told once it is awake.
     async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Cut> {
         let service = self.course.service;

@@ -40,7 +40,7 @@ pub(crate) enum Outcome {
     BadHello,
     /// The first message of TLS did not come in time.
     SlowHello,
-    /// Nobody has the name that it asks for.
+    /// No service has the name that it asks for.
     UnknownName,
     /// nightwatt stops.
     Stopped,

@@ -111,7 +111,7 @@ fn days_outlive_the_journal_that_told_of_them() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &two_days());
     drop(open(dir.path(), 100_000));
-    // The journal began anew with its last record, and a third day came.
+    // The journal started over with its last record, and a third day came.
     let mut rest = two_days().split_off(8);
     rest.push(record(3 * 86_400, None, (3 * 86_400 - 14_410, 14_410)));
     write(dir.path(), &rest);
@@ -123,7 +123,7 @@ fn a_ledger_that_began_anew_begins_new_days() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &two_days());
     drop(open(dir.path(), 100_000));
-    // Somebody removed it.
+    // It was removed.
     write(dir.path(), &[record(100_000, None, (0, 0)), record(100_060, None, (60, 0))]);
     for _ in 0..2 {
         let chronicle = open(dir.path(), 100_060);

@@ -16,7 +16,7 @@ pub(crate) enum Placed {
     At(Seat),
     /// It has one, after some waiting.
     Waited(Seat),
-    /// There is none, and no room to wait.
+    /// There is no place, and no room to wait.
     Refused,
     /// It waited for too long.
     TooLong,

@@ -29,7 +29,7 @@ impl ServerPool {
                 }
                 return;
             }
-            // Whoever looks after it knows better than the pause after its failure.
+            // The operator knows better than the pause after its failure.
             supervisor.order(Order::Wake);
             if state.pool.is_closed() {
                 state.opening = state.pool.on() == 0;
@@ -39,7 +39,7 @@ impl ServerPool {
     }
 
     /// A server is up that the operator wants off. If it was on its way up already, or would not sleep,
-    /// it is told once more; one that somebody else turned on is left to them.
+    /// the order is sent once more; one that another program turned on is left to it.
     pub(super) fn came_although_held_off(&self, number: u32, was: Phase) {
         if matches!(was, Phase::Waking | Phase::FallingAsleep) {
             self.server(number).supervisor.order(Order::Sleep);

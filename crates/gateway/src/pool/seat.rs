@@ -79,7 +79,7 @@ impl Seat {
         self.at().answered();
     }
 
-    /// Its server did not answer: it is looked at. One that refuses connections, or lets nobody in
+    /// Its server did not answer: it is looked at. One that refuses connections, or lets no client in
     /// twice, is out of the pool until it answers.
     pub(crate) fn failed(&self, error: &OriginError) {
         match error {

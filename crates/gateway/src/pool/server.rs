@@ -44,9 +44,9 @@ pub(crate) struct PoolServer {
     pub(crate) uncertainty: f64,
     /// What its meter says.
     pub(crate) meter: Option<Feed>,
-    /// It should be awake so long after it was told to wake.
+    /// It should be awake this long after it was told to wake.
     pub(super) wake_timeout: Duration,
-    /// It is tried again so long after it went away.
+    /// It is tried again this long after it went away.
     pub(super) retry: Duration,
     /// Counts its failures.
     pub(super) term: watch::Sender<u64>,

@@ -9,7 +9,7 @@ use nightwatt_power::{Controller, Observed, Work};
 use super::ServerPool;
 use crate::supervisor::Hands;
 
-/// So long is waited for the first look at all servers.
+/// How long the first look at all servers is waited for.
 pub(super) const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// Awake as long as a server is on or can be switched on; asleep if all were put to sleep.

@@ -42,7 +42,7 @@ impl Asked<'_> {
         refused: (Response<Answer>, Answered),
     ) -> (Response<Answer>, Answered) {
         if let Some(found) = found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh) {
-            // Somebody has fetched the same meanwhile.
+            // Another request has fetched the same meanwhile.
             return self.cache_answer(found, Answered::Cache);
         }
         let forwarding = self.forwarding((key, found), None);
@@ -91,7 +91,7 @@ impl Asked<'_> {
                 let answer = answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text);
                 return Err((answer, Answered::Unavailable));
             }
-            // (Of a client that has left nobody reads the answer.)
+            // (A client that has left does not read the answer.)
             Placed::TooLong | Placed::Left => {
                 let text = "No server had a place in time.";
                 let answer = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);

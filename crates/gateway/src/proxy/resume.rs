@@ -1,4 +1,4 @@
-//! The long way of a request that has begun on the short one.
+//! The slow path of a request that has begun on the fast one.
 
 use std::sync::Arc;
 

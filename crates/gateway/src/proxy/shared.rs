@@ -25,7 +25,7 @@ impl Asked<'_> {
         self.parts.method == Method::GET && self.sender.is_anonymous() && is_whole
     }
 
-    /// Somebody else's request for the same, if that may be waited for.
+    /// Another client's request for the same, if that may be waited for.
     pub(super) fn other_flight(
         &self,
         (key, _): &(Option<CacheKey>, Option<Found>),

@@ -15,7 +15,7 @@ const LONGEST_TARGET: usize = 8 << 10;
 
 /// Whom a plain request is from.
 pub(crate) struct Asker<'a, I> {
-    /// Whoever holds the connection.
+    /// The holder of the connection.
     pub(crate) peer: IpAddr,
     pub(crate) secure: bool,
     /// As the `Host` field has it.

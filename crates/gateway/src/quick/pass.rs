@@ -1,7 +1,7 @@
-//! Plain requests that only the server can answer, on the short way: the request goes out as the bytes that came
+//! Plain requests that only the server can answer, on the fast path: the request goes out as the bytes that came
 //! in, and so does the answer, if it comes whole at once and forbids to be stored.
 //!
-//! Whatever is not so takes the long way from there on (`proxy::resume`), with the connection on which the server
+//! Whatever is not so takes the slow path from there on (`proxy::resume`), with the connection on which the server
 //! has been asked.
 
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// For the long way.
+    /// For the slow path.
     pub(super) fn into_admitted(self) -> (Arc<Gateway>, Admitted) {
         self.admitted.exchange.has_begun(self.begun);
         (self.gateway, self.admitted)
@@ -81,7 +81,7 @@ impl Pass {
         self.begun.since
     }
 
-    /// For the books.
+    /// For the accounting.
     fn given(&self, answered: Answered, status: StatusCode, now: Now) -> Given {
         let Admitted { site, class, arrived, number, needs_server, ref exchange } = self.admitted;
         let id = Id::Own(RequestId { at: arrived.wall, number });
@@ -128,7 +128,7 @@ impl Client {
         }
         let is_anybodys = sender.is_anonymous();
         if is_anybodys && site.flights.other(&key).is_some() {
-            // Somebody else's answer is waited for on the long way.
+            // Another client's answer is waited for on the slow path.
             return None;
         }
         self.meet(head)?;
@@ -136,7 +136,7 @@ impl Client {
         let arrived = gateway.clock.now();
         let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The long way says so.
+            // The slow path says so.
             site.origin.leave(waiting);
             return None;
         }
@@ -210,7 +210,7 @@ impl Client {
                 begun.ticket.condemns_others();
             }
             let is_alone = *is_anybodys || !begun.ticket.has_company();
-            // What others were told may have to be forgotten: the long way knows.
+            // What others were told may have to be forgotten: the slow path knows.
             let is_known = !is_alone || site.store.knows(key, gateway.timestamp());
             (!is_known).then_some((head, glance.status, keeps))
         });
@@ -234,7 +234,7 @@ impl Client {
     pub(super) fn gave_up(&mut self, head: &Head<'_, '_>, pass: &Pass) {
         let now = self.gateway.clock.now();
         let given = pass.given(Answered::Gone, CLIENT_LEFT, now);
-        // As by the long way: nothing is said of what was never answered.
+        // As on the slow path: nothing is said of what was never answered.
         self.given = Some(Given { needs_server: false, ..given });
         self.log(head, 0);
     }
@@ -246,7 +246,7 @@ fn may_pass(site: &Site) -> bool {
     site.pool.is_none() && site.supervisor.is_awake() && !site.may_be_starting()
 }
 
-/// The answer's head as the long way would make it; nothing if the answer might be for the cache.
+/// The answer's head as the slow path would make it; nothing if the answer might be for the cache.
 fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
     let is_targeted = glance.values("cdn-cache-control").next().is_some();
     if is_targeted || !forbid_storing(glance.values("cache-control")) {

@@ -196,7 +196,7 @@ mod tests {
                 let mut coming = Box::pin(store.bring_up(&name, NOW, &rules));
                 tokio::select! {
                     biased;
-                    // Now and then it is read before anybody can look.
+                    // Now and then it is read before the test can look.
                     () = &mut coming => {}
                     () = std::future::ready(()) => break coming,
                 }

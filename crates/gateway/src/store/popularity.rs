@@ -1,4 +1,4 @@
-//! How much a stored answer is asked for. What is renewed without anybody's asking goes by it.
+//! How much a stored answer is asked for. What is renewed without a request goes by it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,13 +7,13 @@ use nightwatt_model::policy::admission::ClientClass;
 /// For whose sake the server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sake {
-    /// Somebody of that class wants the answer.
+    /// A client of that class wants the answer.
     Of(ClientClass),
-    /// Nobody does: what is stored is renewed.
+    /// No client does: what is stored is renewed.
     Nobody,
 }
 
-/// A sum over those who asked, halved by each renewal that nobody asked for.
+/// A sum over those who asked, halved by each renewal without a request.
 ///
 /// A person counts 2^27, so that after the last one an answer is renewed 28 times more (2^27, 2^26, ...
 /// 1): two weeks, with a grace of a day. A crawler counts an eighth of that, which makes 25. At zero it
@@ -22,8 +22,8 @@ pub(crate) enum Sake {
 pub(crate) struct Popularity(AtomicU64);
 
 impl Popularity {
-    /// What one request counts. Who finds nothing stored wakes the server, is sent away, or is none
-    /// of ours.
+    /// What one request counts. A client that finds nothing stored wakes the server, is sent away, or is not
+    /// ours.
     pub(crate) const fn worth(class: ClientClass) -> u64 {
         match class {
             ClientClass::Human | ClientClass::Api => 1 << 27,
@@ -46,7 +46,7 @@ impl Popularity {
         Self(AtomicU64::new(popularity))
     }
 
-    /// It was given to somebody.
+    /// It was given to a client.
     pub(crate) fn asked(&self, class: ClientClass) {
         self.0.fetch_add(Self::worth(class), Ordering::Relaxed);
     }
@@ -60,7 +60,7 @@ impl Popularity {
 mod tests {
     use super::*;
 
-    /// Renewals that nobody asks for until there is no more reason for one.
+    /// Renewals without a request until there is no more reason for one.
     fn renewals(mut popularity: Popularity) -> u32 {
         let mut renewals = 0;
         while popularity.get() > 0 {

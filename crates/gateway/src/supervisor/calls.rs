@@ -15,7 +15,7 @@ use crate::journal::Journal;
 use crate::lessons::Shelf;
 use crate::past::Chronicle;
 
-/// A command that is under way when the server is handed over gets so long to end; a wake command that is
+/// A command that is under way when the server is handed over gets this long to end; a wake command that is
 /// broken off is given again by the next process.
 const COMMAND_ENDS: Duration = Duration::from_secs(5);
 
@@ -123,14 +123,14 @@ impl Supervisor {
         self.chronicle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody is served or waits; can be waited on.
+    /// Whether a client is served or waits; can be waited on.
     pub(crate) fn busy(&self) -> watch::Receiver<bool> {
         self.busy.subscribe()
     }
 }
 
 impl Managed {
-    /// Is anybody served, or does anybody wait?
+    /// Is a client served, or does one wait?
     pub(super) fn is_busy(&self) -> bool {
         self.manager.in_flight() > 0 || self.manager.held() > 0
     }

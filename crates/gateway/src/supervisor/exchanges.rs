@@ -116,12 +116,12 @@ impl Supervisor {
         });
     }
 
-    /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
+    /// Begins an exchange without a client, if the server is awake and not about to sleep.
     pub(crate) fn try_begin_background(&self) -> bool {
         self.with(|managed, _| managed.manager.begin_background())
     }
 
-    /// An exchange that nobody asked for is over.
+    /// An exchange without a client is over.
     pub(crate) fn end_background(&self) {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.end_background(now));

@@ -63,7 +63,7 @@ impl Hands {
         }
     }
 
-    /// Is there somebody who knows that it sleeps? Then it need not be disturbed.
+    /// Is there another source that knows that it sleeps? Then it need not be disturbed.
     async fn sleeps_for_sure(&self) -> bool {
         self.controller.asks_others() && matches!(self.controller.state().await, Ok(Observed::Down))
     }
@@ -72,7 +72,7 @@ impl Hands {
         log_failure(&supervisor.name, "wake", &self.controller.remind().await);
         let up = self.probe(supervisor).await;
         if !up && supervisor.phase_now() == Phase::Waking && self.is_gone().await {
-            // It was started and has ended: no patience will make it answer.
+            // It was started and has ended: no wait will make it answer.
             return Report::WakeDone(epoch, false);
         }
         Report::Probed(epoch, up)
@@ -129,7 +129,7 @@ impl Hands {
     }
 
     /// A server that is awake, or is to be, is a neighbour as others are: it may wake with another card. One
-    /// that sleeps is left in peace, whoever put it to sleep.
+    /// that sleeps is left in peace, however it was put to sleep.
     async fn settle(&self, phase: Phase) {
         match (&self.neighbour, phase) {
             (Some(neighbour), Phase::Awake | Phase::Waking | Phase::Failed) => {

@@ -22,7 +22,7 @@ impl Supervisor {
     }
 
     /// From now on so much of the proxy is on its bill, from 0 to 1. That is written down: time in which
-    /// nobody watches is billed by it.
+    /// the proxy does not run is billed by it.
     pub(crate) fn share_proxy(&self, part: f64) {
         let now = self.clock.now();
         if self.lock().manager.share_proxy(now, part) {

@@ -1,4 +1,4 @@
-//! Our certificates: read from their files, found by the name that a client asks for, and read anew when
+//! Our certificates: read from their files, found by the name that a client asks for, and read again when
 //! the files have changed.
 
 use std::collections::HashMap;
@@ -102,8 +102,8 @@ impl BadCertificate {
                  of DER"
             }
             Self::NoKey { locked: true, .. } => {
-                "nobody can type it when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
-                 takes it off"
+                "it cannot be typed when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
+                 removes it"
             }
             Self::NoKey { .. } => {
                 "it must be PEM, `-----BEGIN PRIVATE KEY-----`: `openssl pkey -inform DER -in FILE` makes it of \
@@ -136,7 +136,7 @@ struct Pair {
     names: Vec<String>,
     /// It names something, if only addresses.
     is_named: bool,
-    /// Nobody vouches for it but we.
+    /// It is signed by us alone.
     is_made_here: bool,
     validity: Validity,
 }
@@ -290,7 +290,7 @@ impl Served {
     fn of(entries: &[Entry]) -> Option<Self> {
         let default = Arc::clone(&entries.first()?.pair.key);
         let mut names = HashMap::new();
-        // Those that somebody vouches for go first.
+        // Those signed by an authority go first.
         let (given, stand_ins): (Vec<_>, Vec<_>) = entries.iter().partition(|it| !it.is_stand_in);
         for pair in given.into_iter().chain(stand_ins).map(|entry| &entry.pair) {
             for name in &pair.names {
@@ -376,7 +376,7 @@ impl Certificates {
         self
     }
 
-    /// Reads those anew whose files have changed, if it was not looked for that within a minute. What
+    /// Reads those again whose files have changed, if it was not looked for that within a minute. What
     /// cannot be used leaves things as they are. (A few small files that were read before: quick enough
     /// for the thread that serves.)
     pub(super) fn look(&self, now: Now) {
@@ -404,7 +404,7 @@ impl Certificates {
             let chain = entry.config.chain.display();
             match Pair::load(&entry.config, &self.provider) {
                 Ok(pair) => {
-                    tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read anew");
+                    tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read again");
                     complain(&entry.config, &pair, now.wall);
                     entry.pair = Arc::new(pair);
                     (entry.problem, entry.is_stand_in) = (None, false);

@@ -16,7 +16,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Reads a certificate in DER; nothing if it is none.
+    /// Reads a certificate in DER; nothing if it is not one.
     pub fn read(certificate: &[u8]) -> Option<Self> {
         let (signed, _) = element(certificate, Some(SEQUENCE))?;
         let (mut fields, _) = element(signed, Some(SEQUENCE))?;

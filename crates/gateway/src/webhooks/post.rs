@@ -23,7 +23,7 @@ use crate::web;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
-/// A receiver has so long to answer.
+/// A receiver has this long to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is not taken is tried again after these; then it is lost, which the log says.
@@ -46,7 +46,7 @@ pub enum UnusableWebhook {
         /// Why.
         source: io::Error,
     },
-    /// Nobody can vouch for the receiver.
+    /// The receiver's certificate cannot be checked.
     #[error("a webhook: {0}")]
     Trust(#[from] nightwatt_power::ConfigError),
 }
@@ -138,10 +138,10 @@ impl Post {
             let pause = pauses.next().filter(|_| !refused.is_final());
             let (webhook, event) = (&self.shown, &event.text);
             let Some(pause) = pause else {
-                tracing::error!(webhook, event, why = %refused, "a webhook was not told");
+                tracing::error!(webhook, event, why = %refused, "a webhook was not delivered");
                 return;
             };
-            tracing::warn!(webhook, event, why = %refused, again_in = ?pause, "a webhook was not told yet");
+            tracing::warn!(webhook, event, why = %refused, again_in = ?pause, "a webhook was not delivered yet");
             self.clock.sleep(pause).await;
         }
     }
@@ -154,7 +154,7 @@ impl Post {
         if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
     }
 
-    /// What shows the receiver that a letter is ours; none if nobody shares a secret.
+    /// What shows the receiver that a letter is ours; none without a shared secret.
     fn signature(&self, body: &[u8]) -> Result<Option<String>, UnusableWebhook> {
         let Some(path) = &self.secret_file else { return Ok(None) };
         let unreadable = |source| UnusableWebhook::Secret { path: path.clone(), source };

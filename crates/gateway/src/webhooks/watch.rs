@@ -7,14 +7,14 @@ use nightwatt_model::time::{Mono, Now, Wall};
 
 use crate::config::EventKind;
 
-/// A promise is broken if it is for so long.
+/// The SLA counts as broken once it has been for this long.
 const BROKEN_FOR: Duration = Duration::from_mins(15);
 
-/// Fewer requests say nothing about a promise.
+/// Fewer requests say nothing about the SLA.
 const ENOUGH: u64 = 20;
 
-/// Certificates are told of so many seconds before they end, and no sooner than in the last quarter of
-/// their time: renewal, by whomever, begins before that.
+/// Certificates are reported this many seconds before they end, and no sooner than in the last quarter of
+/// their time: renewal begins before that.
 const ENDS_SOON_S: i64 = 14 * 86_400;
 
 /// What is to be seen at a moment.
@@ -64,7 +64,7 @@ pub(super) struct ServerSeen {
     pub(super) failures: u32,
     /// Since the start.
     pub(super) wake_loops: u64,
-    /// Requests in the window of the promise, those that were delayed, and the share of these that is
+    /// Requests in the window of the SLA, those that were delayed, and the share of these that is
     /// allowed.
     pub(super) promise: Option<((u64, u64), f64)>,
 }
@@ -154,7 +154,7 @@ impl Before {
             };
             let text = format!(
                 "{name}: the {noun} does not wake{times}. {} `nightwatt wake {name}` tries it by hand, \
-                 `nightwatt doctor` the whole way.",
+                 `nightwatt doctor` checks every step.",
                 server.kind.consequence()
             );
             events.push((EventKind::ServerFailed, text));
@@ -164,8 +164,8 @@ impl Before {
         }
         if server.wake_loops > self.wake_loops {
             let text = format!(
-                "{name}: the {noun} is woken again and again with nobody served, and was left awake for a \
-                 while. `nightwatt status` says by whom."
+                "{name}: the {noun} is woken again and again without serving a request, and was left awake \
+                 for a while. `nightwatt status` shows the causes."
             );
             events.push((EventKind::WakeLoop, text));
         }
@@ -183,7 +183,7 @@ impl Before {
         if !is_over {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
-            let text = format!("{name}: the promise is no longer broken: {counts}.");
+            let text = format!("{name}: the SLA is met again: {counts}.");
             return was_broken.then_some((EventKind::PromiseKept, text));
         }
         let since = *self.over_since.get_or_insert(now);
@@ -193,7 +193,7 @@ impl Before {
         self.is_broken = true;
         // Without the noise of binary fractions.
         let percent = (share * 1e4).round() / 100.0;
-        let text = format!("{name}: the promise is broken: {counts}, and {percent} % may be.");
+        let text = format!("{name}: the SLA is broken: {counts}, and {percent} % may be.");
         Some((EventKind::PromiseBroken, text))
     }
 }
@@ -276,12 +276,12 @@ mod tests {
             [
                 format!(
                     "blog: the {noun} does not wake. {consequence} `nightwatt wake blog` tries it by hand, \
-                     `nightwatt doctor` the whole way."
+                     `nightwatt doctor` checks every step."
                 ),
                 format!("blog: the {noun} is well again."),
                 format!(
-                    "blog: the {noun} is woken again and again with nobody served, and was left awake for \
-                     a while. `nightwatt status` says by whom."
+                    "blog: the {noun} is woken again and again without serving a request, and was left \
+                     awake for a while. `nightwatt status` shows the causes."
                 ),
             ]
         };

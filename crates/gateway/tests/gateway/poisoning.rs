@@ -2,7 +2,7 @@
 
 use nightwatt_gateway::config::SiteKind;
 
-use crate::client::{ask, get};
+use crate::client::{ask, get, post};
 use crate::origin::{ok, status};
 use crate::sharing::{as_shipped, by_both_paths, is_ours, of_kind, ours, shipped, sleeps};
 use crate::stage::{asleep, awake, secs};
@@ -438,4 +438,74 @@ fn the_latest_of_the_variants_is_given_by_both_paths() {
             assert_eq!((got.answer(), got.text()), ("cache", "new"));
         }
     });
+}
+
+/// The server redirects one client only, and forgets to say by what (`Vary`).
+#[test]
+fn a_redirect_of_one_client_never_replaces_a_page() {
+    for code in [301, 302, 303, 308] {
+        for kind in [SiteKind::Pages, SiteKind::App] {
+            of_kind(awake(), Some(kind)).play(async |stage| {
+                stage.origin.script(move |seen| {
+                    let is_phone = seen.field("user-agent").is_some_and(|it| it.contains("iPhone"));
+                    let elsewhere =
+                        || status(code, "elsewhere").field("Location", "http://m.blog/a");
+                    let says = if is_phone { elsewhere() } else { ok("page") };
+                    says.field("Cache-Control", "max-age=600").acts()
+                });
+                assert_eq!(stage.ask(get("/a")).await.text(), "page");
+                let phone = get("/a").agent("Mozilla/5.0 (iPhone)");
+                for ask in by_both_paths(&phone.field("Cache-Control", "no-cache")) {
+                    assert_eq!(stage.ask(ask).await.status, code);
+                    let got = stage.ask(get("/a")).await;
+                    assert_eq!((got.status, got.text()), (200, "page"), "{code} {kind:?}");
+                }
+            });
+        }
+    }
+}
+
+/// What one client gets in its own form says nothing of what others get.
+#[test]
+fn one_client_with_another_form_does_not_keep_a_page_out_of_the_cache() {
+    of_kind(asleep(), Some(SiteKind::Pages)).play(async |stage| {
+        stage.origin.script(|seen| {
+            let wants_json = seen.field("accept").is_some_and(|it| it.contains("json"));
+            let kind = if wants_json { "application/json" } else { "text/html" };
+            ok("a form").field("Content-Type", kind).acts()
+        });
+        stage.ask(get("/a").field("Accept", "application/activity+json")).await;
+        assert_eq!(ours(stage).len(), 1);
+        stage.ask(get("/a")).await;
+        assert_eq!(ours(stage).len(), 2, "asked for again, since the answer was of another kind");
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "cache"));
+        sleeps(stage).await;
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "stale"));
+    });
+}
+
+/// Such servers take all that follows on a connection for the same user's, against RFC 9110, 3.3.
+#[test]
+fn a_connection_that_a_user_has_logged_in_serves_nobody_else() {
+    for scheme in ["NTLM", "Negotiate", "negotiate", "Kerberos"] {
+        for kind in [None, Some(SiteKind::Pages), Some(SiteKind::App)] {
+            of_kind(awake(), kind).play(async |stage| {
+                stage.origin.script(|_| ok("a page").acts());
+                let user = get("/me").field("Authorization", &format!("{scheme} YWxpY2U="));
+                for ask in by_both_paths(&user) {
+                    // One that waits for the next request, whoever sends it.
+                    stage.ask(post("/warm", "x")).await;
+                    let before = stage.origin.seen().len();
+                    stage.ask(ask).await;
+                    stage.ask(post("/other", "x")).await;
+                    let seen = stage.origin.seen().split_off(before);
+                    let user = seen.iter().position(|it| it.field("authorization").is_some());
+                    let (user, others) = (user.expect("it was asked"), &seen);
+                    let connection = seen[user].connection;
+                    let with_it = others.iter().filter(|it| it.connection == connection);
+                    assert_eq!(with_it.count(), 1, "{scheme} {kind:?}");
+                }
+            });
+        }
+    }
 }

@@ -495,7 +495,7 @@ fn mistakes_in_a_pool_point_at_their_line() {
     let kind = wrong(
         "[[site.server]]\nname = \"two\"\norigin = \"http://a\"\npower.simulated = {}\nkind = \"x\"",
     );
-    assert!(kind.contains("f:8:") && kind.contains("there is none"), "{kind}");
+    assert!(kind.contains("f:8:") && kind.contains("the pool has none"), "{kind}");
     let slow = wrong("[site.pool]\nresponse_time = \"1ms\"");
     assert!(slow.contains("f:5:") && slow.contains("response_time"), "{slow}");
     let unused = wrong(

@@ -79,7 +79,7 @@ fn of_a_machine_it_is_told_what_that_means() {
         let letters = letters(&receiver);
         let of_machine = letters.iter().find(|it| it["of"] == "metal").expect("a letter");
         let text = "metal: the machine does not wake. No server or service on it can be reached. \
-                    `nightwatt wake metal` tries it by hand, `nightwatt doctor` the whole way.";
+                    `nightwatt wake metal` tries it by hand, `nightwatt doctor` checks every step.";
         assert_eq!(of_machine["text"], text);
     });
 }

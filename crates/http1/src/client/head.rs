@@ -214,7 +214,7 @@ impl Head {
             let length = length_of(text.trim_ascii());
             let length = length.ok_or(BadAnswer("Content-Length must be a number"))?;
             if told.is_some_and(|told| told != length) {
-                return Err(BadAnswer("it tells more than one length"));
+                return Err(BadAnswer("its Content-Length fields differ"));
             }
             told = Some(length);
         }

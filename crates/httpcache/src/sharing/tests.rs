@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use super::*;
@@ -106,7 +108,7 @@ fn the_users_of_a_hundred_applications_are_never_taken_for_anonymous() {
                         &rules,
                     )
                 };
-                // What that user got is kept for nobody: neither unmarked nor with a bare lifetime.
+                // What that user got is not kept: neither unmarked nor with a bare lifetime.
                 for says in [&[][..], &[("cache-control", "max-age=60")], &[("etag", "\"1\"")]] {
                     if filler == Filler::Client {
                         assert!(answer(&known, says).is_err(), "{application}: {name} {says:?}");
@@ -414,18 +416,86 @@ fn what_is_only_to_be_revalidated_is_not_shared_where_that_is_overruled() {
 }
 
 #[test]
-fn a_coding_that_the_proxy_asked_for_is_for_those_who_take_it() {
+fn a_content_coding_is_for_those_who_asked_for_it() {
     let [_, own] = assuming();
-    let asked = headers(&[("accept-encoding", "gzip")]);
-    let says = headers(&[("content-encoding", "gzip")]);
-    let page =
-        Stored::new(&at("h", &asked), Filler::Proxy, StatusCode::OK, &says, Times::at(NOW), &own);
-    let page = page.unwrap();
-    let usable = |fields: &[(&str, &str)]| {
-        !matches!(usability(&page, &headers(fields), &own), Usability::Unusable(_))
+    for filler in [Filler::Proxy, Filler::Client] {
+        let asked = headers(&[("accept-encoding", "gzip")]);
+        let says = headers(&[("content-encoding", "gzip"), ("cache-control", "max-age=60")]);
+        let page =
+            Stored::new(&at("h", &asked), filler, StatusCode::OK, &says, Times::at(NOW), &own);
+        let page = page.unwrap();
+        let usable = |fields: &[(&str, &str)]| {
+            !matches!(usability(&page, &headers(fields), &own), Usability::Unusable(_))
+        };
+        assert!(usable(&[("accept-encoding", "gzip, br")]));
+        assert!(!usable(&[]) && !usable(&[("accept-encoding", "br")]));
+    }
+}
+
+/// A header `Vary: Cookie` is kept by leaving harmless cookies out: what may hide another cookie is none of them.
+/// (Python's `SimpleCookie` ends a value at white space, older servers at commas, others at quotes.)
+#[test]
+fn no_cookie_hides_behind_a_harmless_one() {
+    let rules = CookieRules::default();
+    for harmless in ["_ga=GA1.2.3", "_ga=1; _gid=2", "_pk_id.1.1fff=%5B%22a%22%5D"] {
+        assert!(Sender::of_cookies(harmless.as_bytes(), &rules).is_anonymous(), "{harmless}");
+    }
+    for hiding in [
+        "_ga=1 session=mallory",
+        "_ga=1\tsession=mallory",
+        "_ga=1  session=mallory",
+        "_ga=1,session=mallory",
+        "_ga=\"1\"session=mallory",
+        "_ga=\"1; session=mallory\"",
+        "_ga=1\\session=mallory",
+        "_ga session=mallory",
+        "_gat x=1",
+        "_ga=\u{a0}session=mallory",
+    ] {
+        assert!(!Sender::of_cookies(hiding.as_bytes(), &rules).is_anonymous(), "{hiding}");
+        let cookies = headers(&[("cookie", hiding)]);
+        assert!(counting_cookies(&cookies, &rules).is_some(), "{hiding}");
+    }
+}
+
+/// What is kept for crawlers has no lifetime: while the server is awake, it answers by itself.
+#[test]
+fn what_is_kept_for_crawlers_is_never_fresh_and_is_restored() {
+    let rules = Rules {
+        crawler_files: true,
+        default_ttl: Some(Duration::from_mins(2)),
+        ..Rules::default()
     };
-    assert!(usable(&[("accept-encoding", "gzip, br")]));
-    assert!(!usable(&[]) && !usable(&[("accept-encoding", "br")]));
+    let nothing = HeaderMap::new();
+    let robots = RequestHead { path_and_query: "/robots.txt", ..at("h", &nothing) };
+    let says = headers(&[("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")]);
+    let (status, times) = (StatusCode::OK, Times::at(NOW));
+    let stored = Stored::new(&robots, Filler::Proxy, status, &says, times, &rules).unwrap();
+    assert_eq!((stored.basis(), stored.is_fresh(NOW)), (Basis::ForCrawlers, false));
+    for trusted in [true, false] {
+        let restored =
+            Stored::restored(&robots, (Basis::ForCrawlers, trusted), status, &says, times, &rules);
+        assert_eq!(restored.is_ok(), trusted);
+        assert!(restored.is_ok_and(|it| it == stored) || !trusted);
+    }
+}
+
+#[test]
+fn vary_excuses_nothing_that_bypasses_the_cache() {
+    let [_, own] = assuming();
+    for (name, value) in [("content-length", "3"), ("x-http-method-override", "DELETE")] {
+        let asked = headers(&[(name, value)]);
+        let says = headers(&[("vary", name), ("cache-control", "public, max-age=60")]);
+        let stored = Stored::new(
+            &at("h", &asked),
+            Filler::Client,
+            StatusCode::OK,
+            &says,
+            Times::at(NOW),
+            &own,
+        );
+        assert_eq!(stored.err(), Some(NotStorable::Bypass), "{name}");
+    }
 }
 
 #[test]
@@ -518,6 +588,21 @@ fn addresses_that_are_one_persons_are_not_asked_for_twice() {
         "/poll/vote/1",
         "/cart/add/1",
         "/news?Confirm=1",
+        "/magic/4711",
+        "/m/login-link/x",
+        "/s/onetime/x",
+        "/approve?id=5",
+        "/like/5",
+        "/unsub/4711",
+        "/checkout",
+        "/admin/reboot",
+        "/logoff",
+        "/a?pw=x",
+        "/a?b&access=x",
+        "/a?hash=x",
+        "/%256cogout",
+        "/%25256cogout",
+        "/add-to-cart/5",
     ] {
         assert!(!may_be_prefetched(target), "{target}");
     }
@@ -528,6 +613,10 @@ fn addresses_that_are_one_persons_are_not_asked_for_twice() {
         "/?p=123",
         "/?s=tea",
         "/united-states",
+        "/blog/what-i-like-about-tea",
+        "/2026/11/a-first-rate-key",
+        "/access/map",
+        "/a?rehashed=1",
         "/100%",
         "/%zz",
         "/caf%C3%A9",
@@ -544,6 +633,8 @@ fn the_fingerprint_follows_the_settings() {
         Rules { harmless_headers: vec!["x-a".into()], ..default.clone() },
         Rules { fill: Fill::Clients, ..default.clone() },
         Rules { store_set_cookie: true, ..default.clone() },
+        Rules { assumes: true, ..default.clone() },
+        Rules { crawler_files: true, ..default.clone() },
         Rules { respect_must_revalidate: false, ..default.clone() },
         Rules {
             key: crate::KeyRules { sort_query: true, ..crate::KeyRules::default() },

@@ -253,3 +253,33 @@ fn a_part_that_is_the_whole_is_kept_as_the_whole() {
         ["Cache-Control: max-age=60", "Content-Range: bytes 0-9/10", "Content-Range: bytes 0-9/10"];
     assert_eq!(answer(&asked, 206, &two, &rules), Err(NotStorable::Partial));
 }
+
+/// Slips that are seen in the field: a restriction counts however badly it is written.
+#[test]
+fn a_restriction_that_is_misspelled_restricts() {
+    let why_not = |line: &str| why_not(&[&format!("Cache-Control: {line}")]);
+    for line in [
+        "no-store; max-age=60",
+        "no-cache; no-store; must-revalidate",
+        "no-store no-cache",
+        "max-age=60, no-store;",
+        "max-age=60; no-store",
+        "no_store",
+        "No_Store, max-age=60",
+    ] {
+        assert_eq!(why_not(line), Some(NotStorable::NoStore), "{line}");
+    }
+    for line in
+        ["private; max-age=60", "private;", "max-age=60, private;", "max-age=60, no-cache; private"]
+    {
+        assert_eq!(why_not(line), Some(NotStorable::Private), "{line}");
+    }
+    for line in [
+        "max-age=60",
+        "max-age=60, x=\"a; private\"",
+        "max-age=60, not-private; x",
+        "public, max-age=60;",
+    ] {
+        assert_eq!(why_not(line), None, "{line}");
+    }
+}

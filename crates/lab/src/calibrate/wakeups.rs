@@ -138,8 +138,8 @@ impl WakeupsFound {
         let mut warnings = Vec::new();
         if fit.wake_up.covers(&nightwatt_model::quantity::Joules(0.0)) {
             warnings.push(
-                "the interval of what a wake-up takes holds 0: these loads do not tell it; longer steps, \
-                 a finer meter or a quieter machine may"
+                "the interval of a wake-up's energy includes 0: these loads do not determine it; longer \
+                 steps, a finer meter or a quieter machine may"
                     .to_owned(),
             );
         }

@@ -96,7 +96,7 @@ impl EventsReport {
         }
         if self.without_joules > 0 {
             warnings.push(format!(
-                "{} calls in {} have no joules: no meter told of the whole of their time",
+                "{} calls in {} have no joules: no meter covered all of their time",
                 self.without_joules, self.file
             ));
         }

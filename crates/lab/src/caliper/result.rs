@@ -313,7 +313,7 @@ pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
     }
     if channels.iter().any(|channel| channel.idle_w.is_none()) {
         warnings.push(
-            "the idle power is not known: whoever runs bears the idle machine's energy too. \
+            "the idle power is not known: what runs also bears the idle machine's energy. \
              `--idle 5s` measures it first"
                 .to_owned(),
         );
@@ -370,7 +370,7 @@ impl SectionReport {
             ),
             (
                 self.unbegun,
-                "ended without having been seen to begin (before anybody watched, in the process that \
+                "ended without having been seen to begin (before caliper watched, in the process that \
                  forked, or on another stack)",
             ),
             (self.too_deep, "began inside of 16 others and were not counted"),

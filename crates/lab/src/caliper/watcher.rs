@@ -160,10 +160,10 @@ impl Watcher {
             (
                 markers.merger.untold(),
                 "threads with markers are known to the kernel by other numbers (in a container's PID namespace \
-                 only a process's first thread is recognised), or it did not tell when they ran: their calls \
+                 only a process's first thread is recognised), or it did not report when they ran: their calls \
                  have no CPU time and no joules",
             ),
-            (trouble.strange, "processes shared something that is no memory of markers"),
+            (trouble.strange, "processes shared something that is not a memory of markers"),
             (lost, "pieces of running time were lost: CPU times in sections are too small"),
         ] {
             if count > 0 {

@@ -88,7 +88,7 @@ pub(crate) fn intervals(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Erro
     } else {
         format!(
             "no numbers of samples are printed. For each row there is one with which its interval follows \
-             from its standard deviation, but for {}, where no whole number lies; the percentages follow \
+             from its standard deviation, except {}, where no whole number fits; the percentages follow \
              from the means (ESXi, measured with two disks, is held against the hardware with one: against \
              that with two it is 170 %)",
             without.join("; ")
@@ -152,7 +152,7 @@ pub(crate) fn measured(context: &mut Context<'_>, printed: &Printed) -> Result<A
          claim is about"
     } else {
         "measured on this machine, each figure as a share of its baseline; theirs are drawn, or of other \
-         hardware, so that nobody's tolerance would mean anything"
+         hardware, so no tolerance would mean anything"
     }
     .to_owned();
     why.push_str(by_tables);

@@ -180,8 +180,8 @@ fn chart(workload: &str, its: &[&Consolidation]) -> Chart {
         chart = chart.series(bars);
     }
     chart.description(
-        "What one machine with all copies takes for the same work (by energy per operation; where no \
-         operations are told, by power), in per cent of what machines with one copy each take; whiskers are \
+        "What one machine with all copies uses for the same work (by energy per operation; where no \
+         operations are counted, by power), in per cent of what machines with one copy each use; whiskers are \
          95 % intervals. Below 100 % consolidation saves.",
     )
 }

@@ -125,7 +125,7 @@ impl Error {
         match self {
             Self::Meter(error) => error.hint(),
             Self::Results { what: "read", .. } => {
-                Some("name the folder that `nightwatt compare` has told")
+                Some("name the folder that `nightwatt compare` printed")
             }
             Self::Results { .. } => Some("`--out` names a folder that you may write to"),
             Self::Spawn { .. } => Some("is it installed? `--dry-run` shows what would be run"),

@@ -358,8 +358,8 @@ pub(crate) fn main_of(
                 )
             }
             (now, "") => format!(
-                "energy would be from {now}, but there is none in the runs since run {number}, in which no \
-                 meter said anything; `--fresh` begins anew"
+                "energy would be from {now}, but the runs since run {number} have none, since no meter \
+                 reported any; `--fresh` starts over"
             ),
             (now, was) => format!(
                 "energy would be from {now}, but since run {number} it is from {was}; `energy` in the plan \

@@ -239,7 +239,7 @@ fn read_runs(path: &Path, cells: usize) -> Result<(Vec<RunRecord>, u64), Error> 
             }
         };
         if run.cell >= cells {
-            let why = format!("its cell {} is none of the plan's {cells}", run.cell);
+            let why = format!("its cell {} is not one of the plan's {cells}", run.cell);
             return Err(Error::BadRun { path: path.to_owned(), line: index + 1, why });
         }
         if run.number as usize != index + 1 {

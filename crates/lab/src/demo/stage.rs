@@ -134,7 +134,7 @@ trusted_proxies = ["127.0.0.1"]
 [[site]]
 name = "{SITE}"
 kind = "pages"
-# By it the origin, which knows nothing but the log, is told what to answer.
+# Tells the origin, which knows only the log, what to answer.
 cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"
 probe = "http http://{address}/"

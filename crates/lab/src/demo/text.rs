@@ -65,7 +65,7 @@ impl DemoReport {
         } else {
             "THE RECORDS DISAGREE"
         };
-        writeln!(out, "Books: {} lost, {} doubled: {sound}", self.lost, self.doubled)
+        writeln!(out, "Accounting: {} lost, {} doubled: {sound}", self.lost, self.doubled)
     }
 
     fn days(&self) -> f64 {
@@ -173,7 +173,7 @@ impl DemoReport {
             ("server", energy.server, sure.server),
             ("proxy", energy.proxy, sure.proxy),
             ("server always on, no proxy", energy.always_on, sure.always_on),
-            ("server, perfect knowledge, nobody delayed", energy.oracle, sure.oracle),
+            ("server, perfect knowledge, no delays", energy.oracle, sure.oracle),
         ];
         for (name, joules, uncertainty) in rows {
             let (kwh, plus_minus) = (joules / JOULES_PER_KWH, uncertainty / JOULES_PER_KWH);

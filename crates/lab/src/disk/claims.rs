@@ -34,8 +34,8 @@ const LOADS: [(&str, &str); 3] = [
 pub(crate) fn overhead(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     if !context.measures(printed) {
         return Ok(Answer::not_checkable(
-            "what watching costs takes root and a minute of a busy machine: name it (`nightwatt reproduce S3`) or \
-             give `--measure`. How well sizes of files tell a disk's energy takes a meter on the disk: \
+            "measuring the overhead needs root and a minute of a busy machine: name it (`nightwatt reproduce S3`) \
+             or give `--measure`. How well file sizes predict a disk's energy needs a meter on the disk: \
              `nightwatt calibrate storage` fits their model to a recording of its power",
         ));
     }

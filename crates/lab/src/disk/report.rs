@@ -202,7 +202,7 @@ impl DiskReport {
         if !nameless.is_empty() {
             let names = nameless.join(", ");
             warnings.push(format!(
-                "the kernel does not tell what kind of device {names} is, so there are no joules: \
+                "the kernel does not report what kind of device {names} is, so there are no joules: \
                  --class {}=hdd, =sata-ssd or =nvme says so",
                 nameless[0]
             ));
@@ -221,8 +221,8 @@ impl DiskReport {
             let missing = device.kernel_written.saturating_sub(device.written);
             if missing as f64 > MAY_MISS * device.kernel_written as f64 {
                 warnings.push(format!(
-                    "{missing} of {} bytes that {} wrote by the kernel's books were not seen: \
-                     requests under way, or sent by another way than a file system's",
+                    "{missing} of {} bytes that {} wrote by the kernel's accounting were not seen: \
+                     requests under way, or sent by something other than a file system",
                     device.kernel_written, device.device
                 ));
             }

@@ -106,7 +106,9 @@ pub async fn run(
             failed => {
                 let _ = controller.wake().await;
                 failed?;
-                return Err(driven("the server did not fall silent in time, and was told to wake"));
+                return Err(driven(
+                    "the server did not stop answering in time; a wake-up was sent",
+                ));
             }
         };
         tell(number, Step::Resting);

@@ -176,7 +176,7 @@ fn card(place: &Place, name: &str) -> Finding {
     }
     if !wake.does.contains('g') {
         let found = format!(
-            "{address}: it could wake for magic packets, and is not told to ({})",
+            "{address}: it could wake for magic packets, but is not set to ({})",
             wake.does
         );
         return Finding::bad(&about, found).cure(persist);
@@ -196,8 +196,8 @@ fn card(place: &Place, name: &str) -> Finding {
             format!("{address} wakes for magic packets, and for nothing else"),
         );
     }
-    let found = format!("{address} wakes for magic packets, but for {} too", by_chance.join(", "));
-    Finding::bad(&about, found).cure(format!("anybody who looks for it wakes it. {persist}"))
+    let found = format!("{address} wakes for magic packets, but also for {}", by_chance.join(", "));
+    Finding::bad(&about, found).cure(format!("any machine that looks for it wakes it. {persist}"))
 }
 
 /// Devices that may wake it.

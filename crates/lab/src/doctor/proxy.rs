@@ -182,7 +182,7 @@ fn name(target: &Target<'_>) -> Option<Finding> {
     {
         return Some(
             Finding::bad(ABOUT, format!("{host} is answered for by the machine itself (mDNS)")).cure(
-                "while it sleeps nobody says where it is: write its address, or a name of your router's",
+                "while it sleeps, the name is not resolved: write its address, or a name that your router resolves",
             ),
         );
     }
@@ -222,9 +222,10 @@ fn way(target: &Target<'_>, address: IpAddr, place: &Place) -> Vec<Finding> {
         }
         (Some(router), _) => {
             let found = format!(
-                "{address} is behind the router {router}: that it wakes by itself is not heard here"
+                "{address} is behind the router {router}: its own wake-ups are not seen here"
             );
-            findings.push(Finding::note(ABOUT, found).cure("let its `nightwatt agent` tell it"));
+            findings
+                .push(Finding::note(ABOUT, found).cure("let its `nightwatt agent` report them"));
         }
     }
     if let (Some(wol), Some(card)) = (wol, route::card(place, address)) {
@@ -248,7 +249,7 @@ fn capabilities(place: &Place) -> Finding {
     let status = place.read("proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let Some(has) = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()) else {
-        return Finding::unknown(ABOUT, "/proc/self/status does not tell");
+        return Finding::unknown(ABOUT, "/proc/self/status does not list them");
     };
     let missing: Vec<&str> = [(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")]
         .into_iter()

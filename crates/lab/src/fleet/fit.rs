@@ -81,7 +81,7 @@ pub fn run(points: &[ResponsePoint], sla: Option<Duration>) -> Result<FitResult,
     let mut warnings = Vec::new();
     if points.len() == 1 {
         warnings.push(
-            "one point can always be met and tells nothing of errors: measure at several rates, some of \
+            "one point can always be met, so the error is not known: measure at several rates, some of \
              them near what the server can do"
                 .to_owned(),
         );

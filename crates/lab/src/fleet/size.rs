@@ -265,7 +265,7 @@ impl SizeResult {
         let _ = write!(
             text,
             "\nModelled: the watts that were given x the times that the policy makes of {} requests in {}\n\
-             (a year is told as one like it). `--json` has every policy that was tried.",
+             (a year is extrapolated from it). `--json` has every policy that was tried.",
             grouped(self.requests as f64, 0),
             days(self.span_s)
         );
@@ -310,12 +310,12 @@ impl SizeResult {
         let mut warnings = Vec::new();
         if let Tariff::ByHour(_) = self.electricity.price_per_kwh {
             warnings.push(
-                "prices differ by hour: no money is told, since the log is superposed by seconds"
+                "prices differ by hour: no cost is computed, since the log is superposed by seconds"
                     .to_owned(),
             );
         }
         if self.span_s < 7.0 * 86_400.0 {
-            warnings.push(format!("{} are little to tell a year from", days(self.span_s)));
+            warnings.push(format!("{} are little to extrapolate a year from", days(self.span_s)));
         }
         warnings
     }

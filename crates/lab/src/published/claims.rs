@@ -51,7 +51,7 @@ pub(crate) fn savings(context: &mut Context<'_>, printed: &Printed) -> Result<An
     Ok(Answer::by(
         figures,
         format!(
-            "{OTHER_LOG}, and energy is modelled by their watts. A promise to delay at \
+            "{OTHER_LOG}, and energy is modelled by their watts. An SLA that delays at \
         most a tenth of the visits bounds the practical scheme, and a quiet site delays a larger share by \
         each sleep"
         ),

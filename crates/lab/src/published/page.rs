@@ -91,7 +91,9 @@ impl Comparison {
             Axis::new("Delay", "s", Scale::LogDuration),
             Axis::new("Share of the answers", "%", Scale::Linear),
         )
-        .description("For each configuration, how many of the answers took no longer than so long.")
+        .description(
+            "For each configuration, how many of the answers took no longer than this delay.",
+        )
         .line_at_x(0.05, "50 ms");
         self.configurations.iter().fold(chart, |chart, it| {
             let points = it.delays.iter().map(|at| (at.delay_s, 100.0 * at.share));
@@ -106,7 +108,7 @@ fn columns() -> Vec<Column> {
 }
 
 fn modelled_delays() -> Note {
-    let text = "What a request waits for a server that sleeps is told by the simulation; what an \
+    let text = "What a request waits for a server that sleeps comes from the simulation; what an \
                 answer takes besides is the scenario's service time, the same for all. Network, \
                 load and failures are not in it.";
     Note::new(Origin::Modelled, text)

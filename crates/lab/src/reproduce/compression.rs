@@ -88,7 +88,7 @@ pub(super) fn compressors(_: &mut Context<'_>, printed: &Printed) -> Result<Answ
         figures,
         format!(
             "by their table the cheapest is {}. Its largest ratio is 26.9, at 10 MB/s, where the text says 17.3, \
-             which is the table's at 10 kB/s. Of adaptive choice the table tells only how much knowing the rate \
+             which is the table's at 10 kB/s. Of adaptive choice the table shows only how much knowing the rate \
              can save at most; not yet: a compressor that chooses, on a trace (theirs is not public), the 44 % \
              of the interface's energy, and the 1.2 % lost on what cannot be compressed",
             by_rate.join(", ")

@@ -431,7 +431,7 @@ fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> V
             && matches!(channel.provenance, Provenance::Measured { .. })
         {
             warnings.push(format!(
-                "{name} was read {} times in {} runs: nobody knows what lay between; `-I` reads it \
+                "{name} was read {} times in {} runs: what lay in between is unknown; `-I` reads it \
                  more often, if the meter can",
                 channel.readings,
                 runs.len()

@@ -191,7 +191,7 @@ fn ready(wanted: &Wanted, dress: &Dress, places: &mut Vec<Place>) -> Result<Requ
         return Err(refuse("a user name in it would not be sent; use `-H 'Authorization: ...'`"));
     }
     let method = Method::from_bytes(wanted.method.as_bytes());
-    let method = method.map_err(|_| refuse("its method is none; try GET"))?;
+    let method = method.map_err(|_| refuse("its method is not valid; try GET"))?;
     if method == Method::CONNECT {
         return Err(refuse("CONNECT asks for a tunnel, not for an answer; try GET"));
     }

@@ -26,7 +26,7 @@ pub(super) fn folder(path: &Path) -> PathBuf {
 pub(super) fn lock(folder: &Path) -> Result<File, MeterError> {
     let file = File::open(folder).map_err(|error| MeterError::reading(folder, error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| MeterError::Io {
-        what: format!("use {}: somebody is recording there", folder.display()),
+        what: format!("use {}: another process is recording there", folder.display()),
         error: error.into(),
     })?;
     Ok(file)

@@ -110,7 +110,7 @@ fn who_is_killed_loses_at_most_the_open_part() {
     // This one has no end, as if the power had failed.
     fs::write(fixture.host.path("r.parquet.parts/part-00002.open"), "PAR1rubbish").unwrap();
     let alive = recover(&path).unwrap_err().to_string();
-    assert!(alive.contains("somebody is recording there"), "{alive}");
+    assert!(alive.contains("another process is recording there"), "{alive}");
     drop(parts);
     // A join that was killed has left this.
     fs::write(fixture.host.path("r.joining"), "PAR1").unwrap();

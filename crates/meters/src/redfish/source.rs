@@ -93,7 +93,10 @@ fn input(value: &Value, pointer: &str) -> Result<Watts, String> {
 fn sum(supplies: &[Said]) -> Result<Watts, String> {
     let each = supplies.iter().map(|supply| {
         supply.input.clone().map_err(|what| {
-            format!("supply `{}` does not tell its input ({what}), so there is no sum", supply.name)
+            format!(
+                "supply `{}` does not report its input ({what}), so there is no sum",
+                supply.name
+            )
         })
     });
     match each.sum::<Result<Watts, String>>()? {

@@ -180,7 +180,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_the_user_insists() {
     let options = format!("user=watch,password-file={}", password.path().display());
     let error = refused(&format!("redfish={},{options}", device.address()));
     assert!(matches!(error, MeterError::Denied { .. }), "{error}");
-    assert!(error.to_string().contains("nobody who is trusted vouches for it"), "{error}");
+    assert!(error.to_string().contains("no trusted authority signed it"), "{error}");
     assert!(error.hint().unwrap().contains("insecure=true"), "{error}");
 
     assert_eq!(device.asked().len(), 0, "nothing was said to a stranger");
@@ -299,7 +299,7 @@ fn a_supply_or_a_chassis_that_cannot_be_read_does_not_silence_the_others() {
     let mut meter = opened(&device);
     assert_eq!(watts(meter.as_mut()), [("1U/PSU1".to_owned(), 111.0)]);
     assert_eq!(meter.channels()[0].scope, Scope::Part);
-    assert!(meter.remarks().join(" ").contains("`PSU2` does not tell its input"));
+    assert!(meter.remarks().join(" ").contains("`PSU2` does not report its input"));
     let gone = std::sync::Arc::new(AtomicUsize::new(0));
     let broken = std::sync::Arc::clone(&gone);
     let device = Device::http(move |ask| match ask.path.as_str() {

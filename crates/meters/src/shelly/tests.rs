@@ -113,7 +113,7 @@ fn of_several_channels_each_is_a_part_and_one_can_be_chosen() {
     let error = refused(&format!("shelly={},channel=2", device.address())).to_string();
     assert!(error.contains("no `channel=2`: there are `0`, `1`"), "{error}");
     let error = refused(&format!("shelly={},kind=energy", device.address())).to_string();
-    assert!(error.contains("tells no energy"), "{error}");
+    assert!(error.contains("reports no energy"), "{error}");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_channel_without_a_figure_does_not_silence_the_others() {
     let meter = open(&format!("shelly={},kind=energy", device.address())).unwrap();
     let names: Vec<_> = meter.channels().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["switch-0"]);
-    assert_eq!(meter.remarks(), ["`em-0` tells no energy, and is left out"]);
+    assert_eq!(meter.remarks(), ["`em-0` reports no energy, and is left out"]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(super) fn place(spec: &MeterSpec) -> Result<Place, MeterError> {
         }
         (Some(oid), None) => watts(oid.to_owned()),
         (None, Some("apc-rpdu")) if energy || outlet.is_some() => {
-            return Err(spec.wrong("`apc-rpdu` tells the power of the whole strip only"));
+            return Err(spec.wrong("`apc-rpdu` reports the power of the whole strip only"));
         }
         // rPDUIdentDevicePowerWatts.
         (None, Some("apc-rpdu")) => watts(format!("{APC}.12.1.16.0")),

@@ -15,8 +15,8 @@ use crate::spec::MeterSpec;
 /// What to do about a certificate that is not trusted.
 pub(super) const HINT: &str = "`ca=FILE` names the certificate (PEM) that vouches for the device: \
                                its own if it is self-signed (and does not call itself an \
-                               authority, `CA:TRUE`, as well); `insecure=true` asks for none, and \
-                               anybody in between can read the password";
+                               authority, `CA:TRUE`, as well); `insecure=true` checks none, and then \
+                               anyone on the way can read the password";
 
 /// No bundle of certificates is longer.
 const LONGEST: u64 = 4 << 20;
@@ -56,8 +56,8 @@ pub(super) fn config(spec: &MeterSpec, scheme: &str) -> Result<TlsConfig, MeterE
     if insecure {
         tracing::warn!(
             meter = spec.name(),
-            "`insecure=true`: nobody checks whose certificate this is; whoever is in between can \
-             read the password and make up the figures"
+            "`insecure=true`: the certificate is not checked; anyone on the network path can \
+             read the password and forge the figures"
         );
         return Ok(builder.disable_verification(true).build());
     }
@@ -75,7 +75,7 @@ pub(super) fn distrust(error: &ureq::Error) -> Option<String> {
     };
     let rustls::Error::InvalidCertificate(why) = error else { return None };
     Some(match why {
-        CertificateError::UnknownIssuer => "nobody who is trusted vouches for it".to_owned(),
+        CertificateError::UnknownIssuer => "no trusted authority signed it".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "it is for another name".to_owned()
         }

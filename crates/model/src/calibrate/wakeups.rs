@@ -54,7 +54,7 @@ pub fn fit_wakeups(points: &[WakeupPoint]) -> Result<WakeupFit, CalibrateError> 
             return Err(bad("is busy for a share that is not from 0 to 1"));
         }
         if !(point.per_second >= 0.0 && point.per_second.is_finite()) {
-            return Err(bad("has a number of wake-ups that is none"));
+            return Err(bad("has a number of wake-ups that is not 0 or more"));
         }
         design.push(&[1.0, point.busy, point.per_second / scale], point.power.get());
     }

@@ -38,7 +38,7 @@ pub enum FitError {
     /// Knots that make no curve.
     #[error(
         "a power curve needs two or more knots that rise, from 0 to 1, and watts from 0 to 1,000,000 \
-         at each; those given are {points:?}: calibrate anew"
+         at each; those given are {points:?}: calibrate again"
     )]
     NoCurve {
         /// Utilisation and watts of each.
@@ -286,7 +286,7 @@ mod tests {
         let endless = text.replace("\"utilisation\":1.0", "\"utilisation\":0.0");
         assert_ne!(endless, text);
         let refused = serde_json::from_str::<Fitted>(&endless).unwrap_err().to_string();
-        assert!(refused.contains("calibrate anew"), "{refused}");
+        assert!(refused.contains("calibrate again"), "{refused}");
     }
 
     proptest! {

@@ -247,7 +247,7 @@ impl Silence {
         self.ignored += 1;
         if now >= self.quiet_until {
             self.quiet_until = now + QUIET;
-            warn!(%from, %why, ignored = self.ignored, "announcements that nobody here believes");
+            warn!(%from, %why, ignored = self.ignored, "announcements rejected");
         }
     }
 }

@@ -154,7 +154,7 @@ fn a_wrong_password_a_strange_certificate_and_several_systems_each_have_their_cu
     assert!(error.to_string().contains("Incorrect username or password (status 401)"), "{error}");
     assert!(error.hint().contains("ConfigureComponents"), "{}", error.hint());
     let error = refused(bmc.config(PASSWORD, ""));
-    assert!(error.to_string().ends_with("prove who it is: nobody who is trusted vouches for it"));
+    assert!(error.to_string().ends_with("prove who it is: no trusted authority signed it"));
     assert!(error.hint().contains("set `fingerprint`"), "{}", error.hint());
     let other = bmc.fingerprint.replace(['0', '1', '2'], "3");
     let error = refused(bmc.config(PASSWORD, &format!("fingerprint = \"{other}\"")));

@@ -39,8 +39,7 @@ impl Server {
             (_, port) => port.unwrap_or(if scheme == "https" { 443 } else { 80 }),
         };
         let found = (host, port).to_socket_addrs();
-        let found =
-            found.map_err(|error| format!("nobody knows the address of `{host}`: {error}"))?;
+        let found = found.map_err(|error| format!("cannot resolve `{host}`: {error}"))?;
         let address = found.into_iter().next().ok_or_else(|| format!("`{host}` has no address"))?;
         let answers = TcpStream::connect_timeout(&address, PATIENCE).is_ok();
         // Having been connected to, it is in the table if it is near.

@@ -94,7 +94,7 @@ fn stored(config: &Config) -> Result<BTreeMap<String, Survey>, Failure> {
 /// A kind, if what is stored suggests one, and the reason.
 fn propose(stored: Option<&Survey>) -> (Option<SiteKind>, String) {
     let Some(survey) = stored.filter(|it| it.all() >= FEW) else {
-        let text = "the disk cache holds too little of it to tell. `pages`: every visitor who is not logged in \
+        let text = "the disk cache holds too little of this site to tell. `pages`: every visitor who is not logged in \
                     sees the same (a blog, documentation, a wiki). `app`: what is shown depends on who asks";
         return (None, text.to_owned());
     };

@@ -49,7 +49,7 @@ impl Process<'_> {
             }
             End::Replaced => {
                 tracing::info!(
-                    "another process serves now: whoever is connected here is served on"
+                    "another process serves now: connections that are open here are served to their end"
                 );
                 tokio::select! {
                     () = running.leave() => None,
@@ -96,7 +96,7 @@ impl Process<'_> {
             self.manager.well();
         } else {
             tracing::error!(
-                "something does not go on: the service manager is not told that all is well"
+                "a driver does not answer: the watchdog of the service manager is not notified"
             );
         }
     }

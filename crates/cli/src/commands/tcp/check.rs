@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TcpCheckArgs) -> Result<ExitStatus, Failure> {
 fn nothing_compared(beside: &Beside) -> Failure {
     if beside.unknown > 0 {
         Failure::saying("nothing was compared: the kernel of the side that sends has said nothing")
-            .hint("`tcp fetch` asks the server unless it is told not to (`--client-only`), and `tcp serve` answers")
+            .hint("`tcp fetch` asks the server unless `--client-only` is given, and `tcp serve` answers")
     } else {
         Failure::saying("nothing was compared: no connection of the one is in the other")
             .hint("both must be of the same run, and `tcp fetch --records` must have kept its connections")
@@ -96,7 +96,7 @@ fn write_beside(text: &mut String, beside: &Beside) {
         beside.connections.len(),
         match beside.unknown {
             0 => String::new(),
-            unknown => format!(", of {unknown} the kernel tells nothing"),
+            unknown => format!(", {unknown} without figures of the kernel"),
         },
         beside.only_fetched,
         beside.only_captured

@@ -1,6 +1,6 @@
-//! `docs/configuration.md` beside the configuration: every key is there, and none that would be refused.
+//! `docs/configuration.md` beside the configuration: every key is there, and no key that would be refused.
 //!
-//! Nobody keeps a list of the keys: a table that gets one it does not know says which ones it knows.
+//! There is no list of the keys: a table that gets one it does not know says which ones it knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -50,7 +50,7 @@ fn expected(place: &[(String, bool)], value: &str) -> Option<BTreeSet<String>> {
 
 /// The keys of the table that stands there; none, if no table does.
 fn keys(place: &[(String, bool)]) -> Option<BTreeSet<String>> {
-    // What takes one of several words, as `cookies`, names those to whoever writes another. (And what is in a
+    // What takes one of several words, as `cookies`, lists those when another is written. (And what is in a
     // meter never gets its turn without the driver, a table or not.)
     match expected(place, "\"nonsense\"") {
         Some(_) => None,

@@ -242,7 +242,7 @@ fn whatever_a_power_cut_leaves_is_whole_and_nothing_forgotten_comes_back() {
     let mut dice = Dice(7);
     let (mut whole, mut case) = (0, 0);
     while case < CASES {
-        // A card that has had ten power cuts begins anew.
+        // A card that has had ten power cuts starts over.
         let mut disk = Disk::default();
         let mut known = HashMap::new();
         for _ in 0..10 {

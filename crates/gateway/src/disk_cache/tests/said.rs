@@ -60,7 +60,7 @@ pub(super) fn there<S: Storage>(log: &Log<S>) -> HashSet<u64> {
 
 /// Paths whose answers may have to go when the next record is written: those of the oldest segments.
 pub(super) fn at_risk<S: Storage>(log: &Log<S>) -> Vec<u64> {
-    // What was used of them is written anew, for which more may have to go.
+    // What was used of them is rewritten, for which more may have to go.
     const MOST: u64 = 2 * (ROOM + BOUNDS.segment);
     let (taken, lengths) = {
         let index = log.shared().index();
@@ -91,7 +91,7 @@ struct Begun {
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// So often it was cut off after it had said something.
+    /// How often it was cut off after it had said something.
     pub(super) cuts: u64,
     /// When something was begun that was not done.
     pub(super) in_the_middle: u64,

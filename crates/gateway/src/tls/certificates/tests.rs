@@ -168,7 +168,7 @@ fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
         .unwrap();
     assert!(openssl.status.success(), "{openssl:?}");
     let locked = said(&one.chain, &locked);
-    assert!(locked.contains("without a passphrase; nobody can type it"), "{locked}");
+    assert!(locked.contains("without a passphrase; it cannot be typed"), "{locked}");
     let torn = dir.path().join("torn.pem");
     let whole = fs::read_to_string(&one.chain).unwrap();
     fs::write(&torn, &whole[..whole.len() / 2]).unwrap();

@@ -43,7 +43,7 @@ fn cycles(text: &str, begun_ns: Option<i64>) -> Result<Vec<SleepCycle>, Error> {
         let &[sleep, awake] = cells.as_slice() else {
             return Err(bad(
                 number,
-                "it must hold two times: told to sleep, awake again".to_owned(),
+                "it must hold two times: sent to sleep, awake again".to_owned(),
             ));
         };
         let time = |cell: &str| moment(cell, begun_ns).ok_or_else(|| bad(number, no_time(cell)));

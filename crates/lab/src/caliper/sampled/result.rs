@@ -329,7 +329,7 @@ fn warnings(
     }
     if seen.books.stacks.is_full() {
         warnings.push(
-            "there were more than 262,144 stacks: those beyond are told without what they called last"
+            "there were more than 262,144 stacks: those beyond are shown without their innermost calls"
                 .to_owned(),
         );
     }
@@ -376,8 +376,8 @@ fn unnamed(functions: &[SampledFunction], watched: u64) -> Option<String> {
     let files: Vec<&str> = found.iter().take(TOLD).map(|function| &*function.file).collect();
     Some(format!(
         "{:.0} % of the samples were in functions without names, most of them in {}: install debug \
-         symbols (on Debian, the package's name with -dbgsym), or build without stripping. Was a file \
-         deleted or replaced, and its process has ended, start it anew from one that stays",
+         symbols (on Debian, the package's name with -dbgsym), or build without stripping. If a file was \
+         deleted or replaced and its process has ended, run it again from one that stays",
         100.0 * samples as f64 / watched as f64,
         files.join(", ")
     ))

@@ -85,7 +85,7 @@ impl SampledReport {
                 joules.map(|energy| energy.self_j.get()).sum(),
             );
         }
-        let outside = if self.asked() { "(in none of them)" } else { "(nobody knows where)" };
+        let outside = if self.asked() { "(in none of them)" } else { "(place unknown)" };
         row(outside, "", channel.outside_j.get());
         row("(other processes)", &self.samples.others.to_string(), channel.others_j.get());
         match channel.idle_w {

@@ -44,7 +44,7 @@ impl Factor {
         workloads: &[Workload],
     ) -> Result<Self, (&'static str, String)> {
         if file.values.is_empty() {
-            return Err(("values", "there is none: name two or more".to_owned()));
+            return Err(("values", "it has no values: name two or more".to_owned()));
         }
         let kind = match (&file.setting, &file.option) {
             (Some(_), Some(_)) => {

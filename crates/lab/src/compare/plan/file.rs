@@ -296,14 +296,14 @@ impl PlanFile {
 
     fn environments(&self) -> Result<Vec<EnvironmentPlan>, Wrong> {
         if self.environment.is_empty() {
-            return Err(wrong("environment", "there is none: add an `[[environment]]`"));
+            return Err(wrong("environment", "no environment is given: add an `[[environment]]`"));
         }
         let mut all: Vec<EnvironmentPlan> = Vec::new();
         for (index, table) in self.environment.iter().enumerate() {
             let environment = EnvironmentPlan::of(table);
             if all.iter().any(|other| other.name == environment.name) {
                 let message =
-                    format!("`{}` is there twice; names tell rows apart", environment.name);
+                    format!("`{}` is there twice; rows need different names", environment.name);
                 return Err(wrong(format!("environment.{index}.name"), message));
             }
             all.push(environment);
@@ -313,7 +313,7 @@ impl PlanFile {
 
     fn workloads(&self) -> Result<Vec<Workload>, Wrong> {
         if self.workload.is_empty() {
-            return Err(wrong("workload", "there is none: add a `[[workload]]`"));
+            return Err(wrong("workload", "no workload is given: add a `[[workload]]`"));
         }
         let environments: Vec<EnvironmentPlan> =
             self.environment.iter().map(EnvironmentPlan::of).collect();
@@ -322,7 +322,7 @@ impl PlanFile {
         let workload = |(index, file): (usize, &WorkloadFile)| {
             let key = |key: &str| format!("workload.{index}.{key}");
             if !seen.insert(file.name.clone()) {
-                let message = format!("`{}` is there twice; names tell rows apart", file.name);
+                let message = format!("`{}` is there twice; rows need different names", file.name);
                 return Err(wrong(key("name"), message));
             }
             known(&file.environments, &names).map_err(|why| wrong(key("environments"), why))?;
@@ -406,7 +406,10 @@ impl PlanFile {
         let wanted = super::word(wanted).unwrap_or_default();
         let place = names.iter().position(|name| *name == wanted);
         place.ok_or_else(|| {
-            wrong("baseline", format!("`{wanted}` is none of those compared: {}", names.join(", ")))
+            wrong(
+                "baseline",
+                format!("`{wanted}` is not one of those compared: {}", names.join(", ")),
+            )
         })
     }
 }

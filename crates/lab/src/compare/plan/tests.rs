@@ -67,7 +67,7 @@ fn values_of_a_factor_can_be_what_is_compared() {
 #[test]
 fn mistakes_are_told_with_their_line_and_what_would_be_right() {
     for (text, parts) in [
-        (String::new(), &["there is none", "[[environment]]"][..]),
+        (String::new(), &["no environment is given", "[[environment]]"][..]),
         (HOST.to_owned(), &["[[workload]]"]),
         ([HOST, HOST, IDLE].concat(), &["plan.toml:5", "there twice"]),
         ([HOST, "colour = 'red'\n", IDLE].concat(), &["colour"]),
@@ -95,7 +95,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             &["baseline"],
         ),
         (["compare = 'x'\n", HOST, IDLE].concat(), &["plan.toml:1", "neither"]),
-        (["baseline = 'x'\n", HOST, IDLE].concat(), &["plan.toml:1", "`x` is none"]),
+        (["baseline = 'x'\n", HOST, IDLE].concat(), &["plan.toml:1", "`x` is not one"]),
         ([HOST, IDLE, "ready = 'true'\n"].concat(), &["plan.toml:8", "no `serve`"]),
         ([HOST, IDLE, "environments = ['x']\n"].concat(), &["`x` is not in the plan, but host"]),
         (

@@ -137,6 +137,6 @@ fn a_server_that_will_not_sleep_is_told_to_wake() {
     let server = Server::new("127.7.3.3", false);
     // It never falls silent, so any patience ends.
     let (tried, _) = try_out(&server, 3, Duration::from_millis(200));
-    assert!(tried.unwrap_err().to_string().contains("did not fall silent"));
+    assert!(tried.unwrap_err().to_string().contains("did not stop answering"));
     assert_eq!(server.told(), ["nothing", "nothing", "nothing", "sleep", "wake"]);
 }

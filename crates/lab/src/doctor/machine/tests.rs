@@ -82,7 +82,7 @@ fn a_machine_as_it_should_be_has_nothing_bad() {
 #[test]
 fn a_card_that_wakes_for_anything_or_nothing_is_bad() {
     for (ethtool, words) in [
-        ("\tSupports Wake-on: pumbg\n\tWake-on: d\n", "is not told to"),
+        ("\tSupports Wake-on: pumbg\n\tWake-on: d\n", "is not set to"),
         ("\tSupports Wake-on: pumbg\n\tWake-on: ug\n", "any frame to its address"),
         ("\tSupports Wake-on: pumbg\n\tWake-on: gba\n", "broadcasts, ARP"),
         ("\tSupports Wake-on: d\n\tWake-on: d\n", "cannot wake"),

@@ -343,7 +343,7 @@ fn who_waits_in_line_for_longer_than_was_promised_is_late_and_no_policy_is_chose
     let small = result.rows.iter().find(|row| row.pool == "small").unwrap();
     assert!(small.refused.mean < 1e-9 && small.late.mean > 0.9, "{small:?}");
     assert!(!small.keeps_limit && !small.cheapest);
-    assert!(result.text().contains("later than promised"));
+    assert!(result.text().contains("later than the SLA"));
 }
 
 #[test]

@@ -33,8 +33,7 @@ impl PlanResult {
             }
             for row in rows.iter().filter(|row| row.late.mean > 0.0) {
                 let late = 100.0 * row.late.mean;
-                let _ =
-                    writeln!(text, "  `{}` answers {late:.3} % later than promised", row.policy);
+                let _ = writeln!(text, "  `{}` answers {late:.3} % later than the SLA", row.policy);
             }
             let _ = writeln!(text, "{}", self.advice(rows));
         }
@@ -68,7 +67,7 @@ impl PlanResult {
     pub(super) fn advice(&self, rows: &[Row]) -> String {
         let Some(best) = rows.iter().find(|row| row.cheapest) else {
             let cure = if self.warnings.is_empty() {
-                "take more or faster servers, or promise less"
+                "take more or faster servers, or relax the SLA"
             } else {
                 "simulate for longer first (see the warning)"
             };
