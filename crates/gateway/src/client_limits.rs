@@ -11,8 +11,7 @@ use nightwatt_model::time::Mono;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::Semaphore;
 
-use crate::config::{Config, Network};
-use crate::hold::BLOCK;
+use crate::config::{Config, Network, SPOOL_BLOCK};
 
 /// The limits of clients, and how far each has used them up.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) struct ClientLimits {
     connections: Share,
     held: Share,
     /// Memory for the bodies of requests that wait, of all clients together, in blocks of
-    /// [`BLOCK`](crate::hold::BLOCK) bytes.
+    /// [`SPOOL_BLOCK`] bytes.
     spool: Arc<Semaphore>,
     spool_blocks: usize,
     /// They speak for many clients: no share applies to them.
@@ -39,7 +38,7 @@ struct Share {
 impl ClientLimits {
     pub(crate) fn new(config: &Config) -> Self {
         let limits = &config.limits;
-        let spool_blocks = limits.spool_total_bytes / BLOCK;
+        let spool_blocks = limits.spool_total_bytes / SPOOL_BLOCK;
         let share = |most| Share { most, places: Places::default() };
         Self {
             requests: limits.requests_per_client.map(|rate| Mutex::new(RateLimiter::new(rate))),
@@ -90,7 +89,7 @@ impl ClientLimits {
 
     /// Bytes of that memory which are used.
     pub(crate) fn spooled(&self) -> usize {
-        (self.spool_blocks - self.spool.available_permits()) * BLOCK
+        (self.spool_blocks - self.spool.available_permits()) * SPOOL_BLOCK
     }
 }
 

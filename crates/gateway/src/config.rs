@@ -39,6 +39,7 @@ pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::disk::{DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
+pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
@@ -414,6 +415,11 @@ impl SiteConfig {
         self.waiting_texts.check()?;
         self.cache.check()?;
         self.limits.check()?;
+        check_clients(&self.clients)?;
+        if self.awake_per_client_and_day > Duration::from_hours(24) {
+            let text = "`awake_per_client_and_day` is longer than a day: leave it out for 12h, or write 0 for no bound";
+            return wrong("awake_per_client_and_day", text);
+        }
         if self.kind == Some(SiteKind::App) && self.cache.ttl.is_some_and(|ttl| !ttl.is_zero()) {
             let text = "`kind = \"app\"` keeps only answers that the server marks as cacheable, and `ttl` is the \
                         lifetime of the others: leave one of the two out";
@@ -423,6 +429,31 @@ impl SiteConfig {
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }
+}
+
+/// Rules about clients that could never hold.
+fn check_clients(clients: &ClassifierConfig) -> Result<(), Wrong> {
+    for (key, paths) in [
+        ("webhook_paths", &clients.webhook_paths),
+        ("monitor_paths", &clients.monitor_paths),
+        ("known_paths", &clients.known_paths),
+    ] {
+        let is_wrong = |path: &&String| !path.starts_with('/') || path.contains(['?', '#']);
+        if let Some(path) = paths.iter().find(is_wrong) {
+            let text =
+                format!("`{path}` is no path: it must begin with `/`, and have no `?` or `#`");
+            return wrong(format!("clients.{key}"), text);
+        }
+    }
+    if !(0.0..=1.0).contains(&clients.scanner_share) {
+        let text =
+            format!("`scanner_share` is {}, but a share is from 0 to 1", clients.scanner_share);
+        return wrong("clients.scanner_share", text);
+    }
+    if clients.clients == 0 {
+        return wrong("clients.clients", "`clients` is 0: nothing could be remembered of a client");
+    }
+    Ok(())
 }
 
 /// Times that are waited for something to happen.

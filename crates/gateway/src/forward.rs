@@ -143,6 +143,10 @@ impl Forwarding<'_> {
             if let Some(seat) = exchange.seat() {
                 seat.answered();
             }
+            if loan.was_kept() && gave_up_waiting(&response) && copy.is_some() {
+                spool = Spool::again(copy.unwrap_or_default());
+                continue;
+            }
             if let Some(copy) = copy.filter(|_| repeatable) {
                 let unmatched = validating
                     && response.status() == StatusCode::NOT_MODIFIED
@@ -550,6 +554,14 @@ fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
 }
 
 /// Whether a status says that what is stored as a page no longer is one: gone, forbidden, or elsewhere.
+/// Whether a server closes a connection that had waited too long, just when a request came on it: that is to be
+/// sent again (RFC 9110, 15.5.9).
+fn gave_up_waiting(response: &Response<FromOrigin>) -> bool {
+    let closes = |it: &HeaderValue| it.as_bytes().eq_ignore_ascii_case(b"close");
+    response.status() == StatusCode::REQUEST_TIMEOUT
+        && response.headers().get_all(CONNECTION).iter().any(closes)
+}
+
 fn is_no_page(status: StatusCode) -> bool {
     let is_elsewhere = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
     matches!(status.as_u16(), 401 | 403 | 404 | 410) || is_elsewhere

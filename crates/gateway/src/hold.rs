@@ -11,11 +11,9 @@ use nightwatt_model::time::Mono;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::body::Kept;
+use crate::config::SPOOL_BLOCK;
 use crate::exchange::Exchange;
 use crate::supervisor::Supervisor;
-
-/// The unit in which spooled bodies draw on the memory that all of them have.
-pub(crate) const BLOCK: usize = 64 * 1024;
 
 /// What a part of a body costs beside its bytes: a client can send it byte by byte.
 const PER_PART: usize = 64;
@@ -48,7 +46,7 @@ impl Room {
     /// Is there room for more? Takes a block of memory if it needs one.
     fn has_more(&self, memory: &mut Vec<Arc<OwnedSemaphorePermit>>) -> bool {
         let Some(free) = self.free.as_ref().filter(|_| self.used < self.most) else { return false };
-        while memory.len() * BLOCK <= self.used {
+        while memory.len() * SPOOL_BLOCK <= self.used {
             let Ok(block) = Arc::clone(free).try_acquire_owned() else { return false };
             memory.push(Arc::new(block));
         }

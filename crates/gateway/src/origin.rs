@@ -132,11 +132,15 @@ pub(crate) struct Loan {
     lent: Lent,
     /// How long the server keeps it when idle, if it said so.
     keeps: Option<Duration>,
+    /// It had served before.
+    was_kept: bool,
 }
 
-fn lend(response: Response<FromOrigin>, lent: Lent, binds: bool) -> (Response<FromOrigin>, Loan) {
-    let keeps = if binds { Some(Duration::ZERO) } else { announced(response.headers()) };
-    (response, Loan { lent, keeps })
+impl Loan {
+    /// Whether it had served before.
+    pub(crate) const fn was_kept(&self) -> bool {
+        self.was_kept
+    }
 }
 
 /// Ways to log in that count for all that follows on a connection, against RFC 9110, 3.3.
@@ -151,6 +155,11 @@ fn binds_connection(headers: &HeaderMap) -> bool {
 pub(crate) fn is_binding(authorization: &[u8]) -> bool {
     let scheme = authorization.trim_ascii_start().split(u8::is_ascii_whitespace).next();
     scheme.is_some_and(|it| BINDING.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(it)))
+}
+
+/// How long a connection may wait for its next request; `binds`: it belongs to one user.
+fn kept_for(headers: &HeaderMap, binds: bool) -> Option<Duration> {
+    if binds { Some(Duration::ZERO) } else { announced(headers) }
 }
 
 fn announced(headers: &HeaderMap) -> Option<Duration> {
@@ -220,7 +229,8 @@ impl OriginPool {
             };
             match sent {
                 Ok((response, lent)) => {
-                    return Ok(lend(response, lent, binds));
+                    let keeps = kept_for(response.headers(), binds);
+                    return Ok((response, Loan { lent, keeps, was_kept: !is_new }));
                 }
                 Err((unsent, error)) => {
                     if !is_new {
@@ -294,7 +304,8 @@ impl OriginPool {
             .await
             .inspect_err(|(_, error)| self.distrust_idle(error, sending))
             .map_err(|(unsent, error)| Failure { error, unsent })?;
-        Ok(lend(response, lent, binds))
+        let keeps = kept_for(response.headers(), binds);
+        Ok((response, Loan { lent, keeps, was_kept: true }))
     }
 
     async fn ask(
@@ -424,7 +435,7 @@ impl OriginPool {
     }
 
     /// The answer has passed whole: the connection can serve again.
-    pub(crate) fn put_back(&self, Loan { lent, keeps }: Loan) {
+    pub(crate) fn put_back(&self, Loan { lent, keeps, .. }: Loan) {
         let now = self.clock.now().mono;
         match lent {
             Lent::Http1(home) => {

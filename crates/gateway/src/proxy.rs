@@ -237,7 +237,10 @@ impl<'a> Asked<'a> {
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
         let want = knock.request.want;
-        let rule = self.verdict.and_then(|verdict| refusing::rule(route, want, &verdict));
+        let rule = match answered {
+            Answered::Limited => Some(refusing::HELD_PER_CLIENT),
+            _ => self.verdict.and_then(|verdict| refusing::rule(route, want, &verdict)),
+        };
         let how = How { needs_server, would, rule, ..How::by_itself(self.class, answered) };
         (response, how)
     }

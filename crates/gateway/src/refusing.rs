@@ -9,6 +9,9 @@ use nightwatt_traffic::Verdict;
 /// The rule that refuses a client that asks too often, in the access log.
 pub(crate) const TOO_MANY_REQUESTS: &str = "requests-per-client";
 
+/// The rule that refuses a client of which as many requests wait as may.
+pub(crate) const HELD_PER_CLIENT: &str = "held-per-client";
+
 /// For how long a scanner is sent away whose rule does not end by itself.
 const SCANNERS_WAIT: Duration = Duration::from_hours(1);
 

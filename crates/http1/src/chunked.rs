@@ -106,6 +106,7 @@ impl Chunked {
             None if self.is_lenient => &bytes[..end],
             None => return Err(malformed),
         };
+        let line = if self.is_lenient { line.trim_ascii_start() } else { line };
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let mut extension = &line[digits..];
         while self.is_lenient

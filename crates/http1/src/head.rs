@@ -223,14 +223,29 @@ impl<'h, 'b> Head<'h, 'b> {
         let method = Method::from_bytes(self.method.as_bytes());
         *request.method_mut() =
             method.map_err(|_| Refusal::Malformed("The request's method is not one."))?;
-        *request.uri_mut() = self
-            .target
-            .parse::<Uri>()
+        *request.uri_mut() = address_of(self.target)
             .map_err(malformed("The request's target is not a well-formed address."))?;
         *request.version_mut() = if self.is_1_1 { Version::HTTP_11 } else { Version::HTTP_10 };
         *request.headers_mut() = headers;
         Ok(request)
     }
+}
+
+/// The address that a target means. What clients should have escaped, and many do not, is escaped: `?query=a{b="c"}`.
+fn address_of(target: &str) -> Result<Uri, http::uri::InvalidUri> {
+    target.parse().or_else(|error| {
+        let mut escaped = String::with_capacity(target.len() + 8);
+        for letter in target.chars() {
+            match letter {
+                '"' => escaped.push_str("%22"),
+                '<' => escaped.push_str("%3C"),
+                '>' => escaped.push_str("%3E"),
+                '`' => escaped.push_str("%60"),
+                other => escaped.push(other),
+            }
+        }
+        if escaped.len() == target.len() { Err(error) } else { escaped.parse() }
+    })
 }
 
 /// Digits, and nothing but digits; as many as a length can have.

@@ -420,14 +420,9 @@ pub enum Filler {
 /// What decides whether stored answers may be trusted, as one number: the lists of names and the
 /// operator's settings. A cache on disk keeps it with what it stores.
 pub fn fingerprint(rules: &Rules) -> u64 {
-    let Rules { harmless_headers, cookies, fill, key, assumes, crawler_files, .. } = rules;
-    let switches = [
-        rules.store_set_cookie,
-        rules.cdn_cache_control,
-        rules.respect_must_revalidate,
-        *assumes,
-        *crawler_files,
-    ];
+    // What may be assumed is not among them: of each answer it is asked when it is restored and given.
+    let Rules { harmless_headers, cookies, fill, key, .. } = rules;
+    let switches = [rules.store_set_cookie, rules.cdn_cache_control, rules.respect_must_revalidate];
     let settings =
         format!("{harmless_headers:?} {cookies:?} {fill:?} {key:?} {switches:?} {CRAWLERS:?}");
     // FNV-1a: the same on every machine and in every release.

@@ -12,6 +12,9 @@ use serde::Deserialize;
 use super::cache::given;
 use super::{Wrong, wrong};
 
+/// Bodies of held requests take memory in blocks of so many bytes.
+pub(crate) const SPOOL_BLOCK: usize = 64 * 1024;
+
 /// Bounds on what a client may do.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -99,7 +102,8 @@ impl Default for Limits {
             held: 1024,
             // An eighth: some HTTP/2 connections of one client must not take all places.
             held_per_client: 128,
-            origin_timeout: Duration::from_mins(1),
+            // Many a long poll is answered after a minute, and a little more.
+            origin_timeout: Duration::from_secs(90),
             stream_timeout: Duration::from_hours(1),
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
@@ -115,6 +119,7 @@ impl Limits {
             ("header_bytes", self.header_bytes, 8192, usize::MAX),
             ("headers", self.headers, 1, MOST_FIELDS),
             ("held", self.held, 1, usize::MAX),
+            ("spool_total_bytes", self.spool_total_bytes, SPOOL_BLOCK, usize::MAX),
         ];
         for (key, value, least, most) in bounds {
             let side = if value < least { ("least", least) } else { ("most", most) };
@@ -161,13 +166,14 @@ fn check_times(times: impl IntoIterator<Item = (&'static str, Duration)>) -> Res
 
 /// Media types of answers that go on for as long as something happens: events, lines of JSON, calls, logs and
 /// terminals of containers, pictures of cameras. A type that ends in `*` stands for all that begin so.
-const STREAMS: [&str; 9] = [
+const STREAMS: [&str; 10] = [
     "text/event-stream",
     "multipart/x-mixed-replace",
     "application/grpc*",
     "application/x-ndjson",
     "application/ndjson",
     "application/jsonl",
+    "application/json-seq",
     "application/x-json-stream",
     "application/stream+json",
     "application/vnd.docker.*",

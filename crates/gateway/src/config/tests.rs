@@ -134,6 +134,22 @@ fn unknown_keys_about_clients_are_named_too() {
 }
 
 #[test]
+fn rules_about_clients_that_could_never_hold_are_pointed_at() {
+    for (line, says) in [
+        ("clients.webhook_paths = [\"hook\"]", "`hook` is no path"),
+        ("clients.webhook_paths = [\"/hook?x=1\"]", "have no `?`"),
+        ("clients.known_paths = [\"wp-login.php\"]", "`wp-login.php` is no path"),
+        ("clients.scanner_share = 2.0", "`scanner_share` is 2"),
+        ("clients.clients = 0", "`clients` is 0"),
+        ("awake_per_client_and_day = \"2d\"", "longer than a day"),
+    ] {
+        let bad = format!("hosts = [\"shop.example\"]\n{line}");
+        let error = error("hosts = [\"shop.example\"]", &bad);
+        assert!(error.contains(says), "{line}: {error}");
+    }
+}
+
+#[test]
 fn wrong_types_say_what_is_wanted() {
     points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = 8080", &["sequence"]);
     points_at(1, "[\"127.0.0.1:8080\"]", "[\"8080\"]", &["address"]);

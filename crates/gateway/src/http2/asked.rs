@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use hyper::body::Incoming as FromClient;
 use nightwatt_clock::Clock;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Limits, Refusal};
@@ -51,7 +52,8 @@ pub(super) fn by_http1(
         parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     let limit = (!clock.is_virtual()).then_some(limits.body_timeout);
-    let body = Asked { body, clock: clock.clone(), limit, timer: None, has_failed: false };
+    let (body, clock) = (Some(body), clock.clone());
+    let body = Asked { body, clock, limit, timer: None, has_failed: false };
     Ok(Request::from_parts(parts, Incoming::other(body)))
 }
 
@@ -68,7 +70,8 @@ fn join_cookies(headers: &mut HeaderMap) {
 /// The body of a request. It fails if nothing comes for too long while it is being read, and once it
 /// has failed it has failed for all readers.
 struct Asked {
-    body: FromClient,
+    /// Nothing once it is dropped.
+    body: Option<FromClient>,
     clock: Clock,
     limit: Option<Duration>,
     timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -87,6 +90,27 @@ impl Asked {
     }
 }
 
+/// How long the rest of a request is read whose answer has come before its end, in all and without anything coming.
+const LINGER: Duration = Duration::from_secs(30);
+const LINGER_SILENT: Duration = Duration::from_secs(5);
+
+impl Drop for Asked {
+    /// Reads and discards what follows: a stream that is reset while its client still sends makes some clients
+    /// (curl 7.88) lose the answer.
+    fn drop(&mut self) {
+        let Some(mut body) = self.body.take() else { return };
+        if self.has_failed || body.is_end_stream() || self.limit.is_none() {
+            return;
+        }
+        let clock = self.clock.clone();
+        let rest = async move {
+            while let Ok(Some(Ok(_))) = clock.timeout(LINGER_SILENT, body.frame()).await {}
+        };
+        let clock = self.clock.clone();
+        tokio::spawn(async move { clock.timeout(LINGER, rest).await });
+    }
+}
+
 impl Body for Asked {
     type Data = Bytes;
     type Error = BodyError;
@@ -99,14 +123,15 @@ impl Body for Asked {
         if this.has_failed {
             return this.fail(BrokenOff.into());
         }
-        match Pin::new(&mut this.body).poll_frame(cx) {
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.timer = None;
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(error))) => return this.fail(error.into()),
             // hyper takes a stream that was reset without an error for one that ended.
-            Poll::Ready(None) if !this.body.is_end_stream() => return this.fail(BrokenOff.into()),
+            Poll::Ready(None) if !body.is_end_stream() => return this.fail(BrokenOff.into()),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => {}
         }
@@ -122,10 +147,10 @@ impl Body for Asked {
     }
 
     fn is_end_stream(&self) -> bool {
-        !self.has_failed && self.body.is_end_stream()
+        !self.has_failed && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map(Body::size_hint).unwrap_or_default()
     }
 }

@@ -226,3 +226,20 @@ fn what_clients_write_is_escaped_in_the_log_and_in_the_ledger() {
         assert!(ledger.is_ascii() && ledger.contains("9B31m"), "{ledger}");
     });
 }
+
+/// `curl -g 'http://x/api/v1/query?query=up{job="x"}'`, and what else clients leave as it is.
+#[test]
+fn what_clients_should_have_escaped_is_escaped() {
+    awake().play(async |stage| {
+        for (asked, sent) in [
+            ("/query?query=up{job=\"x\"}", "/query?query=up{job=%22x%22}"),
+            ("/a`b", "/a%60b"),
+            ("/a?b=<c>", "/a?b=%3Cc%3E"),
+            ("/a?b=`c`", "/a?b=`c`"),
+        ] {
+            assert_eq!(stage.ask(get(asked)).await.status, 200, "{asked}");
+            assert_eq!(stage.origin.seen().last().unwrap().target, sent, "{asked}");
+        }
+        assert_eq!(stage.ask(get("/a\u{1}b")).await.status, 400);
+    });
+}

@@ -251,3 +251,23 @@ fn who_only_has_nothing_more_to_ask_still_gets_the_answer() {
         });
     }
 }
+
+/// The server closes connections that wait, and says so just when a request comes.
+#[test]
+fn a_kept_connection_that_the_server_gives_up_costs_no_request() {
+    for (method, body) in [("GET", ""), ("POST", "x")] {
+        awake().real().play(async |stage| {
+            let served = std::sync::Mutex::new(std::collections::HashSet::new());
+            stage.origin.script(move |seen| {
+                if served.lock().unwrap().insert(seen.connection) {
+                    return ok("fine").field("Cache-Control", "no-store").acts();
+                }
+                status(408, "").field("Connection", "close").acts()
+            });
+            for number in 0..4 {
+                let got = stage.ask(ask(method, &format!("/{number}")).with_body(body)).await;
+                assert_eq!((got.status, got.text()), (200, "fine"), "{method} {number}");
+            }
+        });
+    }
+}

@@ -633,8 +633,6 @@ fn the_fingerprint_follows_the_settings() {
         Rules { harmless_headers: vec!["x-a".into()], ..default.clone() },
         Rules { fill: Fill::Clients, ..default.clone() },
         Rules { store_set_cookie: true, ..default.clone() },
-        Rules { assumes: true, ..default.clone() },
-        Rules { crawler_files: true, ..default.clone() },
         Rules { respect_must_revalidate: false, ..default.clone() },
         Rules {
             key: crate::KeyRules { sort_query: true, ..crate::KeyRules::default() },
