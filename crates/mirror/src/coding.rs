@@ -105,14 +105,14 @@ pub fn pack(coding: Coding, body: &[u8], effort: Effort) -> Option<Vec<u8>> {
     match coding {
         Coding::Identity => Some(body.to_vec()),
         Coding::Gzip => {
-            let level = if effort == Effort::Store { 6 } else { 4 };
+            let level = if effort == Effort::Store { 6 } else { 3 };
             let level = flate2::Compression::new(level);
             let mut packer = flate2::write::GzEncoder::new(Vec::new(), level);
             packer.write_all(body).ok()?;
             packer.finish().ok()
         }
         Coding::Brotli => {
-            let quality = if effort == Effort::Store { 5 } else { 3 };
+            let quality = if effort == Effort::Store { 4 } else { 2 };
             let mut packed = Vec::new();
             let mut packer = brotli::CompressorWriter::new(&mut packed, BUFFER, quality, 22);
             packer.write_all(body).ok()?;
@@ -150,4 +150,63 @@ pub fn is_worth_packing(media: &str) -> bool {
         || media.ends_with("+json")
         || TYPES.contains(&media)
         || matches!(media, "image/bmp" | "image/vnd.microsoft.icon")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked_within_its_bound() {
+        let text = b"to be or not to be ".repeat(500);
+        for coding in Coding::ALL {
+            for effort in [Effort::Store, Effort::Answer] {
+                let packed = pack(coding, &text, effort).unwrap();
+                assert_eq!(unpack(coding, &packed, text.len() as u64).unwrap(), text);
+                let most = text.len() as u64 - 1;
+                assert_eq!(unpack(coding, &packed, most), Err(CodingError::TooLong), "{coding:?}");
+                assert!(coding == Coding::Identity || packed.len() < text.len() / 10);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked_whole() {
+        let zeros = vec![0; 64 << 20];
+        for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+            let bomb = pack(coding, &zeros, Effort::Answer).unwrap();
+            assert!(bomb.len() < 1 << 20, "{coding:?}");
+            assert_eq!(unpack(coding, &bomb, 1 << 20), Err(CodingError::TooLong));
+        }
+    }
+
+    #[test]
+    fn one_known_coding_is_one() {
+        let of = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(CONTENT_ENCODING, HeaderValue::from_str(line).unwrap());
+            }
+            Coding::of_answer(&headers)
+        };
+        assert_eq!(of(&[]), Some(Coding::Identity));
+        assert_eq!(of(&["GZip"]), Some(Coding::Gzip));
+        assert_eq!(of(&["x-gzip, "]), Some(Coding::Gzip));
+        assert_eq!(of(&["gzip, br"]), None);
+        assert_eq!(of(&["gzip", "gzip"]), None);
+        assert_eq!(of(&["deflate"]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_broken_or_short(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for coding in Coding::ALL {
+                if let Ok(text) = unpack(coding, &body, 1000) {
+                    prop_assert!(text.len() <= 1000);
+                }
+            }
+        }
+    }
 }

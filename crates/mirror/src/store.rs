@@ -53,7 +53,9 @@ pub enum StoreError {
     #[error("another process uses the mirror in {0}: stop it, or give this one another directory")]
     InUse(PathBuf),
     /// The operating system says so.
-    #[error("the mirror in {path} cannot be {verb}: {source}; check its permissions and free space")]
+    #[error(
+        "the mirror in {path} cannot be {verb}: {source}; check its permissions and free space"
+    )]
     Io {
         /// The folder.
         path: PathBuf,
@@ -183,8 +185,8 @@ impl Store {
         for change in changes {
             match change {
                 Change::Put { entry, body } => {
-                    let has_room = next.len() < self.bounds.entries
-                        || next.find(&entry.address).is_some();
+                    let has_room =
+                        next.len() < self.bounds.entries || next.find(&entry.address).is_some();
                     let is_kept = has_room
                         && match &entry.body {
                             Some(of) => writer.blobs.put(of, &body, &entry, self.bounds.bytes)?,
@@ -303,8 +305,7 @@ fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     let temporary = folder.join(format!("{name}.tmp"));
     let mut options = OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&temporary, folder.join(name))?;

@@ -73,7 +73,13 @@ fn at(midnight: Timestamp, time: &str, ahead: i64) -> Option<Timestamp> {
 /// Seconds ahead of UTC: `Z`, `GMT`, `+01:00`, `-0500`, and no zone at all, which is taken for UTC.
 fn offset(zone: &str) -> Option<i64> {
     const NAMED: [(&str, i64); 8] = [
-        ("EST", -5), ("EDT", -4), ("CST", -6), ("CDT", -5), ("MST", -7), ("MDT", -6), ("PST", -8),
+        ("EST", -5),
+        ("EDT", -4),
+        ("CST", -6),
+        ("CDT", -5),
+        ("MST", -7),
+        ("MDT", -6),
+        ("PST", -8),
         ("PDT", -7),
     ];
     if matches!(zone, "" | "Z" | "z" | "GMT" | "UT" | "UTC") {

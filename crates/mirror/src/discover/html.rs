@@ -279,7 +279,8 @@ impl TagView<'_> {
     fn meta(&mut self) {
         let content = self.get("content").unwrap_or_default();
         let (name, property) = (self.word("name"), self.word("property"));
-        if matches!(name.as_str(), "robots" | "nightwatt") && has_word(&content, &["nofollow", "none"])
+        if matches!(name.as_str(), "robots" | "nightwatt")
+            && has_word(&content, &["nofollow", "none"])
         {
             self.found.follow_none();
         }
@@ -332,8 +333,23 @@ pub(super) fn kind_of_relation(rel: &str, media: &str) -> Option<LinkKind> {
             _ => None,
         };
     }
-    let is_page = ["next", "prev", "previous", "canonical", "author", "license", "help", "first",
-        "last", "index", "up", "contents", "start", "bookmark", "search-results"];
+    let is_page = [
+        "next",
+        "prev",
+        "previous",
+        "canonical",
+        "author",
+        "license",
+        "help",
+        "first",
+        "last",
+        "index",
+        "up",
+        "contents",
+        "start",
+        "bookmark",
+        "search-results",
+    ];
     let is_page = is_page.iter().any(|word| has(word));
     Some(if is_page { LinkKind::Page } else { LinkKind::Part })
 }
@@ -342,7 +358,8 @@ pub(super) fn kind_of_relation(rel: &str, media: &str) -> Option<LinkKind> {
 fn candidates(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = list;
     std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(|letter: char| letter.is_ascii_whitespace() || letter == ',');
+        rest =
+            rest.trim_start_matches(|letter: char| letter.is_ascii_whitespace() || letter == ',');
         if rest.is_empty() {
             return None;
         }

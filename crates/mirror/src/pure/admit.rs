@@ -4,7 +4,9 @@
 //! nonces, tokens of forms, and content that differs from fetch to fetch.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, EXPIRES, LOCATION, PRAGMA, SET_COOKIE, VARY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, EXPIRES, LOCATION, PRAGMA, SET_COOKIE, VARY,
+};
 use http::{HeaderMap, StatusCode};
 use nightwatt_httpcache::{
     NotStorable, ResponseDirectives, Rules, Sender, Times, Timestamp, update,
@@ -129,7 +131,12 @@ impl Verdict {
 }
 
 /// Decides about an answer.
-pub fn admit(address: &Address, answer: &Answer, before: &Before<'_>, rules: &AdmitRules) -> Verdict {
+pub fn admit(
+    address: &Address,
+    answer: &Answer,
+    before: &Before<'_>,
+    rules: &AdmitRules,
+) -> Verdict {
     if answer.status == StatusCode::NOT_MODIFIED {
         return confirm(answer, before, rules);
     }
@@ -170,9 +177,7 @@ pub fn admit(address: &Address, answer: &Answer, before: &Before<'_>, rules: &Ad
     if answer.headers.contains_key(SET_COOKIE) && !is_proved(digest, before) {
         return match before.first {
             None => Verdict::Again(digest),
-            Some(_) => {
-                Verdict::Refused { reason: Reason::Differs, found: Some(Box::new(found)) }
-            }
+            Some(_) => Verdict::Refused { reason: Reason::Differs, found: Some(Box::new(found)) },
         };
     }
     Verdict::Keep(Box::new(Kept { entry, body: content.body, found }))
@@ -273,7 +278,9 @@ fn reason_of(why: NotStorable) -> Reason {
 fn confirm(answer: &Answer, before: &Before<'_>, rules: &AdmitRules) -> Verdict {
     // Nobody asked with a condition: a server that answers so is out of order.
     let Some(entry) = before.entry else { return Verdict::refused(Reason::Status) };
-    let Ok(stored) = entry.stored(&rules.cache) else { return Verdict::refused(Reason::NotStorable) };
+    let Ok(stored) = entry.stored(&rules.cache) else {
+        return Verdict::refused(Reason::NotStorable);
+    };
     if update::answered(&[&stored], &answer.headers).is_none() {
         return Verdict::refused(Reason::Status);
     }
@@ -303,3 +310,6 @@ fn confirm(answer: &Answer, before: &Before<'_>, rules: &AdmitRules) -> Verdict 
         Err(reason) => Verdict::refused(reason),
     }
 }
+
+#[cfg(test)]
+mod tests;

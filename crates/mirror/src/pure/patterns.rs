@@ -228,9 +228,9 @@ const PAGE_PARAMETERS: [&str; 5] = ["page", "p", "paged", "start", "offset"];
 /// address that is not one of several pages.
 pub fn page_of(address: &Address) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    let by_query = address.parameters().any(|it| {
-        PAGE_PARAMETERS.contains(&plain(it.name).as_str()) && is_number(it.value)
-    });
+    let by_query = address
+        .parameters()
+        .any(|it| PAGE_PARAMETERS.contains(&plain(it.name).as_str()) && is_number(it.value));
     if by_query {
         return Some(address.path().to_owned());
     }

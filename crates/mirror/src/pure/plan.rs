@@ -223,8 +223,8 @@ impl Planner {
         while let Some(order) = pass.pop(now, &self.rules.limits) {
             let page = self.pages.get(&order.address);
             // What was queued may have been answered meanwhile, as robots.txt is, or forbidden.
-            let is_due =
-                page.is_some_and(|it| it.is_due(pass.kind(), pass.began(), now, &self.rules.refresh));
+            let is_due = page
+                .is_some_and(|it| it.is_due(pass.kind(), pass.began(), now, &self.rules.refresh));
             if is_due || order.first.is_some() {
                 return Next::Fetch(order);
             }
@@ -386,7 +386,11 @@ impl Planner {
         let due = u32::try_from(self.due_before_sleep(now)).unwrap_or(u32::MAX);
         // As long again for answers that take their time.
         let needed = self.rules.limits.pause().saturating_mul(due).saturating_mul(2);
-        if due == 0 { Duration::ZERO } else { needed.max(SHORTEST).min(self.rules.refresh.extension) }
+        if due == 0 {
+            Duration::ZERO
+        } else {
+            needed.max(SHORTEST).min(self.rules.refresh.extension)
+        }
     }
 
     /// When to wake the server for the mirror's sake, if nothing else does before. `hours` are the hours to
@@ -446,8 +450,11 @@ impl Planner {
 
     /// How many addresses are not mirrored for each reason.
     pub fn reasons(&self) -> Vec<ReasonCount> {
-        let count = |reason: Reason| self.pages.iter().filter(|(_, it)| it.refused() == Some(reason)).count();
-        let counts = Reason::ALL.iter().map(|reason| ReasonCount { reason: *reason, count: count(*reason) });
+        let count = |reason: Reason| {
+            self.pages.iter().filter(|(_, it)| it.refused() == Some(reason)).count()
+        };
+        let counts =
+            Reason::ALL.iter().map(|reason| ReasonCount { reason: *reason, count: count(*reason) });
         counts.filter(|it| it.count > 0).collect()
     }
 

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
-    CONTENT_RANGE, ETAG, EXPIRES, PRAGMA, RANGE, VARY,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    ETAG, EXPIRES, PRAGMA, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::{
-    CacheStatus, Mismatch, Occasion, Precondition, RangeAnswer, RequestDirectives, RequestHead, Rules,
-    Sender, Stored, Timestamp, Usability, range,
+    CacheStatus, Mismatch, Occasion, Precondition, RangeAnswer, RequestDirectives, RequestHead,
+    Rules, Sender, Stored, Timestamp, Usability, range,
 };
 
 use super::admit::has_no_transform;
@@ -261,7 +261,8 @@ fn weaken(headers: &mut HeaderMap) {
 }
 
 fn add_vary(headers: &mut HeaderMap) {
-    let names = headers.get_all(VARY).iter().flat_map(|line| line.as_bytes().split(|it| *it == b','));
+    let names =
+        headers.get_all(VARY).iter().flat_map(|line| line.as_bytes().split(|it| *it == b','));
     let is_there = names
         .map(<[u8]>::trim_ascii)
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"));

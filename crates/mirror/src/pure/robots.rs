@@ -263,7 +263,8 @@ mod tests {
         let never = |path| robots.permission(path) == Permission::Never;
         assert!(never("/a") && !never("/b") && never("/c"));
         assert_eq!(robots.sitemaps, ["https://example.org/s.xml"]);
-        let empty = Robots::parse(b"User-agent: nightwatt\nDisallow:\n\nUser-agent: *\nDisallow: /");
+        let empty =
+            Robots::parse(b"User-agent: nightwatt\nDisallow:\n\nUser-agent: *\nDisallow: /");
         assert!(empty.speaks_to_us());
         assert_eq!(empty.permission("/"), Permission::Fetch);
     }

@@ -291,3 +291,27 @@ fn parse(body: &BodyRef, file: Vec<u8>) -> Option<StoredBody> {
     let bytes = Bytes::from(file).slice(HEAD..);
     Some(StoredBody { coding, bytes, length: body.length })
 }
+
+/// A file as it would be written for a body that is not packed.
+#[cfg(test)]
+pub(super) struct TestFile {
+    hash: BodyHash,
+    pub(super) bytes: Vec<u8>,
+}
+
+#[cfg(test)]
+impl TestFile {
+    pub(super) fn folder(&self, store: &Path) -> PathBuf {
+        folder_of(store, &self.hash)
+    }
+
+    pub(super) fn path(&self, store: &Path) -> PathBuf {
+        path_of(store, &self.hash)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn file_for_tests(body: &[u8]) -> TestFile {
+    let of = BodyRef { hash: BodyHash::of(body), length: body.len() as u64 };
+    TestFile { hash: of.hash, bytes: file_of(&of, Coding::Identity, body) }
+}

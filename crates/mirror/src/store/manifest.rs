@@ -314,3 +314,18 @@ fn has_frame_behind(bytes: &[u8], at: usize) -> bool {
     }
     false
 }
+
+/// The paths of all manifests.
+#[cfg(test)]
+pub(super) fn list_for_tests(folder: &Path) -> Vec<PathBuf> {
+    list(folder).unwrap().into_iter().map(|name| name.path).collect()
+}
+
+/// Puts a manifest without entries in place of all others.
+#[cfg(test)]
+pub(super) fn write_for_tests(folder: &Path, head: &str) {
+    list_for_tests(folder).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let mut bytes = frame(0, head.as_bytes()).unwrap();
+    bytes.extend(frame(bytes.len() as u64, b"{\"generation\":1}").unwrap());
+    std::fs::write(folder.join(format!("{PREFIX}{:016x}", 7)), bytes).unwrap();
+}

@@ -107,7 +107,8 @@ impl Page {
                 ReasonKind::ByAddress => false,
                 ReasonKind::ByFailure => Timestamp::from_millis(at_ms) < began,
                 ReasonKind::ByAnswer | ReasonKind::ByBound => {
-                    is_retried(reason) && began.since(Timestamp::from_millis(at_ms)) >= rules.max_age
+                    is_retried(reason)
+                        && began.since(Timestamp::from_millis(at_ms)) >= rules.max_age
                 }
             },
             (PageState::Refused { .. }, PassKind::Refresh) => false,

@@ -34,10 +34,8 @@ impl Planner {
     /// What to save.
     pub fn saved(&self) -> SavedPlan {
         let pages = self.pages.iter();
-        let pages = pages.map(|(address, page)| SavedPage {
-            address: address.clone(),
-            page: page.clone(),
-        });
+        let pages =
+            pages.map(|(address, page)| SavedPage { address: address.clone(), page: page.clone() });
         let mut pages: Vec<SavedPage> = pages.collect();
         pages.sort_by(|one, other| one.address.cmp(&other.address));
         SavedPlan {

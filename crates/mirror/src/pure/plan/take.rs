@@ -121,7 +121,13 @@ impl Planner {
     }
 
     /// Notes why an address is not mirrored; true if what is mirrored is to go.
-    fn refused(&mut self, address: &Address, reason: Reason, is_kept: bool, now: Timestamp) -> bool {
+    fn refused(
+        &mut self,
+        address: &Address,
+        reason: Reason,
+        is_kept: bool,
+        now: Timestamp,
+    ) -> bool {
         let is_failure = !reason.deletes();
         let deletes = is_kept && !is_failure;
         self.note(match () {
@@ -211,12 +217,12 @@ impl Planner {
 
     /// What is mirrored and now forbidden goes.
     fn forbidden_by_robots(&mut self, now: Timestamp) -> Vec<Address> {
-        let is_never = |address: &Address| {
-            self.robots.permission(address.as_str()) == Permission::Never
-        };
-        let forbidden = self.pages.iter().filter(|(address, page)| {
-            page.refused().is_none() && is_never(address)
-        });
+        let is_never =
+            |address: &Address| self.robots.permission(address.as_str()) == Permission::Never;
+        let forbidden = self
+            .pages
+            .iter()
+            .filter(|(address, page)| page.refused().is_none() && is_never(address));
         let forbidden: Vec<Address> = forbidden.map(|(address, _)| address.clone()).collect();
         for address in &forbidden {
             let state = PageState::Refused { reason: Reason::Robots, at_ms: now.as_millis() };
