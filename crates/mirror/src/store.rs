@@ -88,6 +88,8 @@ pub struct Applied {
     pub generation: u64,
     /// Addresses that could not be kept, because there is no room. Nothing is mirrored under them.
     pub full: Vec<Address>,
+    /// Addresses that were to keep a body that is not there any more. Nothing is mirrored under them.
+    pub lost: Vec<Address>,
 }
 
 /// A mirror's copy on disk.
@@ -98,7 +100,7 @@ pub struct Store {
     current: RwLock<Arc<Generation>>,
     writer: Mutex<Writer>,
     /// It goes with the process, however that ends.
-    _lock: File,
+    lock: File,
 }
 
 #[derive(Debug)]
@@ -140,7 +142,7 @@ impl Store {
             bounds,
             current: RwLock::new(Arc::new(generation)),
             writer: Mutex::new(Writer { blobs, manifest }),
-            _lock: lock,
+            lock,
         };
         Ok((store, opened))
     }
@@ -182,24 +184,32 @@ impl Store {
         let mut next = Generation::clone(&self.current());
         let mut batch = Batch::default();
         let mut applied = Applied::default();
+        let mut new = 0;
         for change in changes {
             match change {
                 Change::Put { entry, body } => {
-                    let has_room =
-                        next.len() < self.bounds.entries || next.find(&entry.address).is_some();
+                    let is_new = next.find(&entry.address).is_none();
+                    let has_room = !is_new || next.len() + new < self.bounds.entries;
                     let is_kept = has_room
                         && match &entry.body {
                             Some(of) => writer.blobs.put(of, &body, &entry, self.bounds.bytes)?,
                             None => true,
                         };
                     if is_kept {
+                        new += usize::from(is_new);
                         batch.put(*entry);
                     } else {
                         batch.remove(entry.address.clone());
                         applied.full.push(entry.address);
                     }
                 }
-                Change::Update(entry) => batch.put(*entry),
+                Change::Update(entry) if entry.body.is_none_or(|it| writer.blobs.has(&it)) => {
+                    batch.put(*entry);
+                }
+                Change::Update(entry) => {
+                    batch.remove(entry.address.clone());
+                    applied.lost.push(entry.address);
+                }
                 Change::Remove(address) => batch.remove(address),
             }
         }
@@ -217,13 +227,14 @@ impl Store {
         for body in &used {
             writer.blobs.refer(body);
         }
-        writer.manifest.compact_if_large(&next)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        let next = Arc::new(next);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
         // Who still reads an earlier generation misses them, and asks the server.
         for body in &unused {
             writer.blobs.release(body);
         }
         writer.blobs.remove_unused();
+        writer.manifest.compact_if_large(&next)?;
         Ok(applied)
     }
 
@@ -279,6 +290,13 @@ impl Store {
 
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A child that was forked a moment ago may still have the file open.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, EXPIRES, LOCATION, PRAGMA, SET_COOKIE, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, EXPIRES, LOCATION, PRAGMA,
+    SET_COOKIE, VARY,
 };
 use http::{HeaderMap, StatusCode};
 use nightwatt_httpcache::{
@@ -288,7 +289,7 @@ fn confirm(answer: &Answer, before: &Before<'_>, rules: &AdmitRules) -> Verdict 
     // What the rules were not shown of the entry stays, unless the server says it again.
     for (name, value) in &entry.headers() {
         let was_hidden = [CACHE_CONTROL, EXPIRES, PRAGMA, VARY].contains(name);
-        if was_hidden && !answer.headers.contains_key(name) {
+        if *name == CONTENT_ENCODING || was_hidden && !answer.headers.contains_key(name) {
             headers.remove(name);
             headers.append(name, value.clone());
         }

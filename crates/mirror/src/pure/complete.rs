@@ -334,7 +334,7 @@ mod tests {
         }
         assert!(samples.next(now).is_some());
         assert!(samples.next(now).is_none());
-        let later = |secs| Timestamp::from_secs(1_780_000_000 + secs);
+        let later = |secs: u64| Timestamp::from_secs(1_780_000_000 + secs);
         assert_eq!((1..1000).filter(|it| samples.next(later(*it)).is_some()).count(), 63);
     }
 }

@@ -234,11 +234,12 @@ impl Entry {
         headers_of(&self.selecting)
     }
 
-    /// As the rules of the cache see it. The coding is ours to choose, so `Vary` does not name it; what the
-    /// operator overrides is not there.
+    /// As the rules of the cache see it. The coding is ours to choose or to refuse, so neither it nor `Vary`
+    /// speaks of it; what the operator overrides is not there.
     pub fn stored(&self, rules: &Rules) -> Result<Stored, NotStorable> {
         let mut headers = self.headers();
         drop_from_vary(&mut headers);
+        headers.remove(CONTENT_ENCODING);
         if self.overridden {
             headers.remove(CACHE_CONTROL);
             headers.remove(EXPIRES);

@@ -258,18 +258,48 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Whether the target of a redirect is a page to log in: another site, or one of its words says so.
+/// Whether the target of a redirect is a page to log in: a word of its path or host says so, or it is told where
+/// to lead back to.
 pub fn leads_to_log_in(target: &str) -> bool {
-    const WORDS: [&str; 11] = [
-        "login", "log-in", "log_in", "signin", "sign-in", "sign_in", "sso", "oauth", "oauth2",
-        "saml", "auth",
+    const WORDS: [&str; 17] = [
+        "login",
+        "log-in",
+        "log_in",
+        "signin",
+        "sign-in",
+        "sign_in",
+        "sso",
+        "oauth",
+        "oauth2",
+        "saml",
+        "auth",
+        "authelia",
+        "authentik",
+        "keycloak",
+        "idp",
+        "cas",
+        "wp-login",
+    ];
+    const LEADS_BACK: [&str; 10] = [
+        "rd",
+        "rurl",
+        "redirect_to",
+        "redirect_uri",
+        "returnto",
+        "return_to",
+        "returnurl",
+        "return_url",
+        "continue",
+        "goto",
     ];
     let target = plain(target);
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    path.split('/').any(|segment| {
+    let (place, query) = target.split_once('?').unwrap_or((&target, ""));
+    let says_so = place.split('/').any(|segment| {
         let stem = segment.split('.').next().unwrap_or_default();
-        WORDS.contains(&stem) || stem == "wp-login" || segment.starts_with("special:userlogin")
-    })
+        WORDS.contains(&stem) || segment.starts_with("special:userlogin")
+    });
+    let mut names = query.split('&').map(|it| it.split('=').next().unwrap_or_default());
+    says_so || names.any(|name| LEADS_BACK.contains(&name))
 }
 
 #[cfg(test)]
@@ -389,6 +419,8 @@ mod tests {
             "/index.php/Special:UserLogin",
             "/login",
             "/oauth2/start",
+            "https://authelia.example.net/?x",
+            "https://id.example.net/realms/home?redirect_uri=https%3A%2F%2Fexample.org%2F",
         ] {
             assert!(leads_to_log_in(target), "{target}");
         }

@@ -252,7 +252,10 @@ impl Planner {
     /// robots.txt is known: the pass can begin in earnest.
     fn fill_queue(&mut self, now: Timestamp) {
         for seed in self.seeds() {
-            self.meet(seed, Meeting { origin: Origin::Seed, depth: 0, ..Meeting::default() }, now);
+            self.meet(seed, Meeting::default(), now);
+        }
+        for sitemap in self.sitemaps() {
+            self.meet(sitemap, Meeting { is_hint: true, ..Meeting::default() }, now);
         }
         let Some(pass) = &mut self.pass else { return };
         for (address, page) in self.pages.iter() {
@@ -263,11 +266,14 @@ impl Planner {
     }
 
     fn seeds(&self) -> Vec<Address> {
-        let own = ["/", "/sitemap.xml", "/favicon.ico", "/robots.txt"].into_iter();
-        let own = own.filter_map(Address::new);
-        let sitemaps = self.robots.sitemaps.iter();
-        let sitemaps = sitemaps.filter_map(|it| self.site.resolve(self.site.base(), it).ok());
-        own.chain(self.rules.seeds.iter().cloned()).chain(sitemaps).collect()
+        let own = ["/", "/favicon.ico", "/robots.txt"].into_iter().filter_map(Address::new);
+        own.chain(self.rules.seeds.iter().cloned()).collect()
+    }
+
+    fn sitemaps(&self) -> Vec<Address> {
+        let base = self.site.base();
+        let named = self.robots.sitemaps.iter().filter_map(|it| self.site.resolve(base, it).ok());
+        Address::new("/sitemap.xml").into_iter().chain(named).collect()
     }
 
     /// An address comes up: from a link, a list, a client or the operator.
@@ -320,11 +326,12 @@ impl Planner {
         }
         refusal(address, meeting.origin, &self.rules.patterns)
             .or_else(|| (meeting.depth > self.rules.limits.depth).then_some(Reason::TooDeep))
-            .or_else(|| self.pages.count(address, now).err())
+            // Before it is counted by its form: it comes up again in each pass.
             .or_else(|| {
                 let is_full = self.pages.fetched() >= self.rules.limits.pages;
                 is_full.then_some(Reason::PagesBound)
             })
+            .or_else(|| self.pages.count(address, now).err())
     }
 
     fn note_bound(&mut self) {

@@ -213,7 +213,7 @@ impl Form {
             accepted.choose(body.coding)?
         };
         let mut headers = stored.response_headers(question.now);
-        for name in [CACHE_CONTROL, EXPIRES, PRAGMA, VARY] {
+        for name in [CACHE_CONTROL, EXPIRES, PRAGMA, VARY, CONTENT_ENCODING] {
             restore(&mut headers, &sent, &name);
         }
         let is_silent = ![CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|it| sent.contains_key(it));

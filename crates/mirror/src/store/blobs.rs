@@ -119,6 +119,11 @@ impl Blobs {
         self.bytes
     }
 
+    /// Whether a body is there.
+    pub(super) fn has(&self, body: &BodyRef) -> bool {
+        self.known.contains_key(&body.hash)
+    }
+
     /// Adds a reference; false if there is no such body.
     pub(super) fn refer(&mut self, body: &BodyRef) -> bool {
         let Some(blob) = self.known.get_mut(&body.hash) else { return false };

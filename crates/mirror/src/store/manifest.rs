@@ -187,13 +187,15 @@ impl Manifest {
         file.write_all(&bytes)?;
         file.sync_all()?;
         std::fs::rename(&temporary, &path)?;
-        File::open(&self.folder)?.sync_all()?;
-        for name in list(&self.folder)?.iter().filter(|name| name.path != path) {
-            std::fs::remove_file(&name.path)?;
-        }
+        // From here on it is the one that is read at the next start, whatever fails below.
         self.file = Some(file);
         self.base = bytes.len() as u64;
         self.length = self.base;
+        File::open(&self.folder)?.sync_all()?;
+        for name in list(&self.folder)?.iter().filter(|name| name.path != path) {
+            // One that stays is older, and is removed at the next start.
+            let _ = std::fs::remove_file(&name.path);
+        }
         Ok(())
     }
 

@@ -74,6 +74,11 @@ impl Page {
         }
     }
 
+    /// Whether it is a sitemap or a feed, and is there.
+    pub(super) fn tells_changes(&self) -> bool {
+        self.is_hint && !matches!(self.state, PageState::Kept { is_negative: true, .. })
+    }
+
     /// Whether a sitemap or a feed says that it has changed since it was confirmed.
     pub(super) fn is_said_to_have_changed(&self) -> bool {
         let confirmed = self.confirmed().map(Timestamp::as_millis);
@@ -98,7 +103,7 @@ impl Page {
             }
             (PageState::Kept { confirmed_ms, .. }, PassKind::Refresh) => {
                 let confirmed = Timestamp::from_millis(confirmed_ms);
-                let popularity = if self.is_hint { 1.0 } else { self.popularity.at(now) };
+                let popularity = if self.tells_changes() { 1.0 } else { self.popularity.at(now) };
                 self.is_outdated
                     || self.is_said_to_have_changed()
                     || rules.is_due(confirmed, popularity, now)
@@ -257,7 +262,7 @@ impl Pages {
                     negative.push(address.clone());
                 }
                 PageState::Kept { is_page: true, .. } => page.is_outdated = true,
-                _ => page.is_outdated |= page.is_hint,
+                _ => page.is_outdated |= page.tells_changes(),
             }
         }
         negative
@@ -266,7 +271,7 @@ impl Pages {
     /// All that begins so is to be confirmed.
     pub(super) fn outdate(&mut self, prefix: &str) {
         for (address, page) in &mut self.pages {
-            page.is_outdated |= page.is_hint || address.as_str().starts_with(prefix);
+            page.is_outdated |= page.tells_changes() || address.as_str().starts_with(prefix);
         }
     }
 

@@ -44,7 +44,7 @@ impl Ord for Waiting {
 pub(super) fn priority_of(page: &Page, now: Timestamp, rules: &RefreshRules) -> f64 {
     let class = match page.state {
         // They say what has changed.
-        _ if page.is_hint => 4.0,
+        _ if page.tells_changes() => 4.0,
         _ if page.is_outdated || page.is_said_to_have_changed() => 3.0,
         PageState::New => 2.0,
         PageState::Kept { .. } => 2.0,

@@ -16,7 +16,7 @@ fn rules() -> PlanRules {
         limits: Limits { rate: 10.0, ..Limits::default() },
         patterns: PatternRules::default(),
         traps: TrapRules::default(),
-        admit: AdmitRules::new(&Rules::default(), 100_000, Vec::new()),
+        admit: AdmitRules::new(&Rules::default(), 1_000_000, Vec::new()),
         refresh: RefreshRules::default(),
         seeds: Vec::new(),
         complete: true,

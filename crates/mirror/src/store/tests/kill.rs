@@ -114,7 +114,7 @@ impl Known {
     fn after(&self, round: u64) -> BTreeMap<u64, u64> {
         let (batch, mut state) = (batch(round), self.state.clone());
         state.extend(batch.put.iter().map(|path| (*path, round)));
-        batch.removed.iter().for_each(|path| drop(state.remove(path)));
+        state.retain(|path, _| !batch.removed.contains(path));
         state
     }
 
