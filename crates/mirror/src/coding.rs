@@ -113,12 +113,10 @@ pub fn pack(coding: Coding, body: &[u8], effort: Effort) -> Option<Vec<u8>> {
         }
         Coding::Brotli => {
             let quality = if effort == Effort::Store { 4 } else { 2 };
-            let mut packed = Vec::new();
-            let mut packer = brotli::CompressorWriter::new(&mut packed, BUFFER, quality, 22);
+            let mut packer = brotli::CompressorWriter::new(Vec::new(), BUFFER, quality, 22);
             packer.write_all(body).ok()?;
-            packer.flush().ok()?;
-            drop(packer);
-            Some(packed)
+            // It ends the stream.
+            Some(packer.into_inner())
         }
         Coding::Zstd => {
             let level = ruzstd::encoding::CompressionLevel::Fastest;

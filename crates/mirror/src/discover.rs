@@ -56,6 +56,7 @@ pub struct Link {
 
 /// What was found in a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent findings")]
 pub struct Found {
     /// References, each once for each kind.
     pub links: Vec<Link>,

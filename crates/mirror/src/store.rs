@@ -123,7 +123,7 @@ impl Store {
         let lock = lock(path)?;
         let (manifest, read) = Manifest::open(path, site).map_err(failed)?;
         let Read { entries, was_torn, dropped_all } = read;
-        let mut opened = Opened { was_torn, dropped_all, ..Opened::default() };
+        let mut opened = Opened { dropped_all, was_torn, ..Opened::default() };
         let mut blobs = Blobs::open(path).map_err(failed)?;
         let mut generation = Generation::new(manifest.generation());
         for entry in entries {

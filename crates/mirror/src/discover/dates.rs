@@ -29,10 +29,10 @@ fn w3c(text: &str) -> Option<Timestamp> {
 
 /// `Sun, 06 Nov 1994 08:49:37 +0100`
 fn rfc822(text: &str) -> Option<Timestamp> {
+    const MONTHS: &str = "janfebmaraprmayjunjulaugsepoctnovdec";
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let &[day, month, year, time, ..] = words.as_slice() else { return None };
-    const MONTHS: &str = "janfebmaraprmayjunjulaugsepoctnovdec";
     let month = month.get(..3)?.to_ascii_lowercase();
     let month = u64::try_from(MONTHS.find(&month)? / 3 + 1).ok()?;
     let year = number(year, 4).or_else(|| number(year, 2).map(|it| it + 2000))?;

@@ -241,10 +241,8 @@ impl TagView<'_> {
             b"button" => self.add("formaction", LinkKind::NotFollowed),
             b"form" => self.add("action", LinkKind::NotFollowed),
             b"meta" => self.meta(),
-            b"base" => {
-                if self.found.base.is_none() {
-                    self.found.base = self.get("href").map(|base| base.trim().to_owned());
-                }
+            b"base" if self.found.base.is_none() => {
+                self.found.base = self.get("href").map(|base| base.trim().to_owned());
             }
             _ => {}
         }

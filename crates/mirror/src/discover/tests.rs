@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
@@ -223,7 +225,7 @@ fn a_sitemap_says_when_pages_changed() {
 
 #[test]
 fn packed_sitemaps_are_read_and_bombs_are_not_unpacked_whole() {
-    use std::io::Write;
+    use std::io::Write as _;
     let pack = |text: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packer.write_all(text).unwrap();
@@ -247,7 +249,7 @@ fn entities_that_a_document_declares_are_not_expanded() {
     let mut bomb = "<!DOCTYPE urlset [<!ENTITY a0 \"ha\">".to_owned();
     for level in 1..40 {
         let before = level - 1;
-        bomb += &format!("<!ENTITY a{level} \"&a{before};&a{before};\">");
+        let _ = write!(bomb, "<!ENTITY a{level} \"&a{before};&a{before};\">");
     }
     bomb += "]><urlset><url><loc>/x&a39;y&#x41;</loc></url></urlset>";
     let found = discover(&typed("text/xml"), "/sitemap.xml", bomb.as_bytes());
@@ -312,7 +314,7 @@ fn fields_of_an_answer_have_links_too() {
 fn what_is_found_is_bounded() {
     let mut text = String::new();
     for number in 0..3 * MOST_LINKS {
-        text += &format!("<a href=/{number}>");
+        let _ = write!(text, "<a href=/{number}>");
     }
     let found = page(&text);
     assert_eq!((found.links.len(), found.is_cut), (MOST_LINKS, true));

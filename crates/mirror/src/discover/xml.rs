@@ -87,7 +87,7 @@ impl Reading {
         }
         match (self.kind, name) {
             (Kind::Feed | Kind::Sitemap, "link") => self.link_element(tag),
-            (Kind::Feed, "enclosure" | "thumbnail") | (Kind::Feed, "content") => {
+            (Kind::Feed, "enclosure" | "thumbnail" | "content") => {
                 if let Some(url) = attribute(tag, "url").or_else(|| attribute(tag, "src")) {
                     self.push(&url, LinkKind::Part);
                 }

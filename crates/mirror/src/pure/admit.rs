@@ -8,7 +8,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, EXPIRES, LOCATION, PRAGMA,
     SET_COOKIE, VARY,
 };
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use nightwatt_httpcache::{
     NotStorable, ResponseDirectives, Rules, Sender, Times, Timestamp, update,
 };
@@ -195,7 +195,7 @@ fn by_status(answer: &Answer) -> Option<Reason> {
     match status.as_u16() {
         200 | 203 | 404 | 410 => None,
         301 | 302 | 303 | 307 | 308 => {
-            let target = answer.headers.get(LOCATION).map(|it| it.as_bytes());
+            let target = answer.headers.get(LOCATION).map(HeaderValue::as_bytes);
             let Some(target) = target.and_then(|it| std::str::from_utf8(it).ok()) else {
                 return Some(Reason::Status);
             };

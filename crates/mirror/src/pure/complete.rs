@@ -235,7 +235,9 @@ mod tests {
     fn complete(known: &[&str]) -> Completeness {
         let mut completeness = Completeness::new(true);
         completeness.pass_begins();
-        known.iter().for_each(|it| completeness.knows(&at(it)));
+        for path in known {
+            completeness.knows(&at(path));
+        }
         completeness.pass_ended(GOOD);
         completeness
     }

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(counted(&mut counters, "/a/b/a/b"), Ok(()));
         assert_eq!(counted(&mut counters, "/a/b/a/b/a/b"), Err(Reason::Trap));
         assert_eq!(counted(&mut counters, "/x/x/x"), Err(Reason::Trap));
-        let deep: String = (b'a'..b'z').map(|letter| format!("/{}", char::from(letter))).collect();
+        let deep: String = (b'a'..=b'z').flat_map(|letter| ['/', char::from(letter)]).collect();
         assert_eq!(counted(&mut counters, &deep), Err(Reason::Trap));
     }
 

@@ -221,7 +221,9 @@ impl Blobs {
     /// Removes everything.
     pub(super) fn clear(&mut self) {
         let all: Vec<BodyHash> = self.known.keys().copied().collect();
-        all.iter().for_each(|hash| self.forget(hash));
+        for hash in &all {
+            self.forget(hash);
+        }
     }
 }
 

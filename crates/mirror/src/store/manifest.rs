@@ -326,7 +326,9 @@ pub(super) fn list_for_tests(folder: &Path) -> Vec<PathBuf> {
 /// Puts a manifest without entries in place of all others.
 #[cfg(test)]
 pub(super) fn write_for_tests(folder: &Path, head: &str) {
-    list_for_tests(folder).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    for path in list_for_tests(folder) {
+        std::fs::remove_file(path).unwrap();
+    }
     let mut bytes = frame(0, head.as_bytes()).unwrap();
     bytes.extend(frame(bytes.len() as u64, b"{\"generation\":1}").unwrap());
     std::fs::write(folder.join(format!("{PREFIX}{:016x}", 7)), bytes).unwrap();

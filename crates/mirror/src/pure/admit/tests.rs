@@ -1,6 +1,6 @@
 use super::*;
 use crate::coding::{Effort, pack};
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 
 const NOW: Timestamp = Timestamp::from_secs(1_780_000_000);
 
@@ -187,7 +187,7 @@ fn codings_are_undone_and_broken_bodies_are_not_kept() {
     assert_eq!(reason(&answer(200, &[("content-encoding", "gzip")], "no gzip")), Reason::Coding);
     assert_eq!(reason(&answer(200, &[("content-encoding", "x-own")], "x")), Reason::Coding);
     let mut bomb = answer(200, &[("content-encoding", "br")], "");
-    bomb.body = pack(Coding::Brotli, &[0; 100_000], Effort::Store).unwrap().into();
+    bomb.body = pack(Coding::Brotli, &vec![0; 100_000], Effort::Store).unwrap().into();
     assert_eq!(reason(&bomb), Reason::TooLarge);
     assert_eq!(reason(&answer(200, &[], &"x".repeat(10_001))), Reason::TooLarge);
     let ended = |ended| Answer { ended, ..answer(200, &[], "x") };

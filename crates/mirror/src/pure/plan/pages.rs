@@ -129,7 +129,7 @@ fn is_retried(reason: Reason) -> bool {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Pages {
-    pages: HashMap<Address, Page>,
+    known: HashMap<Address, Page>,
     traps: TrapCounters,
     most: usize,
     /// Those that are fetched: neither excluded by their address nor by a bound.
@@ -142,15 +142,15 @@ fn is_fetched(page: &Page) -> bool {
 
 impl Pages {
     pub(super) fn new(traps: TrapRules, most: usize) -> Self {
-        Self { pages: HashMap::new(), traps: TrapCounters::new(traps), most, fetched: 0 }
+        Self { known: HashMap::new(), traps: TrapCounters::new(traps), most, fetched: 0 }
     }
 
     pub(super) fn get(&self, address: &Address) -> Option<&Page> {
-        self.pages.get(address)
+        self.known.get(address)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Address, &Page)> {
-        self.pages.iter()
+        self.known.iter()
     }
 
     /// How many addresses are fetched.
@@ -162,7 +162,7 @@ impl Pages {
     ///
     /// What was refused because no page links to it, or because it was too far away, gets another chance.
     pub(super) fn meet(&mut self, address: &Address, meeting: &Meeting) -> bool {
-        let Some(page) = self.pages.get_mut(address) else { return true };
+        let Some(page) = self.known.get_mut(address) else { return true };
         page.depth = page.depth.min(meeting.depth);
         page.is_hint |= meeting.is_hint;
         page.modified_ms = page.modified_ms.max(meeting.modified.map(Timestamp::as_millis));
@@ -179,7 +179,7 @@ impl Pages {
         );
         let is_second_chance = is_better_now && !meeting.is_not_followed;
         if is_second_chance {
-            self.pages.remove(address);
+            self.known.remove(address);
         }
         is_second_chance
     }
@@ -210,7 +210,7 @@ impl Pages {
     }
 
     fn put(&mut self, address: &Address, meeting: &Meeting, state: PageState) -> bool {
-        if self.pages.len() >= self.most {
+        if self.known.len() >= self.most {
             return false;
         }
         let page = Page {
@@ -222,22 +222,22 @@ impl Pages {
             state,
         };
         self.fetched += usize::from(is_fetched(&page));
-        self.pages.insert(address.clone(), page);
+        self.known.insert(address.clone(), page);
         true
     }
 
     /// Takes over a page from what was saved.
     pub(super) fn restore(&mut self, address: Address, page: Page, now: Timestamp) {
-        if self.pages.len() < self.most {
+        if self.known.len() < self.most {
             let _ = self.traps.count(&address, now);
             self.fetched += usize::from(is_fetched(&page));
-            self.pages.insert(address, page);
+            self.known.insert(address, page);
         }
     }
 
     /// Sets what has become of an address.
     pub(super) fn set(&mut self, address: &Address, state: PageState) {
-        if let Some(page) = self.pages.get_mut(address) {
+        if let Some(page) = self.known.get_mut(address) {
             self.fetched -= usize::from(is_fetched(page));
             page.state = state;
             page.is_outdated = false;
@@ -247,7 +247,7 @@ impl Pages {
 
     /// Notes a client's request; false if the address is not known.
     pub(super) fn requested(&mut self, address: &Address, now: Timestamp) -> bool {
-        let Some(page) = self.pages.get_mut(address) else { return false };
+        let Some(page) = self.known.get_mut(address) else { return false };
         page.popularity = page.popularity.requested(now);
         is_fetched(page)
     }
@@ -255,7 +255,7 @@ impl Pages {
     /// After a change: pages are to be confirmed, and negative answers go. Returns the latter.
     pub(super) fn outdate_after_change(&mut self) -> Vec<Address> {
         let mut negative = Vec::new();
-        for (address, page) in &mut self.pages {
+        for (address, page) in &mut self.known {
             match page.state {
                 PageState::Kept { is_negative: true, .. } => {
                     page.state = PageState::New;
@@ -270,13 +270,13 @@ impl Pages {
 
     /// All that begins so is to be confirmed.
     pub(super) fn outdate(&mut self, prefix: &str) {
-        for (address, page) in &mut self.pages {
+        for (address, page) in &mut self.known {
             page.is_outdated |= page.tells_changes() || address.as_str().starts_with(prefix);
         }
     }
 
     /// When the oldest answer was confirmed.
     pub(super) fn oldest_kept(&self) -> Option<Timestamp> {
-        self.pages.values().filter_map(Page::confirmed).min()
+        self.known.values().filter_map(Page::confirmed).min()
     }
 }

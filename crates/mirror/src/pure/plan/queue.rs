@@ -46,8 +46,7 @@ pub(super) fn priority_of(page: &Page, now: Timestamp, rules: &RefreshRules) -> 
         // They say what has changed.
         _ if page.tells_changes() => 4.0,
         _ if page.is_outdated || page.is_said_to_have_changed() => 3.0,
-        PageState::New => 2.0,
-        PageState::Kept { .. } => 2.0,
+        PageState::New | PageState::Kept { .. } => 2.0,
         PageState::Refused { .. } => 1.0,
     };
     let max_age = rules.max_age.as_secs_f64().max(1.0);

@@ -44,10 +44,13 @@ fn status(status: u16) -> Served {
     Served { status, ..html("") }
 }
 
+/// What a server answers; nothing if it does not.
+type Serve = Box<dyn Fn(&str) -> Option<Served>>;
+
 /// A server, a store and a clock around a plan.
 struct World {
     planner: Planner,
-    serve: Box<dyn Fn(&str) -> Option<Served>>,
+    serve: Serve,
     store: BTreeMap<String, Entry>,
     now: Timestamp,
     asked: Vec<String>,
@@ -157,6 +160,11 @@ impl World {
     }
 }
 
+/// A page with links.
+fn links(to: impl Iterator<Item = String>) -> String {
+    to.map(|it| format!("<a href='{it}'>x</a>")).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn a_small_site_is_found_whole_and_nothing_is_asked_for_twice() {
     let mut world = World::of(&[
@@ -184,9 +192,8 @@ fn a_small_site_is_found_whole_and_nothing_is_asked_for_twice() {
 
 #[test]
 fn requests_are_no_more_frequent_than_the_rate_allows() {
-    let links: String = (0..50)
-        .map(|it| format!("<a href=/{}>x</a>", ["a", "b"][it % 2].repeat(1 + it / 2)))
-        .collect();
+    let links =
+        links((0..50_usize).map(|it| format!("/{}", ["a", "b"][it % 2].repeat(1 + it / 2))));
     let mut world = World::of(&[("/", &links)]);
     let report = world.whole();
     assert!(report.requests > 50);
@@ -244,8 +251,7 @@ fn what_is_gone_or_closed_is_deleted_at_once() {
 
 #[test]
 fn a_server_that_fails_in_the_middle_of_a_pass_loses_nothing() {
-    let links: String =
-        (b'a'..=b'z').map(|it| format!("<a href=/{}>x</a>", char::from(it))).collect();
+    let links = links((b'a'..=b'z').map(|it| format!("/{}", char::from(it))));
     let all = links.clone();
     let mut world =
         World::new(rules(), move |path| Some(html(if path == "/" { &all } else { "x" })));
@@ -334,9 +340,7 @@ fn an_endless_calendar_ends() {
 #[test]
 fn a_million_filters_and_endless_lists_end() {
     let serve = |path: &str| {
-        let links = |count: usize, form: &dyn Fn(usize) -> String| -> String {
-            (0..count).map(|it| format!("<a href='{}'>x</a>", form(it))).collect()
-        };
+        let links = |count: usize, form: &dyn Fn(usize) -> String| links((0..count).map(form));
         Some(html(&match path {
             "/" => {
                 links(5000, &|it| format!("/shop?color={it}&amp;size={}", it % 7))
@@ -389,9 +393,8 @@ fn the_bound_on_pages_keeps_those_near_the_start() {
     let mut rules = rules();
     rules.limits.pages = 20;
     let serve = |path: &str| {
-        let links = |prefix: &str| -> String {
-            (b'a'..=b'z').map(|it| format!("<a href={prefix}{}/>x</a>", char::from(it))).collect()
-        };
+        let links =
+            |prefix: &str| links((b'a'..=b'z').map(|it| format!("{prefix}{}/", char::from(it))));
         Some(if path.len() < 8 { html(&links(path)) } else { html("") })
     };
     let mut world = World::new(rules, serve);

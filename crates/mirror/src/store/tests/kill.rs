@@ -100,13 +100,12 @@ impl Known {
         let Some((_, said)) = line.split_once("said ") else { return false };
         let (verb, round) = said.split_once(' ').unwrap();
         let round = round.parse().unwrap();
-        match verb {
-            "begin" => self.begun = Some(round),
-            _ => {
-                self.state = self.after(round);
-                self.begun = None;
-                self.batches += 1;
-            }
+        if verb == "begin" {
+            self.begun = Some(round);
+        } else {
+            self.state = self.after(round);
+            self.begun = None;
+            self.batches += 1;
         }
         true
     }
