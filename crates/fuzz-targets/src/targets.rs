@@ -23,6 +23,13 @@ pub mod markers;
 pub mod meter_answers;
 pub mod meter_logs;
 pub mod meter_streams;
+pub mod mirror_answer;
+pub mod mirror_css;
+pub mod mirror_feed;
+pub mod mirror_html;
+pub mod mirror_manifest;
+pub mod mirror_robots;
+pub mod mirror_sitemap;
 pub mod pool_lessons;
 pub mod proxy_header;
 pub mod report_page;
@@ -75,6 +82,13 @@ targets! {
     meter_answers,
     meter_logs,
     meter_streams,
+    mirror_answer,
+    mirror_css,
+    mirror_feed,
+    mirror_html,
+    mirror_manifest,
+    mirror_robots,
+    mirror_sitemap,
     pool_lessons,
     proxy_header,
     report_page,

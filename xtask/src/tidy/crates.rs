@@ -11,12 +11,12 @@ use super::Finding;
 /// Crates may use those of the layers before their own.
 const LAYERS: [&[&str]; 6] = [
     &["model", "clock", "markers", "needs"],
-    &["agent"],
+    &["agent", "httpcache"],
     &[
         "traffic",
-        "httpcache",
         "http1",
         "meters",
+        "mirror",
         "power",
         "probes",
         "transfer",
@@ -30,11 +30,12 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 13] = [
+const ONLY: [(&str, &[&str]); 14] = [
     ("needs", &[]),
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
+    ("mirror", &["httpcache"]),
     ("http1", &["model", "clock"]),
     ("agent", &["model", "clock"]),
     ("clock", &["model"]),
@@ -158,6 +159,8 @@ mod tests {
         assert_eq!(arrows("model", &[("clock", false)]), ["arrow"]);
         assert_eq!(arrows("traffic", &[("clock", false)]), ["arrow"]);
         assert_eq!(arrows("httpcache", &[("model", false)]), ["arrow"]);
+        assert!(arrows("mirror", &[("httpcache", false)]).is_empty());
+        assert_eq!(arrows("mirror", &[("clock", false)]), ["arrow"]);
     }
 
     #[test]

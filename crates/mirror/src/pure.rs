@@ -1,0 +1,17 @@
+//! Everything that decides: no clock, files, sockets or threads. Time is an argument, and actions are return
+//! values. `cargo xtask tidy` checks it for this folder, and for `discover`.
+
+pub mod address;
+pub mod admit;
+pub mod bypass;
+pub mod complete;
+pub mod entry;
+pub mod negotiate;
+pub mod patterns;
+pub mod plan;
+pub mod popularity;
+pub mod reason;
+pub mod refresh;
+pub mod represent;
+pub mod robots;
+pub mod traps;

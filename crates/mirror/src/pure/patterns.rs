@@ -1,0 +1,431 @@
+//! Which addresses are never fetched, by their words alone.
+//!
+//! `analyze`, `demo` and `serve` ask the same functions.
+
+use nightwatt_httpcache::sharing::may_be_prefetched;
+
+use super::address::{Address, plain};
+use super::reason::Reason;
+
+/// How the mirror learned of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The operator or the program itself names it.
+    Seed,
+    /// A sitemap or a feed of the site lists it.
+    Listed,
+    /// A page of the site links to it.
+    Linked,
+    /// Clients request it.
+    Requested,
+}
+
+/// What the operator says about addresses. `*` in a pattern stands for any text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatternRules {
+    /// Addresses that are never fetched.
+    pub exclude: Vec<String>,
+    /// Addresses that are fetched although the built-in lists exclude them.
+    pub include: Vec<String>,
+}
+
+/// Why an address is never fetched, if it is not.
+pub fn refusal(address: &Address, origin: Origin, rules: &PatternRules) -> Option<Reason> {
+    let whole = address.as_str();
+    if rules.exclude.iter().any(|pattern| matches(pattern, whole)) {
+        return Some(Reason::Operator);
+    }
+    if rules.include.iter().any(|pattern| matches(pattern, whole)) {
+        return None;
+    }
+    by_path(address).or_else(|| by_query(address)).or_else(|| by_origin(address, origin))
+}
+
+/// What clients request is stricter than what pages link to: a link is made for everyone, and crawlers
+/// follow it anyway.
+fn by_origin(address: &Address, origin: Origin) -> Option<Reason> {
+    if origin != Origin::Requested {
+        return None;
+    }
+    if !may_be_prefetched(address.as_str()) {
+        return Some(Reason::OneTime);
+    }
+    let is_further_page = page_of(address).is_some();
+    (address.query().is_some() || is_further_page).then_some(Reason::NotLinked)
+}
+
+/// Segments of a path that change something, whatever stands behind them.
+const ACTIONS: [&str; 35] = [
+    "logout",
+    "log-out",
+    "log_out",
+    "logoff",
+    "log-off",
+    "signout",
+    "sign-out",
+    "sign_out",
+    "delete",
+    "remove",
+    "destroy",
+    "trash",
+    "purge",
+    "edit",
+    "update",
+    "upload",
+    "cart",
+    "basket",
+    "warenkorb",
+    "checkout",
+    "kasse",
+    "add-to-cart",
+    "unsubscribe",
+    "subscribe",
+    "opt-out",
+    "optout",
+    "vote",
+    "like",
+    "toggle",
+    "follow",
+    "unfollow",
+    "report",
+    "confirm",
+    "activate",
+    "wp-trackback",
+];
+
+/// Segments of a path that belong to those who administer the site, or have an account.
+const PERSONAL: [&str; 20] = [
+    "login",
+    "log-in",
+    "log_in",
+    "signin",
+    "sign-in",
+    "sign_in",
+    "wp-login",
+    "wp-admin",
+    "admin",
+    "administrator",
+    "account",
+    "my-account",
+    "register",
+    "signup",
+    "sign-up",
+    "password",
+    "lost-password",
+    "xmlrpc",
+    "wp-cron",
+    "oauth",
+];
+
+/// Names of parameters that change something, or open an editor.
+const ACTION_PARAMETERS: [&str; 24] = [
+    "action",
+    "do",
+    "logout",
+    "delete",
+    "remove",
+    "edit",
+    "veaction",
+    "oldid",
+    "diff",
+    "returnto",
+    "undo",
+    "add-to-cart",
+    "add_to_cart",
+    "remove_item",
+    "add_to_wishlist",
+    "replytocom",
+    "share",
+    "like",
+    "vote",
+    "cmd",
+    "op",
+    "task",
+    "preview",
+    "print",
+];
+
+/// Names of parameters that search.
+const SEARCH_PARAMETERS: [&str; 10] =
+    ["s", "q", "query", "search", "searchword", "keyword", "keywords", "term", "filter", "suche"];
+
+/// Segments of a path that search.
+const SEARCHES: [&str; 4] = ["search", "suche", "recherche", "buscar"];
+
+/// Names of parameters that choose a day or a month.
+const CALENDAR_PARAMETERS: [&str; 12] = [
+    "month",
+    "year",
+    "day",
+    "date",
+    "week",
+    "ical",
+    "outlook-ical",
+    "eventdisplay",
+    "tribe-bar-date",
+    "cal_date",
+    "monat",
+    "jahr",
+];
+
+/// Segments behind which each further segment chooses a day or a month.
+const CALENDARS: [&str; 4] = ["calendar", "kalender", "calendrier", "calendario"];
+
+/// Endings of files that a web server sends as they are: asking for one does nothing.
+const FILES: [&str; 12] =
+    ["html", "htm", "xhtml", "txt", "md", "xml", "pdf", "png", "jpg", "svg", "js", "css"];
+
+fn by_path(address: &Address) -> Option<Reason> {
+    if plain(address.path()).contains(";jsessionid=") {
+        return Some(Reason::OneTime);
+    }
+    let mut below_calendar = false;
+    for segment in address.segments() {
+        let segment = plain(segment);
+        if below_calendar {
+            return Some(Reason::Calendar);
+        }
+        let (stem, kind) = segment.rsplit_once('.').unwrap_or((&segment, ""));
+        if FILES.contains(&kind) {
+            continue;
+        }
+        if ACTIONS.contains(&stem) {
+            return Some(Reason::Action);
+        }
+        if PERSONAL.contains(&stem) {
+            return Some(Reason::Personal);
+        }
+        if SEARCHES.contains(&stem) {
+            return Some(Reason::Search);
+        }
+        below_calendar = CALENDARS.contains(&stem);
+    }
+    None
+}
+
+fn by_query(address: &Address) -> Option<Reason> {
+    let query = address.query()?;
+    for parameter in address.parameters() {
+        let name = plain(parameter.name);
+        let is = |names: &[&str]| names.contains(&name.as_str());
+        if is(&ACTION_PARAMETERS) {
+            return Some(Reason::Action);
+        }
+        if is(&SEARCH_PARAMETERS) {
+            return Some(Reason::Search);
+        }
+        if is(&CALENDAR_PARAMETERS) {
+            return Some(Reason::Calendar);
+        }
+    }
+    (!may_be_prefetched(&format!("/?{query}"))).then_some(Reason::OneTime)
+}
+
+/// Names of parameters that choose one page of several.
+const PAGE_PARAMETERS: [&str; 5] = ["page", "p", "paged", "start", "offset"];
+
+/// The list of which an address is a further page: its path, and the rest of its query. Nothing for an
+/// address that is not one of several pages.
+pub fn page_of(address: &Address) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let by_query = address
+        .parameters()
+        .any(|it| PAGE_PARAMETERS.contains(&plain(it.name).as_str()) && is_number(it.value));
+    if by_query {
+        return Some(address.path().to_owned());
+    }
+    // `/blog/page/7/`, as WordPress has it.
+    let segments: Vec<&str> = address.segments().collect();
+    let at = segments.windows(2).position(|pair| pair[0] == "page" && is_number(pair[1]))?;
+    Some(format!("/{}", segments[..at].join("/")))
+}
+
+/// Whether a text is as a pattern says, in which `*` stands for any text.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+/// Whether the target of a redirect is a page to log in: a word of its path or host says so, or it is told where
+/// to lead back to.
+pub fn leads_to_log_in(target: &str) -> bool {
+    const WORDS: [&str; 17] = [
+        "login",
+        "log-in",
+        "log_in",
+        "signin",
+        "sign-in",
+        "sign_in",
+        "sso",
+        "oauth",
+        "oauth2",
+        "saml",
+        "auth",
+        "authelia",
+        "authentik",
+        "keycloak",
+        "idp",
+        "cas",
+        "wp-login",
+    ];
+    const LEADS_BACK: [&str; 10] = [
+        "rd",
+        "rurl",
+        "redirect_to",
+        "redirect_uri",
+        "returnto",
+        "return_to",
+        "returnurl",
+        "return_url",
+        "continue",
+        "goto",
+    ];
+    let target = plain(target);
+    let (place, query) = target.split_once('?').unwrap_or((&target, ""));
+    let says_so = place.split('/').any(|segment| {
+        let stem = segment.split('.').next().unwrap_or_default();
+        WORDS.contains(&stem) || segment.starts_with("special:userlogin")
+    });
+    let mut names = query.split('&').map(|it| it.split('=').next().unwrap_or_default());
+    says_so || names.any(|name| LEADS_BACK.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(address: &str, origin: Origin) -> Option<Reason> {
+        refusal(&Address::new(address).unwrap(), origin, &PatternRules::default())
+    }
+
+    #[test]
+    fn what_changes_something_is_never_fetched() {
+        for (address, reason) in [
+            ("/logout", Reason::Action),
+            ("/user/Log%2Dout/", Reason::Action),
+            ("/posts/12/delete", Reason::Action),
+            ("/cart/", Reason::Action),
+            ("/shop/?add-to-cart=17", Reason::Action),
+            ("/index.php?title=Main_Page&action=edit", Reason::Action),
+            ("/doku.php?id=start&do=edit", Reason::Action),
+            ("/wiki/Page?oldid=3", Reason::Action),
+            ("/2024/05/post/?replytocom=99", Reason::Action),
+            ("/remove.php", Reason::Action),
+            ("/wp-admin/post.php", Reason::Personal),
+            ("/wp-login.php", Reason::Personal),
+            ("/?s=cats", Reason::Search),
+            ("/search/cats", Reason::Search),
+            ("/events?month=2031-05", Reason::Calendar),
+            ("/calendar/2031/05", Reason::Calendar),
+            ("/f?token=abc", Reason::OneTime),
+            ("/f?X-Amz-Signature=abc", Reason::OneTime),
+            ("/list?confirm=1", Reason::OneTime),
+            ("/page;JSESSIONID=0F", Reason::OneTime),
+            ("/page?sid=0f", Reason::OneTime),
+        ] {
+            assert_eq!(why(address, Origin::Linked), Some(reason), "{address}");
+        }
+    }
+
+    #[test]
+    fn pages_about_such_things_are_pages() {
+        for address in [
+            "/",
+            "/docs/delete.html",
+            "/blog/how-to-edit-a-file/",
+            "/calendar",
+            "/keyboards/",
+            "/2024/05/",
+            "/wiki/Logout_(album)",
+            "/style.css?ver=6.4.2",
+            "/list?page=3",
+            "/session.html",
+        ] {
+            assert_eq!(why(address, Origin::Linked), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn what_only_clients_know_is_stricter() {
+        for (address, reason) in [
+            ("/list?sort=name", Some(Reason::NotLinked)),
+            ("/blog/page/3/", Some(Reason::NotLinked)),
+            ("/download/token-abc", Some(Reason::OneTime)),
+            ("/invitation/x", Some(Reason::OneTime)),
+            ("/about", None),
+        ] {
+            assert_eq!(why(address, Origin::Requested), reason, "{address}");
+        }
+        assert_eq!(why("/list?sort=name", Origin::Linked), None);
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word() {
+        let rules = PatternRules {
+            exclude: vec!["/private/*".to_owned(), "*.iso".to_owned()],
+            include: vec!["/docs/edit/*".to_owned(), "/private/x".to_owned()],
+        };
+        let of = |text| refusal(&Address::new(text).unwrap(), Origin::Linked, &rules);
+        assert_eq!(of("/private/x"), Some(Reason::Operator));
+        assert_eq!(of("/files/a.iso"), Some(Reason::Operator));
+        assert_eq!(of("/docs/edit/page"), None);
+        assert_eq!(of("/other/edit/page"), Some(Reason::Action));
+    }
+
+    #[test]
+    fn further_pages_belong_to_their_list() {
+        let list = |text| page_of(&Address::new(text).unwrap());
+        assert_eq!(list("/blog/page/7/").as_deref(), Some("/blog"));
+        assert_eq!(list("/list?start=20&sort=x").as_deref(), Some("/list"));
+        assert_eq!(list("/?paged=2").as_deref(), Some("/"));
+        assert_eq!(list("/list?p=about"), None);
+        assert_eq!(list("/page/about"), None);
+    }
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        for (pattern, text, is_so) in [
+            ("/a*", "/abc", true),
+            ("*.html", "/a/b.html", true),
+            ("/a*c*e", "/abcde", true),
+            ("/a*c*e", "/abcd", false),
+            ("/a", "/ab", false),
+            ("*", "", true),
+            ("/a**b", "/ab", true),
+            ("/ab*b", "/ab", false),
+        ] {
+            assert_eq!(matches(pattern, text), is_so, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn redirects_to_a_log_in_are_known_by_their_words() {
+        for target in [
+            "/wp-login.php?redirect_to=x",
+            "/users/sign_in",
+            "https://sso.example.org/saml/x",
+            "/index.php/Special:UserLogin",
+            "/login",
+            "/oauth2/start",
+            "https://authelia.example.net/?x",
+            "https://id.example.net/realms/home?redirect_uri=https%3A%2F%2Fexample.org%2F",
+        ] {
+            assert!(leads_to_log_in(target), "{target}");
+        }
+        for target in ["/author/", "/blogindex", "/", "/new-login-page-design", "/x?next=/login"] {
+            assert!(!leads_to_log_in(target), "{target}");
+        }
+    }
+}

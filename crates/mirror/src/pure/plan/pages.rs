@@ -1,0 +1,282 @@
+//! The addresses that are known, and what is known of each.
+
+use std::collections::HashMap;
+
+use nightwatt_httpcache::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Meeting, PassKind};
+use crate::pure::address::Address;
+use crate::pure::patterns::Origin;
+use crate::pure::popularity::Popularity;
+use crate::pure::reason::{Reason, ReasonKind};
+use crate::pure::refresh::RefreshRules;
+use crate::pure::traps::{TrapCounters, TrapRules};
+
+/// What is known of an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// Links from the start.
+    pub depth: u16,
+    /// Requests of clients.
+    pub popularity: Popularity,
+    /// It is a sitemap or a feed: it says what has changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_hint: bool,
+    /// When it last changed, as a sitemap or a feed says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_ms: Option<u64>,
+    /// It is to be confirmed before the server sleeps, whatever its age.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_outdated: bool,
+    /// What has become of it.
+    pub state: PageState,
+}
+
+/// What has become of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageState {
+    /// It was not fetched yet.
+    New,
+    /// It is mirrored.
+    Kept {
+        /// When it came in, or was last confirmed, in milliseconds since 1970.
+        confirmed_ms: u64,
+        /// It says that nothing is here, or that it is elsewhere.
+        is_negative: bool,
+        /// It is HTML.
+        is_page: bool,
+    },
+    /// It is not.
+    Refused {
+        /// Why.
+        reason: Reason,
+        /// Since when, in milliseconds since 1970.
+        at_ms: u64,
+    },
+}
+
+impl Page {
+    /// Why it is not mirrored.
+    pub fn refused(&self) -> Option<Reason> {
+        match self.state {
+            PageState::Refused { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// When it came in, or was last confirmed.
+    pub fn confirmed(&self) -> Option<Timestamp> {
+        match self.state {
+            PageState::Kept { confirmed_ms, .. } => Some(Timestamp::from_millis(confirmed_ms)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a sitemap or a feed, and is there.
+    pub(super) fn tells_changes(&self) -> bool {
+        self.is_hint && !matches!(self.state, PageState::Kept { is_negative: true, .. })
+    }
+
+    /// Whether a sitemap or a feed says that it has changed since it was confirmed.
+    pub(super) fn is_said_to_have_changed(&self) -> bool {
+        let confirmed = self.confirmed().map(Timestamp::as_millis);
+        confirmed.is_some_and(|confirmed| self.modified_ms.is_some_and(|it| it > confirmed))
+    }
+
+    /// Whether a pass is to fetch it.
+    pub(super) fn is_due(
+        &self,
+        kind: PassKind,
+        began: Timestamp,
+        now: Timestamp,
+        rules: &RefreshRules,
+    ) -> bool {
+        match (self.state, kind) {
+            (PageState::New, _) => true,
+            (PageState::Kept { confirmed_ms, .. }, PassKind::Whole) => {
+                // What was confirmed a moment before the pass is as good as confirmed by it.
+                let confirmed = Timestamp::from_millis(confirmed_ms);
+                let is_recent = began.since(confirmed) < rules.max_age / 8 && confirmed <= now;
+                self.is_outdated || self.is_said_to_have_changed() || !is_recent
+            }
+            (PageState::Kept { confirmed_ms, .. }, PassKind::Refresh) => {
+                let confirmed = Timestamp::from_millis(confirmed_ms);
+                let popularity = if self.tells_changes() { 1.0 } else { self.popularity.at(now) };
+                self.is_outdated
+                    || self.is_said_to_have_changed()
+                    || rules.is_due(confirmed, popularity, now)
+            }
+            (PageState::Refused { reason, at_ms }, PassKind::Whole) => match reason.kind() {
+                ReasonKind::ByAddress => false,
+                ReasonKind::ByFailure => Timestamp::from_millis(at_ms) < began,
+                ReasonKind::ByAnswer | ReasonKind::ByBound => {
+                    is_retried(reason)
+                        && began.since(Timestamp::from_millis(at_ms)) >= rules.max_age
+                }
+            },
+            (PageState::Refused { .. }, PassKind::Refresh) => false,
+        }
+    }
+}
+
+/// Whether a later answer may be another one. Bounds on addresses are looked at when addresses come up.
+fn is_retried(reason: Reason) -> bool {
+    reason.kind() == ReasonKind::ByAnswer || matches!(reason, Reason::TooLarge | Reason::StoreFull)
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Pages {
+    known: HashMap<Address, Page>,
+    traps: TrapCounters,
+    most: usize,
+    /// Those that are fetched: neither excluded by their address nor by a bound.
+    fetched: usize,
+}
+
+fn is_fetched(page: &Page) -> bool {
+    page.refused().is_none_or(|reason| is_retried(reason) || reason.kind() == ReasonKind::ByFailure)
+}
+
+impl Pages {
+    pub(super) fn new(traps: TrapRules, most: usize) -> Self {
+        Self { known: HashMap::new(), traps: TrapCounters::new(traps), most, fetched: 0 }
+    }
+
+    pub(super) fn get(&self, address: &Address) -> Option<&Page> {
+        self.known.get(address)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Address, &Page)> {
+        self.known.iter()
+    }
+
+    /// How many addresses are fetched.
+    pub(super) fn fetched(&self) -> usize {
+        self.fetched
+    }
+
+    /// Notes what a meeting says of a known address; true if it is not known.
+    ///
+    /// What was refused because no page links to it, or because it was too far away, gets another chance.
+    pub(super) fn meet(&mut self, address: &Address, meeting: &Meeting) -> bool {
+        let Some(page) = self.known.get_mut(address) else { return true };
+        page.depth = page.depth.min(meeting.depth);
+        page.is_hint |= meeting.is_hint;
+        page.modified_ms = page.modified_ms.max(meeting.modified.map(Timestamp::as_millis));
+        let is_better_now = matches!(
+            page.refused(),
+            Some(
+                Reason::NotLinked
+                    | Reason::TooDeep
+                    | Reason::PagesBound
+                    | Reason::Trap
+                    | Reason::Robots
+                    | Reason::NotFollowed
+            )
+        );
+        let is_second_chance = is_better_now && !meeting.is_not_followed;
+        if is_second_chance {
+            self.known.remove(address);
+        }
+        is_second_chance
+    }
+
+    /// Counts a new address by its form.
+    pub(super) fn count(&mut self, address: &Address, now: Timestamp) -> Result<(), Reason> {
+        self.traps.count(address, now)
+    }
+
+    /// Adds an address to fetch; false if there is no room.
+    pub(super) fn insert(&mut self, address: &Address, meeting: &Meeting) -> bool {
+        self.put(address, meeting, PageState::New)
+    }
+
+    /// Adds an address that is not to be fetched; false if there is no room.
+    pub(super) fn refuse_new(
+        &mut self,
+        address: &Address,
+        meeting: &Meeting,
+        reason: Reason,
+        now: Timestamp,
+    ) -> bool {
+        // Of what clients alone know nothing is kept: they can make up addresses without end.
+        if meeting.origin == Origin::Requested {
+            return true;
+        }
+        self.put(address, meeting, PageState::Refused { reason, at_ms: now.as_millis() })
+    }
+
+    fn put(&mut self, address: &Address, meeting: &Meeting, state: PageState) -> bool {
+        if self.known.len() >= self.most {
+            return false;
+        }
+        let page = Page {
+            depth: meeting.depth,
+            popularity: Popularity::default(),
+            is_hint: meeting.is_hint,
+            modified_ms: meeting.modified.map(Timestamp::as_millis),
+            is_outdated: false,
+            state,
+        };
+        self.fetched += usize::from(is_fetched(&page));
+        self.known.insert(address.clone(), page);
+        true
+    }
+
+    /// Takes over a page from what was saved.
+    pub(super) fn restore(&mut self, address: Address, page: Page, now: Timestamp) {
+        if self.known.len() < self.most {
+            let _ = self.traps.count(&address, now);
+            self.fetched += usize::from(is_fetched(&page));
+            self.known.insert(address, page);
+        }
+    }
+
+    /// Sets what has become of an address.
+    pub(super) fn set(&mut self, address: &Address, state: PageState) {
+        if let Some(page) = self.known.get_mut(address) {
+            self.fetched -= usize::from(is_fetched(page));
+            page.state = state;
+            page.is_outdated = false;
+            self.fetched += usize::from(is_fetched(page));
+        }
+    }
+
+    /// Notes a client's request; false if the address is not known.
+    pub(super) fn requested(&mut self, address: &Address, now: Timestamp) -> bool {
+        let Some(page) = self.known.get_mut(address) else { return false };
+        page.popularity = page.popularity.requested(now);
+        is_fetched(page)
+    }
+
+    /// After a change: pages are to be confirmed, and negative answers go. Returns the latter.
+    pub(super) fn outdate_after_change(&mut self) -> Vec<Address> {
+        let mut negative = Vec::new();
+        for (address, page) in &mut self.known {
+            match page.state {
+                PageState::Kept { is_negative: true, .. } => {
+                    page.state = PageState::New;
+                    negative.push(address.clone());
+                }
+                PageState::Kept { is_page: true, .. } => page.is_outdated = true,
+                _ => page.is_outdated |= page.tells_changes(),
+            }
+        }
+        negative
+    }
+
+    /// All that begins so is to be confirmed.
+    pub(super) fn outdate(&mut self, prefix: &str) {
+        for (address, page) in &mut self.known {
+            page.is_outdated |= page.tells_changes() || address.as_str().starts_with(prefix);
+        }
+    }
+
+    /// When the oldest answer was confirmed.
+    pub(super) fn oldest_kept(&self) -> Option<Timestamp> {
+        self.known.values().filter_map(Page::confirmed).min()
+    }
+}

@@ -1,0 +1,112 @@
+//! A plan as it is kept across restarts.
+
+use nightwatt_httpcache::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::pages::{Page, PageState};
+use super::{Planner, Site};
+use crate::pure::address::Address;
+use crate::pure::complete::SavedCompleteness;
+use crate::pure::entry::Entry;
+
+/// What is saved of a plan. Later versions read it: fields are only ever added, with a default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SavedPlan {
+    /// The site that it is about.
+    #[serde(default)]
+    site: String,
+    #[serde(default)]
+    pages: Vec<SavedPage>,
+    #[serde(default)]
+    last_whole_ms: Option<u64>,
+    #[serde(default)]
+    complete: SavedCompleteness,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SavedPage {
+    address: Address,
+    #[serde(flatten)]
+    page: Page,
+}
+
+impl Planner {
+    /// What to save.
+    pub fn saved(&self) -> SavedPlan {
+        let pages = self.pages.iter();
+        let pages =
+            pages.map(|(address, page)| SavedPage { address: address.clone(), page: page.clone() });
+        let mut pages: Vec<SavedPage> = pages.collect();
+        pages.sort_by(|one, other| one.address.cmp(&other.address));
+        SavedPlan {
+            site: name_of(&self.site),
+            pages,
+            last_whole_ms: self.last_whole.map(Timestamp::as_millis),
+            complete: self.completeness.saved(),
+        }
+    }
+
+    /// Takes over what was saved, and what the store has. The store is right where they differ: a page that it
+    /// lacks is fetched again.
+    ///
+    /// A plan of another site says nothing. Returns the addresses of entries that are not to stay: the rules
+    /// that exclude addresses may have changed.
+    pub fn restore<'a>(
+        &mut self,
+        saved: SavedPlan,
+        entries: impl IntoIterator<Item = &'a Entry>,
+        now: Timestamp,
+    ) -> Vec<Address> {
+        let is_own = saved.site == name_of(&self.site);
+        if is_own {
+            self.last_whole = saved.last_whole_ms.map(Timestamp::from_millis);
+            self.completeness.restore(saved.complete);
+            for SavedPage { address, mut page } in saved.pages {
+                if matches!(page.state, PageState::Kept { .. }) {
+                    page.state = PageState::New;
+                }
+                self.completeness.knows(&address);
+                self.pages.restore(address, page, now);
+            }
+        }
+        let mut unwanted = Vec::new();
+        for entry in entries {
+            if !is_own || !self.keep_restored(entry, now) {
+                unwanted.push(entry.address.clone());
+            }
+        }
+        unwanted
+    }
+
+    fn keep_restored(&mut self, entry: &Entry, now: Timestamp) -> bool {
+        let address = &entry.address;
+        // As a link, since how it was found is not known any more.
+        let origin = crate::pure::patterns::Origin::Linked;
+        let refused = crate::pure::patterns::refusal(address, origin, &self.rules.patterns);
+        if refused.is_some() || entry.stored(&self.rules.admit.cache).is_err() {
+            return false;
+        }
+        if self.pages.get(address).is_none() {
+            self.completeness.knows(address);
+            let meeting = super::Meeting::default();
+            if self.pages.count(address, now).is_err() || !self.pages.insert(address, &meeting) {
+                return false;
+            }
+        }
+        self.pages.set(address, kept(entry));
+        true
+    }
+}
+
+/// The state of an address whose answer is mirrored.
+pub(super) fn kept(entry: &Entry) -> PageState {
+    PageState::Kept {
+        confirmed_ms: entry.received,
+        is_negative: entry.is_negative(),
+        is_page: entry.is_page,
+    }
+}
+
+fn name_of(site: &Site) -> String {
+    site.base().as_str().to_owned()
+}

@@ -1,0 +1,254 @@
+//! What an answer changes: in the store, and in the plan.
+
+use bytes::Bytes;
+use http::StatusCode;
+use nightwatt_httpcache::Timestamp;
+
+use super::pages::PageState;
+use super::queue::Event;
+use super::saved::kept;
+use super::{Meeting, Order, Planner};
+use crate::discover::{Found, LinkKind};
+use crate::pure::address::Address;
+use crate::pure::admit::{Answer, Before, Verdict, admit};
+use crate::pure::entry::Entry;
+use crate::pure::patterns::{Origin, page_of};
+use crate::pure::reason::Reason;
+use crate::pure::robots::{Permission, Robots};
+
+/// A change of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Store the body, and then the entry.
+    Put {
+        /// The entry.
+        entry: Box<Entry>,
+        /// The bytes that it refers to.
+        body: Bytes,
+    },
+    /// The entry takes the place of one with the same body.
+    Update(Box<Entry>),
+    /// Remove what is mirrored under an address.
+    Remove(Address),
+}
+
+/// What an answer leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// What to change in the store, in this order.
+    pub changes: Vec<Change>,
+    /// Why the answer is not kept, for the log.
+    pub refused: Option<Reason>,
+}
+
+impl Planner {
+    /// Takes an answer. `before` is what is mirrored under the address.
+    pub fn take(
+        &mut self,
+        order: &Order,
+        answer: &Answer,
+        before: Option<&Entry>,
+        now: Timestamp,
+    ) -> Taken {
+        if !self.pass.as_mut().is_some_and(|pass| pass.answered(order)) {
+            return Taken::default();
+        }
+        let mut taken = Taken::default();
+        if order.is_robots {
+            taken.changes = self.take_robots(answer, now);
+        }
+        let before = Before { entry: before, first: order.first };
+        let verdict = admit(&order.address, answer, &before, &self.rules.admit);
+        self.apply(order, verdict, &before, &mut taken, now);
+        taken
+    }
+
+    /// No answer came.
+    pub fn failed(&mut self, order: &Order, now: Timestamp) {
+        if !self.pass.as_mut().is_some_and(|pass| pass.answered(order)) {
+            return;
+        }
+        if order.is_robots {
+            self.robots_failed();
+        }
+        self.refused(&order.address, Reason::Unreachable, false, now);
+    }
+
+    /// The store has no room for what it was to keep, and has nothing under this address now.
+    pub fn store_is_full(&mut self, address: &Address, now: Timestamp) {
+        self.note_bound();
+        let state = PageState::Refused { reason: Reason::StoreFull, at_ms: now.as_millis() };
+        self.pages.set(address, state);
+    }
+
+    fn apply(
+        &mut self,
+        order: &Order,
+        verdict: Verdict,
+        before: &Before<'_>,
+        taken: &mut Taken,
+        now: Timestamp,
+    ) {
+        let address = &order.address;
+        match verdict {
+            Verdict::Keep(new) => {
+                self.note(Event::Kept);
+                self.pages.set(address, kept(&new.entry));
+                self.follow(address, &new.found, now);
+                self.follow_redirect(&new.entry, now);
+                taken.changes.push(Change::Put { entry: Box::new(new.entry), body: new.body });
+            }
+            Verdict::Confirmed(entry) => {
+                self.note(Event::Confirmed);
+                self.pages.set(address, kept(&entry));
+                taken.changes.push(Change::Update(entry));
+            }
+            Verdict::Again(digest) => {
+                if let Some(pass) = &mut self.pass {
+                    pass.push_again(address.clone(), digest);
+                }
+            }
+            Verdict::Refused { reason, found } => {
+                taken.refused = Some(reason);
+                if let Some(found) = found {
+                    self.follow(address, &found, now);
+                }
+                if self.refused(address, reason, before.entry.is_some(), now) {
+                    taken.changes.push(Change::Remove(address.clone()));
+                }
+            }
+        }
+    }
+
+    /// Notes why an address is not mirrored; true if what is mirrored is to go.
+    fn refused(
+        &mut self,
+        address: &Address,
+        reason: Reason,
+        is_kept: bool,
+        now: Timestamp,
+    ) -> bool {
+        let is_failure = !reason.deletes();
+        let deletes = is_kept && !is_failure;
+        self.note(match () {
+            () if is_failure && reason != Reason::StoreFull => Event::Failed,
+            () if deletes => Event::Deleted,
+            () => Event::Refused,
+        });
+        if reason == Reason::TooLarge {
+            self.note_bound();
+        }
+        let was_kept = self.pages.get(address).is_some_and(|page| page.confirmed().is_some());
+        // What is mirrored stays as it is while the server fails.
+        if !(is_failure && was_kept) {
+            self.pages.set(address, PageState::Refused { reason, at_ms: now.as_millis() });
+        }
+        deletes
+    }
+
+    fn note(&mut self, event: Event) {
+        if let Some(pass) = &mut self.pass {
+            pass.note(event);
+        }
+    }
+
+    /// Follows the links of a document.
+    fn follow(&mut self, address: &Address, found: &Found, now: Timestamp) {
+        if found.is_cut {
+            self.note_bound();
+        }
+        let own = self.site.url(address);
+        let base = found.base.as_ref().and_then(|base| own.join(base).ok()).unwrap_or(own);
+        let depth = self.pages.get(address).map_or(0, |page| page.depth);
+        for link in &found.links {
+            let Ok(target) = self.site.resolve(&base, &link.reference) else { continue };
+            let is_listed = link.modified.is_some()
+                || matches!(link.kind, LinkKind::Page)
+                    && self.pages.get(address).is_some_and(|page| page.is_hint);
+            let meeting = Meeting {
+                origin: if is_listed { Origin::Listed } else { Origin::Linked },
+                depth: depth_of(depth, address, &target, link.kind),
+                is_hint: matches!(link.kind, LinkKind::Feed | LinkKind::Sitemap),
+                is_not_followed: link.kind == LinkKind::NotFollowed,
+                modified: link.modified,
+            };
+            self.meet(target, meeting, now);
+        }
+    }
+
+    /// The target of a redirect is linked by it.
+    fn follow_redirect(&mut self, entry: &Entry, now: Timestamp) {
+        if !entry.status().is_redirection() {
+            return;
+        }
+        let headers = entry.headers();
+        let target = headers.get(http::header::LOCATION).and_then(|it| it.to_str().ok());
+        let own = self.site.url(&entry.address);
+        let target = target.and_then(|target| self.site.resolve(&own, target).ok());
+        if let Some(target) = target {
+            let depth = self.pages.get(&entry.address).map_or(0, |page| page.depth);
+            let is_hint = self.pages.get(&entry.address).is_some_and(|page| page.is_hint);
+            let depth = depth.saturating_add(1);
+            let meeting = Meeting { origin: Origin::Linked, depth, is_hint, ..Meeting::default() };
+            self.meet(target, meeting, now);
+        }
+    }
+
+    fn take_robots(&mut self, answer: &Answer, now: Timestamp) -> Vec<Change> {
+        match answer.status.as_u16() {
+            // Not modified, or unavailable: there are no rules (RFC 9309, 2.3.1.3).
+            304 => {}
+            200..=299 => self.robots = Robots::parse(&answer.body),
+            300..=499 if answer.status != StatusCode::TOO_MANY_REQUESTS => {
+                self.robots = Robots::default();
+            }
+            _ => {
+                self.robots_failed();
+                return Vec::new();
+            }
+        }
+        if let Some(pass) = &mut self.pass {
+            pass.robots_known();
+        }
+        let forbidden = self.forbidden_by_robots(now);
+        self.fill_queue(now);
+        forbidden.into_iter().map(Change::Remove).collect()
+    }
+
+    /// What is mirrored and now forbidden goes.
+    fn forbidden_by_robots(&mut self, now: Timestamp) -> Vec<Address> {
+        let is_never =
+            |address: &Address| self.robots.permission(address.as_str()) == Permission::Never;
+        let forbidden = self
+            .pages
+            .iter()
+            .filter(|(address, page)| page.refused().is_none() && is_never(address));
+        let forbidden: Vec<Address> = forbidden.map(|(address, _)| address.clone()).collect();
+        for address in &forbidden {
+            let state = PageState::Refused { reason: Reason::Robots, at_ms: now.as_millis() };
+            self.pages.set(address, state);
+        }
+        forbidden
+    }
+
+    /// Without robots.txt nothing is fetched (RFC 9309, 2.3.1.4): the server is out of order.
+    fn robots_failed(&mut self) {
+        if let Some(pass) = &mut self.pass {
+            pass.cut();
+        }
+    }
+}
+
+/// Links from the start to the target of a link.
+fn depth_of(depth: u16, from: &Address, target: &Address, kind: LinkKind) -> u16 {
+    let list = page_of(target);
+    let is_further_page = list.is_some() && {
+        let own = page_of(from).unwrap_or_else(|| from.path().trim_end_matches('/').to_owned());
+        list.as_deref().map(|it| it.trim_end_matches('/')) == Some(own.trim_end_matches('/'))
+    };
+    match kind {
+        LinkKind::Part | LinkKind::Feed | LinkKind::Sitemap => depth,
+        _ if is_further_page => depth,
+        _ => depth.saturating_add(1),
+    }
+}
