@@ -33,14 +33,14 @@ use crate::facts::{Facts, Peer};
 use crate::forward::{NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
-use crate::hold::{Held, Spool, hold};
+use crate::hold::{Held, Spool, ToHold, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
 use crate::refusing;
 use crate::request_rules::OwnPath;
 use crate::site::Site;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -247,7 +247,7 @@ impl<'a> Asked<'a> {
         if cached == Cached::Fresh {
             return Route::Cache;
         }
-        self.site().supervisor.begin_for(self.class.is_admitted());
+        self.site().supervisor.begin_for(self.sake());
         Route::Forward
     }
 
@@ -355,6 +355,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Whose exchange it is.
+    fn sake(&self) -> ExchangeFor {
+        ExchangeFor::of(self.class, self.facts.network)
+    }
+
     fn want(&self) -> Want {
         want(self.site(), self.facts, self.parts, self.class)
     }
@@ -428,9 +433,10 @@ impl<'a> Asked<'a> {
 
     async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
         let supervisor = &self.site().supervisor;
-        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
-        let number = self.facts.number;
-        hold(supervisor, phase, (number, deadline), spool, &self.gateway.clock).await
+        let Facts { number, network, arrived, .. } = *self.facts;
+        let deadline = arrived.mono + self.gateway.config.limits.hold;
+        let held = ToHold { number, network, deadline };
+        hold(supervisor, phase, held, spool, &self.gateway.clock).await
     }
 
     fn not_held(&self, held: &Held) -> (Response<Answer>, Answered) {
@@ -458,7 +464,7 @@ impl<'a> Asked<'a> {
         body: Incoming,
         phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
-        let exchange = Exchange::begun(&self.site().supervisor, self.class);
+        let exchange = Exchange::begun(&self.site().supervisor, self.sake());
         let mut found = (key, found);
         if let Some(mut other) = self.other_flight(&found) {
             let clock = &self.gateway.clock;

@@ -236,7 +236,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
         if route == Route::Forward {
             if request.class.is_admitted() {
-                self.begin();
+                self.begin(now, knock.network);
             } else {
                 self.begin_as_guest();
             }
@@ -246,8 +246,8 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// Counts an admitted request for the promise and shows it to the policy.
     fn count(&mut self, now: Now, knock: &Knock, route: Route) {
-        if matches!(route, Route::Forward | Route::Hold | Route::WaitingPage) {
-            self.awake_budget.used_by(now.mono, knock.network);
+        if matches!(route, Route::Hold | Route::WaitingPage) {
+            self.awake_budget.asked(now.mono, knock.network);
         }
         let reopened = self.is_reopened(knock, route);
         let delayed = match route {
@@ -297,17 +297,21 @@ impl<P: SleepPolicy> PowerManager<P> {
         place.is_some() && route != Route::WaitingPage
     }
 
-    /// An exchange with the server begins: a held request let through.
-    pub fn begin(&mut self) {
+    /// An exchange with the server begins: a held request let through. `network` is its client's
+    /// ([`Knock::network`]), which is charged for the time that the exchange keeps the server awake.
+    pub fn begin(&mut self, now: Now, network: u64) {
+        self.awake_budget.begin(now.mono, network);
         self.in_flight += 1;
         (self.draining, self.guests_until) = (false, None);
     }
 
-    /// An exchange with the server is over: whole answer passed on, or given up.
-    pub fn end(&mut self, now: Now) {
+    /// An exchange with the server is over that [`begin`](Self::begin) began for this network: whole
+    /// answer passed on, or given up.
+    pub fn end(&mut self, now: Now, network: u64) {
         if !self.awake_budget.is_over(now.mono) {
             self.last_to_server = now.mono;
         }
+        self.awake_budget.end(now.mono, network);
         self.breaker.served();
         self.in_flight = self.in_flight.saturating_sub(1);
         self.reconsider(now);

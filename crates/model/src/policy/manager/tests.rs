@@ -91,11 +91,11 @@ impl Story {
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);
         if route == Route::Hold {
-            self.manager.begin();
+            self.manager.begin(self.now, 1);
         }
         if matches!(route, Route::Forward | Route::Hold) {
             if class.is_admitted() {
-                self.manager.end(self.now);
+                self.manager.end(self.now, 1);
             } else {
                 self.manager.end_as_guest(self.now);
             }
@@ -197,10 +197,10 @@ fn the_promise_forbids_sleep_until_enough_were_served_at_once() {
 #[test]
 fn while_something_is_in_flight_it_never_sleeps() {
     let mut story = Story::without_sla();
-    story.manager.begin();
+    story.manager.begin(story.now, 1);
     story.until(100_000);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    story.manager.end(story.now);
+    story.manager.end(story.now, 1);
     story.until(100_004);
     assert_eq!(story.manager.phase(), Phase::Awake);
     story.until(100_005);
@@ -471,7 +471,7 @@ fn one_client_alone_keeps_it_awake_for_its_budget_and_no_longer_whatever_by() {
         story.ask(0);
         if exchange {
             // One that never ends.
-            story.manager.begin();
+            story.manager.begin(story.now, 1);
         }
         for second in 1..7200 {
             story.until(second);
@@ -510,7 +510,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     for (second, seen) in [(101, 10), (102, 11)] {
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::Forward);
-        story.manager.end(story.now);
+        story.manager.end(story.now, 7);
         assert_eq!(story.manager.sla_counts(story.now), Some((seen, 1)));
     }
 }
