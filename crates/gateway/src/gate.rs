@@ -448,7 +448,7 @@ async fn held(
         return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
     };
     let longest = gateway.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
-    let Facts { number, network, arrived, .. } = **facts;
+    let Facts { number, network, arrived, .. } = *facts;
     let held = ToHold { number, network, deadline: arrived.mono + longest };
     match hold(supervisor, phase, held, &mut Elsewhere, &gateway.clock).await {
         Held::Awake(exchange) => Ok(exchange),

@@ -293,13 +293,10 @@ impl<'a> Asked<'a> {
                 let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());
                 (answers::health(text, retry_after), Answered::Monitor)
             }
-            (Route::OverBudget(after), _) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
-            }
-            (Route::OverSharedBudget(after), _) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                (answers::later(status, after, answers::SHARED_BUDGET), Answered::Budget)
+            (Route::OverBudget { budget, wait }, _) => {
+                let (status, text) =
+                    (StatusCode::SERVICE_UNAVAILABLE, answers::over_budget(budget));
+                (answers::later(status, wait, text), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _)

@@ -120,11 +120,7 @@ impl Shadow {
             // takes seconds to wake, and a figure that is ready at once is worth more.
             let delayed = matches!(
                 route,
-                Route::Hold
-                    | Route::WaitingPage
-                    | Route::OverBudget(_)
-                    | Route::OverSharedBudget(_)
-                    | Route::Unavailable(_)
+                Route::Hold | Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_)
             );
             self.tally.count(self.clock.now().mono, knock.visitor, delayed);
         }
@@ -184,7 +180,7 @@ const fn name(route: Route) -> &'static str {
         Route::Later(_) => "crawler",
         Route::Refuse => "scanner",
         Route::State => "monitor",
-        Route::OverBudget(_) | Route::OverSharedBudget(_) => "budget",
+        Route::OverBudget { .. } => "budget",
         Route::Unavailable(_) => "unavailable",
     }
 }

@@ -322,11 +322,7 @@ impl<P: SleepPolicy> Run<P> {
         }
         let sent_away = matches!(
             route,
-            Route::Later(_)
-                | Route::Refuse
-                | Route::OverBudget(_)
-                | Route::OverSharedBudget(_)
-                | Route::Unavailable(_)
+            Route::Later(_) | Route::Refuse | Route::OverBudget { .. } | Route::Unavailable(_)
         );
         self.outcome.sent_away += u64::from(sent_away);
         if request.class.is_admitted() {

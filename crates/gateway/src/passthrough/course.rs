@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
                 let held = self.to_hold(number, deadline);
                 held_to_the_end(hold(supervisor, &mut phase, held, ahead, &gateway.clock).await)
             }
-            Route::OverBudget(_) | Route::OverSharedBudget(_) => Err(Outcome::OverBudget),
+            Route::OverBudget { .. } => Err(Outcome::OverBudget),
             _ => Err(Outcome::WakeFailed),
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Course<'a> {
                     let waiting = async { held_to_the_end(held.await) };
                     return self.or_found(waiting).await.map(|(exchange, _)| exchange);
                 }
-                Route::OverBudget(wait) | Route::OverSharedBudget(wait) => wait,
+                Route::OverBudget { wait, .. } => wait,
                 _ => {
                     let refused = async { Err(Outcome::WakeFailed) };
                     return self.or_found(refused).await.map(|(exchange, _)| exchange);

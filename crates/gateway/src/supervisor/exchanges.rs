@@ -1,9 +1,9 @@
 //! Exchanges with the server: while one is under way it is kept awake. And who may wake it for one.
 
-use nightwatt_model::policy::admission::{ClientClass, Route};
+use nightwatt_model::policy::admission::{Budget, ClientClass, Route};
 use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{BudgetLeft, Knock};
+use nightwatt_model::policy::manager::{BudgetLeft, Knock, Payer};
 use nightwatt_model::time::Now;
 use tokio::sync::watch;
 
@@ -146,14 +146,15 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end_background(now));
     }
 
-    /// How many wake-ups a client may cause now.
-    pub(crate) fn budget_left(&self, client: u64) -> BudgetLeft {
+    /// What is left of the budgets of a client.
+    pub(crate) fn budget_left(&self, payer: &Payer) -> BudgetLeft {
         let now = self.clock.now();
-        self.lock().manager.budget_left(now, client)
+        self.lock().manager.budget_left(now, payer)
     }
 
-    /// Gives a client its whole wake budget back.
-    pub(crate) fn forgive(&self, client: u64) {
-        self.lock().manager.forgive(client);
+    /// Gives a client its budgets back. Says which of them were spent.
+    pub(crate) fn forgive(&self, payer: &Payer) -> Vec<Budget> {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.forgive(now, payer))
     }
 }

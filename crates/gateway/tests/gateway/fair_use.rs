@@ -100,9 +100,11 @@ fn an_idle_websocket_keeps_the_server_awake_for_the_budget_of_its_client_and_is_
 fn an_idle_websocket_is_charged_to_its_client_and_not_to_the_one_who_asked_last() {
     let setup = an_hour(awake()).with(|config| config.limits.tunnel_idle = secs(10 * 3600));
     setup.play(async |stage| {
-        stage.origin.script(|seen| {
-            if seen.target == "/socket" { switches() } else { ok("fine").acts() }
-        });
+        stage.origin.script(
+            |seen| {
+                if seen.target == "/socket" { switches() } else { ok("fine").acts() }
+            },
+        );
         let mut client =
             stage.begin(upgrade("websocket").field("X-Forwarded-For", "192.0.2.1")).await;
         assert_eq!(client.head().await.status, 101);

@@ -1,5 +1,7 @@
 //! Stories of one server, told against a clock of our own.
 
+mod budgets;
+
 use super::*;
 use crate::policy::admission::Want;
 use crate::policy::lifecycle::Slept;
@@ -247,37 +249,8 @@ fn one_client_cannot_wear_the_server_out() {
     let mut story = Story::begin(settings);
     let routes: Vec<Route> = (1..=5).map(|n| story.ask(n * 1000)).collect();
     assert_eq!(routes[..3], [Route::Hold; 3]);
-    assert!(matches!(routes[3], Route::OverBudget(_)));
+    assert!(matches!(routes[3], Route::OverBudget { .. }));
     assert_eq!(story.causes.len(), 3);
-}
-
-#[test]
-fn strangers_share_a_budget_and_leave_that_of_others_alone() {
-    let settings = Settings {
-        sla: None,
-        shared_budget: (2, Duration::from_hours(24)),
-        ..Settings::of(&Scenario::default())
-    };
-    let mut story = Story::begin(settings);
-    let mut ask = |second: u64, client: u64, recognised: bool| {
-        story.until(second);
-        let request =
-            Request { class: ClientClass::Api, want: Want::Other, cached: Cached::Nothing };
-        let (visitor, network) = (Visitor(client), client);
-        let knock = Knock { id: second, visitor, client, network, request, recognised };
-        let mut actions = Vec::new();
-        let route = story.manager.admit(story.now, &knock, &mut actions);
-        story.obey(&mut actions);
-        route
-    };
-    assert_eq!(ask(1000, 1, false), Route::Hold);
-    assert_eq!(ask(2000, 2, false), Route::Hold);
-    assert!(matches!(ask(3000, 3, false), Route::OverSharedBudget(_)));
-    assert_eq!(ask(4000, 4, true), Route::Hold);
-    let left = |story: &Story, client| story.manager.budget_left(story.now, client);
-    assert_eq!((left(&story, 4).own, left(&story, 3).own, left(&story, 3).shared), (19, 20, 0));
-    story.manager.forgive(4);
-    assert_eq!(left(&story, 4).own, 20);
 }
 
 #[test]
