@@ -276,7 +276,7 @@ mod tests {
         budget.turn(at(11 * 60 + 21), false);
         assert_eq!(budget.left(at(11 * 60 + 21), 2), Some(HOURS(8)));
         assert_eq!(budget.wait(at(11 * 60 + 21), 2), None);
-        let owed = HOURS(8) - budget.left(at(11 * 60 + 21), 1).unwrap();
+        let owed = budget.debt(at(11 * 60 + 21), 1);
         // Of each hour that is charged two thirds remain; the first minute has worn off.
         assert_eq!(owed.as_secs(), (11 * 60 + 10) * 60 * 2 / 3);
     }
@@ -304,7 +304,7 @@ mod tests {
         budget.asked(at(0), 1);
         assert!(!budget.is_over(at(72 * 60)));
         // Ten minutes, two thirds of which remain at their end.
-        let owed = HOURS(8) - budget.left(at(10), 1).unwrap();
+        let owed = budget.debt(at(10), 1);
         assert!(owed <= Duration::from_mins(10), "{owed:?}");
         assert_eq!(budget.left(at(72 * 60), 1), Some(HOURS(8)));
         // The next day it is woken by somebody else.

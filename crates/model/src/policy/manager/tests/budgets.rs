@@ -90,16 +90,17 @@ fn one_address_uses_no_more_than_a_quarter_of_what_strangers_share() {
     let mut story = story(|settings| settings.shared_budget = (12, DAY));
     let mallory = Asker::stranger(1);
     for n in 1..=3 {
-        assert_eq!(story.asks(1000 * n, mallory), Route::Hold);
+        assert_eq!(story.asks(100 * n, mallory), Route::Hold);
     }
-    assert_eq!(story.refused(4000, mallory), Some(Budget::UnrecognisedOfNetwork));
+    assert_eq!(story.refused(400, mallory), Some(Budget::UnrecognisedOfNetwork));
     // Another address of its network is no way around that.
     let neighbour = Asker { client: 2, ..mallory };
-    assert_eq!(story.refused(5000, neighbour), Some(Budget::UnrecognisedOfNetwork));
+    assert_eq!(story.refused(500, neighbour), Some(Budget::UnrecognisedOfNetwork));
     for n in 10..19 {
-        assert_eq!(story.asks(1000 * n, Asker::stranger(n)), Route::Hold);
+        assert_eq!(story.asks(100 * n, Asker::stranger(n)), Route::Hold);
     }
-    assert_eq!(story.refused(20_000, Asker::stranger(30)), Some(Budget::Unrecognised));
+    // By hand: one comes back in two hours.
+    assert_eq!(story.refused(2000, Asker::stranger(30)), Some(Budget::Unrecognised));
     assert_eq!(story.forgive(mallory), [Budget::UnrecognisedOfNetwork]);
     assert_eq!(story.left(mallory).shared_part, 3);
 }
@@ -122,11 +123,11 @@ fn proofs_of_authorities_have_a_budget_of_their_own() {
     assert_eq!(story.refused(5000, Asker::stranger(5)), Some(Budget::Unrecognised));
     let authority = |client| Asker { want: Want::Proof, ..Asker::stranger(client) };
     for n in 10..16 {
-        assert_eq!(story.asks(6000 + 100 * n, authority(n)), Route::Hold);
+        assert_eq!(story.asks(6000 + 80 * n, authority(n)), Route::Hold);
     }
-    assert_eq!(story.refused(7600, authority(16)), Some(Budget::Proofs));
+    assert_eq!(story.refused(7290, authority(16)), Some(Budget::Proofs));
     // Six an hour: the first one is back after ten minutes.
-    assert_eq!(story.asks(8300, authority(17)), Route::Hold);
+    assert_eq!(story.asks(7400, authority(17)), Route::Hold);
 }
 
 #[test]
