@@ -51,7 +51,7 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
     let told_of_it = told(&never_seen);
     assert!(told_of_it.contains("site: 20 wake-ups left"), "{told_of_it}");
     assert!(told_of_it.contains("12 left together, 3 of them here"), "{told_of_it}");
-    assert!(told_of_it.contains("keep the server awake alone for 12.0 h more"), "{told_of_it}");
+    assert!(told_of_it.contains("keep the server awake alone for 12h more"), "{told_of_it}");
     assert!(told_of_it.contains("no client was seen from this address"), "{told_of_it}");
 
     let robot = gateway.order(&["why", "203.0.113.9", "--agent", "Googlebot/2.1", "--json"]);
