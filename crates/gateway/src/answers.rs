@@ -20,6 +20,8 @@ pub(crate) const REFUSED: &str = "The server sleeps, and this client does not wa
                                   not there, or for what only scanners ask for, or tried too many passwords.";
 pub(crate) const OVER_SHARE: &str = "This client has too many requests that wait for the server. Please come back when it is awake.";
 pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
+pub(crate) const BREAKS_OFF: &str =
+    "The server is up, but closes each connection before it has answered. Please try again.";
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";
 

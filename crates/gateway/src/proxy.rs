@@ -294,9 +294,8 @@ impl<'a> Asked<'a> {
                 (answers::health(text, retry_after), Answered::Monitor)
             }
             (Route::OverBudget { budget, wait }, _) => {
-                let (status, text) =
-                    (StatusCode::SERVICE_UNAVAILABLE, answers::over_budget(budget));
-                (answers::later(status, wait, text), Answered::Budget)
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (answers::later(status, wait, answers::over_budget(budget)), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _)
@@ -507,9 +506,9 @@ impl<'a> Asked<'a> {
         let (gateway, facts) = (self.gateway, self.facts);
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
+        let mut broken = false;
         for attempt in 1..=attempts {
             let ran = forwarding.run(spool, Arc::clone(&exchange), attempt > 1).await;
-            let broken;
             (spool, broken) = match settled(ran) {
                 ControlFlow::Continue(back) => back,
                 ControlFlow::Break((response, how)) => return (response, how.unwrap_or(answered)),
@@ -548,7 +547,7 @@ impl<'a> Asked<'a> {
                 otherwise => return self.not_held(&otherwise),
             };
         }
-        Self::unavailable(supervisor.status().blocked_for)
+        self.unanswered(broken)
     }
 
     /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
@@ -564,6 +563,15 @@ impl<'a> Asked<'a> {
             clock.parked(clock.sleep(RETRY_EVERY)).await;
         }
         false
+    }
+
+    /// After all attempts; `broken`: the last connection broke.
+    fn unanswered(&self, broken: bool) -> (Response<Answer>, Answered) {
+        if broken && self.site().supervisor.is_awake() {
+            let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
+            return (answers::later(status, after, answers::BREAKS_OFF), Answered::Unavailable);
+        }
+        Self::unavailable(self.site().supervisor.status().blocked_for)
     }
 
     fn unavailable(after: Duration) -> (Response<Answer>, Answered) {
