@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::clients::ClientStatus;
+use nightwatt_gateway::clients::{ClientStatus, Forgiven};
 use nightwatt_gateway::control::{self, ControlError, Order, Reply};
 use nightwatt_gateway::status::Status;
 use nightwatt_gateway::{Config, ConfigError, Reloaded};
@@ -57,12 +57,12 @@ pub(crate) fn why(args: &ClientArgs) -> Result<Vec<ClientStatus>, Failure> {
     }
 }
 
-/// Has what a client did forgotten; says how many clients behind the address that were.
-pub(crate) fn forgive(args: &ClientArgs) -> Result<usize, Failure> {
+/// Has what a client did forgotten, and its budgets given back.
+pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
     let ClientArgs { client, agent, site, gateway } = args;
     let (client, agent, site) = (client.to_string(), agent.clone(), site.clone());
     match ask(gateway, &Order::Forgive { client, agent, site })? {
-        Reply::Forgiven(count) => Ok(count),
+        Reply::Forgiven(forgiven) => Ok(forgiven),
         Reply::Error(message) => Err(refused(message)),
         _ => Err(unexpected()),
     }

@@ -10,8 +10,8 @@
 //! shadow mode `would` says how the request would have been answered had the server been let sleep.
 //!
 //! `rule` names the rule by which a request did not reach the server: that of its client's class
-//! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or a limit: `requests-per-client`, `wakes-per-client`,
-//! `unrecognised-wakes`.
+//! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or `requests-per-client`, or a
+//! [`Budget`](nightwatt_model::policy::admission::Budget).
 //!
 //! A connection that was passed through has a line of the method `TCP`: `delay` is from
 //! when it was known for which service it is to its connection with that, and `outcome` what became of it.

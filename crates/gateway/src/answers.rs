@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
+use nightwatt_model::policy::admission::Budget;
 use nightwatt_model::policy::lifecycle::Phase;
 
 use crate::body::Answer;
@@ -17,13 +18,33 @@ pub(crate) const LIMITED: &str = "This client asks too often. Please wait.";
 pub(crate) const COME_BACK: &str = "The server sleeps. Come back later: it will be awake then.";
 pub(crate) const REFUSED: &str = "The server sleeps, and this client does not wake it: it has asked for too much that is \
                                   not there, or for what only scanners ask for, or tried too many passwords.";
-pub(crate) const SHARED_BUDGET: &str =
-    "Clients that are not known here have woken the server too often. Please wait.";
-pub(crate) const OVER_BUDGET: &str = "This client has woken the server too often. Please wait.";
 pub(crate) const OVER_SHARE: &str = "This client has too many requests that wait for the server. Please come back when it is awake.";
 pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
+pub(crate) const BREAKS_OFF: &str =
+    "The server is up, but closes each connection before it has answered. Please try again.";
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";
+
+/// To a client that does not wake the server because this budget is spent.
+pub(crate) const fn over_budget(budget: Budget) -> &'static str {
+    match budget {
+        Budget::Client => "This client has woken the server too often. Please wait.",
+        Budget::Network => "Clients of this network have woken the server too often. Please wait.",
+        Budget::AwakeTime => {
+            "This client alone has kept the server awake for too long, and it sleeps now. Please wait, or come \
+             back when it is awake."
+        }
+        Budget::Unrecognised => {
+            "Clients that are not known here have woken the server too often. Please wait."
+        }
+        Budget::UnrecognisedOfNetwork => {
+            "Clients at this address that are not known here have woken the server too often. Please wait."
+        }
+        Budget::Proofs => {
+            "The server was woken too often for proofs of authorities of certificates. Please wait."
+        }
+    }
+}
 
 /// Never cached: it is about this moment.
 fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Answer> {

@@ -1,8 +1,12 @@
 //! What sites know of a client: why it is refused, what it may still cause, and how that is forgotten.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use nightwatt_model::policy::admission::Budget;
+use nightwatt_model::policy::awake_budget::UNLIMITED;
+use nightwatt_model::policy::manager::{Payer, Spent};
 use nightwatt_model::time::Mono;
 use nightwatt_traffic::{ClientKey, Known};
 use serde::{Deserialize, Serialize};
@@ -16,13 +20,52 @@ pub struct ClientStatus {
     pub site: String,
     /// Wake-ups that the address may cause now.
     pub wakes_left: u32,
+    /// Wake-ups that all addresses of its network (a /48 of IPv6) may cause now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_wakes_left: Option<u32>,
+    /// For how many seconds it may still keep the server awake alone, if that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_left_s: Option<f64>,
     /// Wake-ups that all clients together that are not recognised may cause now.
     pub unrecognised_wakes_left: u32,
+    /// Those of them that may come from the address or its network.
+    #[serde(default)]
+    pub unrecognised_wakes_left_here: u32,
+    /// The budgets that are spent.
+    #[serde(default)]
+    pub spent: Vec<SpentStatus>,
     /// Log-ins of the address that failed in a row, if they are too many to wake the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_log_ins: Option<FailedLogInsStatus>,
     /// The clients that it has seen from there, by agent.
     pub clients: Vec<AgentStatus>,
+}
+
+/// A budget that is spent: a client that draws on it does not wake the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpentStatus {
+    /// The rule that refuses, as in the access log.
+    pub rule: String,
+    /// Only clients that are not recognised draw on it.
+    pub unrecognised_only: bool,
+    /// In how many seconds it allows a wake-up again.
+    pub ends_in_s: f64,
+}
+
+impl From<Spent> for SpentStatus {
+    fn from(Spent { budget, wait }: Spent) -> Self {
+        let unrecognised_only = budget.is_of_all() || budget == Budget::UnrecognisedOfNetwork;
+        Self { rule: budget.as_str().to_owned(), unrecognised_only, ends_in_s: wait.as_secs_f64() }
+    }
+}
+
+/// What was forgiven.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Forgiven {
+    /// How many clients behind the address, counted for each site.
+    pub clients: usize,
+    /// The budgets that were spent and are given back, by their rules.
+    pub budgets: BTreeSet<String>,
 }
 
 /// Log-ins that failed.
@@ -60,13 +103,13 @@ pub struct AgentStatus {
 }
 
 impl AgentStatus {
-    fn of(known: Known, now: Mono) -> Self {
+    fn of(known: Known, now: Mono, payer: &Payer) -> Self {
         let Known { agent, verdict, since, misses, missed_share } = known;
         Self {
             agent,
             class: verdict.class().as_str().to_owned(),
             rule: verdict.rule.as_str().to_owned(),
-            recognised: verdict.recognised,
+            recognised: verdict.recognised || payer.network == UNLIMITED,
             since_s: since.map(|then| now.since(then).as_secs_f64()),
             ends_in_s: verdict.until.map(|until| until.since(now).as_secs_f64()),
             misses,
@@ -82,38 +125,51 @@ pub(crate) fn status<'a>(
     agent: Option<&str>,
 ) -> Vec<ClientStatus> {
     let key = ClientKey::from(client);
+    let payer = stranger(key);
     let of_site = |site: &Arc<Site>| {
         let now = site.supervisor.clock().now().mono;
-        let left = site.supervisor.budget_left(key.number());
+        let left = site.supervisor.budget_left(&payer);
         let mut classifier = site.classifier();
         let failed = classifier.failed_log_ins(now, key);
         let known = classifier.known(now, key, agent);
         ClientStatus {
             site: site.name.to_string(),
             wakes_left: left.own,
+            network_wakes_left: left.network,
+            awake_left_s: left.awake.map(|it| it.as_secs_f64()),
             unrecognised_wakes_left: left.shared,
+            unrecognised_wakes_left_here: left.shared_part,
+            spent: left.spent.into_iter().map(SpentStatus::from).collect(),
             failed_log_ins: failed.map(|it| FailedLogInsStatus {
                 failures: it.failures,
                 since_s: now.since(it.since).as_secs_f64(),
                 ends_in_s: it.until.since(now).as_secs_f64(),
             }),
-            clients: known.into_iter().map(|it| AgentStatus::of(it, now)).collect(),
+            clients: known.into_iter().map(|it| AgentStatus::of(it, now, &payer)).collect(),
         }
     };
     sites.map(of_site).collect()
 }
 
-/// Has these sites forget what a client did wrong, and gives it its whole wake budget back. Says how many
-/// clients behind the address that were.
+/// Has these sites forget what a client did wrong, and gives it its budgets back.
 pub(crate) fn forgive<'a>(
     sites: impl Iterator<Item = &'a Arc<Site>>,
     client: IpAddr,
     agent: Option<&str>,
-) -> usize {
+) -> Forgiven {
     let key = ClientKey::from(client);
-    let forgiven = sites.map(|site| {
-        site.supervisor.forgive(key.number());
-        site.classifier().forgive(key, agent)
-    });
-    forgiven.sum()
+    let payer = stranger(key);
+    let mut forgiven = Forgiven::default();
+    for site in sites {
+        let budgets = site.supervisor.forgive(&payer);
+        forgiven.budgets.extend(budgets.into_iter().map(|it| it.as_str().to_owned()));
+        forgiven.clients += site.classifier().forgive(key, agent);
+    }
+    forgiven
+}
+
+/// Draws on all budgets that clients of this address may draw on.
+fn stranger(key: ClientKey) -> Payer {
+    let (client, network) = (key.number(), key.network());
+    Payer { client, network, recognised: false, wants_proof: false }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::authority::{Authority, host_name};
-use crate::clients::{self, ClientStatus};
+use crate::clients::{self, ClientStatus, Forgiven};
 use crate::disk_cache::Forgotten;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
@@ -120,8 +120,8 @@ pub enum Reply {
     Purged(usize),
     /// To `why`: what each site knows.
     Why(Vec<ClientStatus>),
-    /// So many clients were forgiven, counted for each site.
-    Forgiven(usize),
+    /// To `forgive`.
+    Forgiven(Forgiven),
     /// The configuration was read again.
     Reloaded(Reloaded),
     /// It was not.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::Timestamp;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 
@@ -17,14 +17,15 @@ use crate::pool::Seat;
 use crate::proxy::WORD;
 use crate::site::Site;
 use crate::store::Ticket;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
 /// dropped it: answer passed on, request sent.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     supervisor: Arc<Supervisor>,
-    sake: ExchangeFor,
+    /// None: no client's, but the cache's.
+    sake: Option<ExchangeFor>,
     /// Its place, if the site has a pool of servers.
     seat: OnceLock<Seat>,
     /// What the fast path has begun, until the slow path takes it over.
@@ -46,17 +47,6 @@ pub(crate) struct Begun {
 /// answers are slow.
 pub(crate) const SILENT: Duration = Duration::from_secs(5);
 
-/// For whom an exchange is.
-#[derive(Debug, Clone, Copy)]
-enum ExchangeFor {
-    /// A client that may wake the server: it is used.
-    Client,
-    /// A crawler, scanner or monitor that found it awake.
-    Guest,
-    /// No client: the cache.
-    Background,
-}
-
 impl std::fmt::Debug for Begun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Begun").field("since", &self.since).finish_non_exhaustive()
@@ -64,18 +54,18 @@ impl std::fmt::Debug for Begun {
 }
 
 impl Exchange {
-    /// Begins one, if the server is awake.
-    pub(crate) fn begin(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
-        supervisor.try_begin().then(|| Self::new(supervisor, ExchangeFor::Client))
+    /// Begins one for a client of this network that may wake the server, if that is awake.
+    pub(crate) fn begin(supervisor: &Arc<Supervisor>, network: u64) -> Option<Arc<Self>> {
+        let begun = supervisor.try_begin(network);
+        begun.then(|| Self::begun(supervisor, ExchangeFor::Client { network }))
     }
 
-    /// One that the manager has begun by itself, for a client of this class.
-    pub(crate) fn begun(supervisor: &Arc<Supervisor>, class: ClientClass) -> Arc<Self> {
-        let is_client = class.is_admitted();
-        Self::new(supervisor, if is_client { ExchangeFor::Client } else { ExchangeFor::Guest })
+    /// One that the manager has begun by itself.
+    pub(crate) fn begun(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
+        Self::new(supervisor, Some(sake))
     }
 
-    fn new(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
+    fn new(supervisor: &Arc<Supervisor>, sake: Option<ExchangeFor>) -> Arc<Self> {
         let (supervisor, begun) = (Arc::clone(supervisor), Mutex::new(None));
         Arc::new(Self { supervisor, sake, seat: OnceLock::new(), begun })
     }
@@ -84,7 +74,7 @@ impl Exchange {
     /// about to sleep.
     pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
         let supervisor = &site.supervisor;
-        let begun = || Self::new(supervisor, ExchangeFor::Background);
+        let begun = || Self::new(supervisor, None);
         let exchange = supervisor.try_begin_background().then(begun)?;
         if let Some(pool) = &site.pool {
             exchange.sit(pool.spare()?);
@@ -94,12 +84,9 @@ impl Exchange {
 
     /// Another one for the same request, at another server.
     pub(crate) fn anew(&self) -> Arc<Self> {
-        let sake = match self.sake {
-            ExchangeFor::Guest => ExchangeFor::Guest,
-            _ => ExchangeFor::Client,
-        };
-        self.supervisor.begin_for(matches!(sake, ExchangeFor::Client));
-        Self::new(&self.supervisor, sake)
+        let sake = self.sake.unwrap_or(ExchangeFor::Client { network: UNLIMITED });
+        self.supervisor.begin_for(sake);
+        Self::begun(&self.supervisor, sake)
     }
 
     /// How much of it the fast path has done.
@@ -185,9 +172,8 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         match self.sake {
-            ExchangeFor::Client => self.supervisor.end(),
-            ExchangeFor::Guest => self.supervisor.end_as_guest(),
-            ExchangeFor::Background => self.supervisor.end_background(),
+            Some(sake) => self.supervisor.end_for(sake),
+            None => self.supervisor.end_background(),
         }
     }
 }

@@ -26,6 +26,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Progress, Quick, Service};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::Mono;
@@ -43,12 +44,12 @@ use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
 use crate::forwarded::{ClientField, SpokenFor};
 use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, hold};
+use crate::hold::{Held, Spooling, ToHold, hold};
 use crate::live::Live;
 use crate::proxy::{Client, judge, wake_cause, want};
 use crate::refusing;
 use crate::site::Site;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
 const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
@@ -139,9 +140,10 @@ pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence
 /// Requests that the process before this one has let through are with the server: it is not known here either
 /// when they end.
 pub(crate) fn take_over(gateway: &Gateway, site: &Site) {
-    let class = ClientClass::Human;
-    site.supervisor.begin();
-    let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
+    // Whose they are is not known.
+    let sake = ExchangeFor::Client { network: UNLIMITED };
+    site.supervisor.begin_for(sake);
+    let_through(gateway, site, Exchange::begun(&site.supervisor, sake), ClientClass::Human);
 }
 
 /// Connections from this machine to the server of a site.
@@ -394,10 +396,11 @@ async fn decide(
         site.needs_server(facts.arrived.mono, facts.visitor);
     }
     let cause = || wake_cause(facts, class);
+    let sake = ExchangeFor::of(class, facts.network);
     // Asked for before the request is admitted, so that no change after it is missed.
     let mut phase = site.supervisor.phase();
     let route = if gateway.observe {
-        site.supervisor.begin_for(class.is_admitted());
+        site.supervisor.begin_for(sake);
         Route::Forward
     } else {
         site.supervisor.admit(&knock, cause)
@@ -407,7 +410,7 @@ async fn decide(
     let scanner_waits = refusing::scanner_waits(&verdict, facts.arrived.mono);
     let outcome = match route {
         Route::Forward => {
-            let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
+            let_through(gateway, site, Exchange::begun(&site.supervisor, sake), class);
             Ok(Answered::Server)
         }
         Route::Hold => held(gateway, site, facts, &mut phase).await.map(|exchange| {
@@ -445,7 +448,8 @@ async fn held(
         return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
     };
     let longest = gateway.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
-    let held = (facts.number, facts.arrived.mono + longest);
+    let Facts { number, network, arrived, .. } = *facts;
+    let held = ToHold { number, network, deadline: arrived.mono + longest };
     match hold(supervisor, phase, held, &mut Elsewhere, &gateway.clock).await {
         Held::Awake(exchange) => Ok(exchange),
         Held::TooLong => Err(Refusal::Timeout),

@@ -148,17 +148,29 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Holds the request with this number until the server is awake or `deadline`. `phase`
-/// must have been asked for before the request was admitted.
+/// A request to be held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToHold {
+    /// The manager knows it by this number.
+    pub(crate) number: u64,
+    /// Its client's, which is charged for the exchange.
+    pub(crate) network: u64,
+    /// It waits no longer than that.
+    pub(crate) deadline: Mono,
+}
+
+/// Holds a request until the server is awake or its deadline. `phase` must have been asked for before the
+/// request was admitted.
 pub(crate) async fn hold(
     supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
-    (id, deadline): (u64, Mono),
+    request: ToHold,
     spool: &mut impl Spooling,
     clock: &Clock,
 ) -> Held {
-    let waiting = Waiting { supervisor, id };
-    let held = clock.until(deadline, wait(supervisor, phase, spool, clock)).await;
+    let waiting = Waiting { supervisor, id: request.number };
+    let wait = wait(supervisor, phase, request.network, spool, clock);
+    let held = clock.until(request.deadline, wait).await;
     match held {
         Ok(Held::Left) => Held::Left,
         Ok(held) => {
@@ -172,12 +184,13 @@ pub(crate) async fn hold(
 async fn wait(
     supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
+    network: u64,
     spool: &mut impl Spooling,
     clock: &Clock,
 ) -> Held {
     let mut filled = false;
     loop {
-        if let Some(exchange) = Exchange::begin(supervisor) {
+        if let Some(exchange) = Exchange::begin(supervisor, network) {
             return Held::Awake(exchange);
         }
         let changed = if filled {

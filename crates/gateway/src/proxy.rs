@@ -33,14 +33,14 @@ use crate::facts::{Facts, Peer};
 use crate::forward::{NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
-use crate::hold::{Held, Spool, hold};
+use crate::hold::{Held, Spool, ToHold, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
 use crate::refusing;
 use crate::request_rules::OwnPath;
 use crate::site::Site;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -250,7 +250,7 @@ impl<'a> Asked<'a> {
         if cached == Cached::Fresh {
             return Route::Cache;
         }
-        self.site().supervisor.begin_for(self.class.is_admitted());
+        self.site().supervisor.begin_for(self.sake());
         Route::Forward
     }
 
@@ -296,13 +296,9 @@ impl<'a> Asked<'a> {
                 let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());
                 (answers::health(text, retry_after), Answered::Monitor)
             }
-            (Route::OverBudget(after), _) => {
+            (Route::OverBudget { budget, wait }, _) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
-            }
-            (Route::OverSharedBudget(after), _) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                (answers::later(status, after, answers::SHARED_BUDGET), Answered::Budget)
+                (answers::later(status, wait, answers::over_budget(budget)), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _)
@@ -356,6 +352,11 @@ impl<'a> Asked<'a> {
         } else {
             Cached::Nothing
         }
+    }
+
+    /// Whose exchange it is.
+    fn sake(&self) -> ExchangeFor {
+        ExchangeFor::of(self.class, self.facts.network)
     }
 
     fn want(&self) -> Want {
@@ -431,9 +432,10 @@ impl<'a> Asked<'a> {
 
     async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
         let supervisor = &self.site().supervisor;
-        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
-        let number = self.facts.number;
-        hold(supervisor, phase, (number, deadline), spool, &self.gateway.clock).await
+        let Facts { number, network, arrived, .. } = *self.facts;
+        let deadline = arrived.mono + self.gateway.config.limits.hold;
+        let held = ToHold { number, network, deadline };
+        hold(supervisor, phase, held, spool, &self.gateway.clock).await
     }
 
     fn not_held(&self, held: &Held) -> (Response<Answer>, Answered) {
@@ -461,7 +463,7 @@ impl<'a> Asked<'a> {
         body: Incoming,
         phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
-        let exchange = Exchange::begun(&self.site().supervisor, self.class);
+        let exchange = Exchange::begun(&self.site().supervisor, self.sake());
         let mut found = (key, found);
         if let Some(mut other) = self.other_flight(&found) {
             let clock = &self.gateway.clock;
@@ -507,9 +509,9 @@ impl<'a> Asked<'a> {
         let (gateway, facts) = (self.gateway, self.facts);
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
+        let mut broken = false;
         for attempt in 1..=attempts {
             let ran = forwarding.run(spool, Arc::clone(&exchange), attempt > 1).await;
-            let broken;
             (spool, broken) = match settled(ran) {
                 ControlFlow::Continue(back) => back,
                 ControlFlow::Break((response, how)) => return (response, how.unwrap_or(answered)),
@@ -548,7 +550,7 @@ impl<'a> Asked<'a> {
                 otherwise => return self.not_held(&otherwise),
             };
         }
-        Self::unavailable(supervisor.status().blocked_for)
+        self.unanswered(broken)
     }
 
     /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
@@ -564,6 +566,15 @@ impl<'a> Asked<'a> {
             clock.parked(clock.sleep(RETRY_EVERY)).await;
         }
         false
+    }
+
+    /// After all attempts; `broken`: the last connection broke.
+    fn unanswered(&self, broken: bool) -> (Response<Answer>, Answered) {
+        if broken && self.site().supervisor.is_awake() {
+            let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
+            return (answers::later(status, after, answers::BREAKS_OFF), Answered::Unavailable);
+        }
+        Self::unavailable(self.site().supervisor.status().blocked_for)
     }
 
     fn unavailable(after: Duration) -> (Response<Answer>, Answered) {

@@ -20,8 +20,7 @@ pub(crate) const fn rule(route: Route, want: Want, verdict: &Verdict) -> Option<
     match (route, want) {
         (Route::State, Want::Icon) => Some("icons"),
         (Route::Later(_) | Route::Refuse | Route::State, _) => Some(verdict.rule.as_str()),
-        (Route::OverBudget(_), _) => Some("wakes-per-client"),
-        (Route::OverSharedBudget(_), _) => Some("unrecognised-wakes"),
+        (Route::OverBudget { budget, .. }, _) => Some(budget.as_str()),
         _ => None,
     }
 }

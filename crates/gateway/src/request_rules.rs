@@ -6,7 +6,7 @@
 
 use http::{HeaderName, Method};
 use nightwatt_httpcache::sharing;
-use nightwatt_model::policy::admission::{ClientClass, Want};
+use nightwatt_model::policy::admission::{self, ClientClass, Want};
 
 use crate::acme::proofs;
 use crate::answers;
@@ -78,6 +78,9 @@ pub(crate) fn want<'f>(
     }
     if path == ROBOTS {
         return Want::Robots;
+    }
+    if admission::is_proof(path) {
+        return Want::Proof;
     }
     let opens = *method == Method::GET && accepts_html && class == ClientClass::Human;
     if opens && navigates(field) { Want::Page } else { Want::Other }

@@ -16,7 +16,7 @@ use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
 use tokio::task::JoinHandle;
 
 use crate::journal::WakeCause;
-use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
+use crate::supervisor::{AnyPolicy, ExchangeFor, Hands, Records, Supervisor};
 
 /// A controller that leaves the server alone, and says of it what the real one can tell.
 #[derive(Debug)]
@@ -109,9 +109,10 @@ impl Shadow {
         let route = self.supervisor.admit(knock, asker);
         let admitted = knock.request.class.is_admitted();
         match route {
-            Route::Forward if admitted => self.supervisor.end(),
-            Route::Forward => self.supervisor.end_as_guest(),
-            Route::Hold => self.let_through_when_awake(),
+            Route::Forward => {
+                self.supervisor.end_for(ExchangeFor::of(knock.request.class, knock.network));
+            }
+            Route::Hold => self.let_through_when_awake(knock.network),
             _ => {}
         }
         if admitted {
@@ -119,11 +120,7 @@ impl Shadow {
             // takes seconds to wake, and a figure that is ready at once is worth more.
             let delayed = matches!(
                 route,
-                Route::Hold
-                    | Route::WaitingPage
-                    | Route::OverBudget(_)
-                    | Route::OverSharedBudget(_)
-                    | Route::Unavailable(_)
+                Route::Hold | Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_)
             );
             self.tally.count(self.clock.now().mono, knock.visitor, delayed);
         }
@@ -131,19 +128,19 @@ impl Shadow {
     }
 
     /// The exchange of a held request, once the pretended server is awake.
-    fn let_through_when_awake(&self) {
+    fn let_through_when_awake(&self, network: u64) {
         let supervisor = Arc::clone(&self.supervisor);
         let mut phase = supervisor.phase();
         tokio::spawn(async move {
-            let mut begun = supervisor.try_begin();
+            let mut begun = supervisor.try_begin(network);
             while !begun && phase.changed().await.is_ok() {
                 if *phase.borrow() == Phase::Failed {
                     return;
                 }
-                begun = supervisor.try_begin();
+                begun = supervisor.try_begin(network);
             }
             if begun {
-                supervisor.end();
+                supervisor.end_for(ExchangeFor::Client { network });
             }
         });
     }
@@ -183,7 +180,7 @@ const fn name(route: Route) -> &'static str {
         Route::Later(_) => "crawler",
         Route::Refuse => "scanner",
         Route::State => "monitor",
-        Route::OverBudget(_) | Route::OverSharedBudget(_) => "budget",
+        Route::OverBudget { .. } => "budget",
         Route::Unavailable(_) => "unavailable",
     }
 }

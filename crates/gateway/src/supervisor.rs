@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use self::calls::{Call, Parked, Underway};
 pub(crate) use self::calls::{Learns, Retuning, end};
+pub(crate) use self::exchanges::ExchangeFor;
 pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
 use crate::journal::{Journal, Record, WakeCause};

@@ -6,6 +6,7 @@ use nightwatt_model::electricity::EnergyByHour;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Request, Route};
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
 use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
 use nightwatt_model::policy::sleep::SleepPolicy;
@@ -283,8 +284,9 @@ impl<P: SleepPolicy> Run<P> {
         if matches!(change, Change::Woke | Change::StayedAwake) {
             let mut held = std::mem::take(&mut self.held);
             for (arrived, visit) in held.drain(..) {
-                self.manager.begin();
-                self.manager.end(self.world.now(self.now));
+                let now = self.world.now(self.now);
+                self.manager.begin(now, UNLIMITED);
+                self.manager.end(now, UNLIMITED);
                 let waited = self.now.since(arrived) > self.world.settings.delay;
                 self.count(arrived, visit, waited);
             }
@@ -300,7 +302,7 @@ impl<P: SleepPolicy> Run<P> {
     fn reopen(&mut self, knock: &Knock) {
         let now = self.world.now(self.now);
         match self.manager.admit(now, knock, &mut self.actions) {
-            Route::Forward => self.manager.end(now),
+            Route::Forward => self.manager.end(now, knock.network),
             Route::WaitingPage => self.waiting.push(*knock),
             _ => {}
         }
@@ -314,17 +316,13 @@ impl<P: SleepPolicy> Run<P> {
         let knock = Knock { id: number, visitor, client, network: client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
-            Route::Forward if request.class.is_admitted() => self.manager.end(now),
+            Route::Forward if request.class.is_admitted() => self.manager.end(now, client),
             Route::Forward => self.manager.end_as_guest(now),
             _ => {}
         }
         let sent_away = matches!(
             route,
-            Route::Later(_)
-                | Route::Refuse
-                | Route::OverBudget(_)
-                | Route::OverSharedBudget(_)
-                | Route::Unavailable(_)
+            Route::Later(_) | Route::Refuse | Route::OverBudget { .. } | Route::Unavailable(_)
         );
         self.outcome.sent_away += u64::from(sent_away);
         if request.class.is_admitted() {

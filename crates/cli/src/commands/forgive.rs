@@ -13,10 +13,16 @@ use crate::output;
 pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
     let forgiven = control::forgive(args)?;
     if args.gateway.json {
-        output::say_json(&json!({ "forgiven": forgiven }))?;
+        output::say_json(&json!({ "forgiven": forgiven.clients, "budgets": forgiven.budgets }))?;
     } else {
-        let clients = counted(forgiven as u64, "client");
-        output::say(&format!("forgave {clients}, and gave the wake budget of the address back"))?;
+        let clients = counted(forgiven.clients as u64, "client");
+        let spent: Vec<&str> = forgiven.budgets.iter().map(String::as_str).collect();
+        let which = if spent.is_empty() {
+            "none was spent".to_owned()
+        } else {
+            format!("spent: {}", spent.join(", "))
+        };
+        output::say(&format!("forgave {clients}, and gave the budgets back ({which})"))?;
     }
     Ok(ExitStatus::Success)
 }

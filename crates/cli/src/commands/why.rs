@@ -29,11 +29,13 @@ fn page(sites: &[ClientStatus]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{}: {} left; clients that are not recognised have {} left together",
+            "{}: {} left; clients that are not recognised have {} left together, {} of them here",
             site.site,
             counted(site.wakes_left.into(), "wake-up"),
-            count(site.unrecognised_wakes_left.into())
+            count(site.unrecognised_wakes_left.into()),
+            count(site.unrecognised_wakes_left_here.min(site.unrecognised_wakes_left).into())
         );
+        budgets(&mut text, site);
         if let Some(failed) = &site.failed_log_ins {
             let _ = writeln!(
                 text,
@@ -52,6 +54,25 @@ fn page(sites: &[ClientStatus]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The budgets of the network and of awake time, and those that are spent.
+fn budgets(text: &mut String, site: &ClientStatus) {
+    if let Some(left) = site.network_wakes_left {
+        let _ = writeln!(text, "  its network has {} left", counted(left.into(), "wake-up"));
+    }
+    if let Some(left) = site.awake_left_s {
+        let _ = writeln!(text, "  it may keep the server awake alone for {} more", seconds(left));
+    }
+    for spent in &site.spent {
+        let whom = if spent.unrecognised_only { " clients that are not recognised" } else { "" };
+        let _ = writeln!(
+            text,
+            "  rule {} refuses{whom} for another {}",
+            spent.rule,
+            seconds(spent.ends_in_s)
+        );
+    }
 }
 
 fn row(text: &mut String, it: &AgentStatus) {

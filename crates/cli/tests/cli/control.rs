@@ -50,6 +50,8 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
     let never_seen = gateway.order(&["why", "203.0.113.9"]);
     let told_of_it = told(&never_seen);
     assert!(told_of_it.contains("site: 20 wake-ups left"), "{told_of_it}");
+    assert!(told_of_it.contains("12 left together, 3 of them here"), "{told_of_it}");
+    assert!(told_of_it.contains("keep the server awake alone for 12h more"), "{told_of_it}");
     assert!(told_of_it.contains("no client was seen from this address"), "{told_of_it}");
 
     let robot = gateway.order(&["why", "203.0.113.9", "--agent", "Googlebot/2.1", "--json"]);
@@ -62,7 +64,11 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
 
     let forgiven = gateway.order(&["forgive", "203.0.113.9"]);
     assert_eq!(forgiven.status.code(), Some(0));
-    assert!(told(&forgiven).contains("forgave 0 clients"), "{}", told(&forgiven));
+    assert!(
+        told(&forgiven).contains("forgave 0 clients, and gave the budgets back (none was spent)"),
+        "{}",
+        told(&forgiven)
+    );
     assert_eq!(gateway.order(&["why", "host.example"]).status.code(), Some(2));
     assert_eq!(gateway.order(&["why", "203.0.113.9", "--site", "shop"]).status.code(), Some(1));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_model::policy::admission::{Route, Want};
+use nightwatt_model::policy::admission::{Budget, Route, Want};
 
 use crate::access::Answered;
 use crate::answers;
@@ -22,7 +22,10 @@ pub(super) enum Refusal {
     Icon(Duration),
     /// A health check, or a monitor: it is for the admin address to answer with 200.
     Monitor,
-    Budget(Duration),
+    Budget {
+        budget: Budget,
+        wait: Duration,
+    },
     Limited(Duration),
     Unavailable(Duration),
     Timeout,
@@ -41,7 +44,7 @@ impl Refusal {
             Route::Later(after) => Self::Crawler(after),
             Route::State if want == Want::Icon => Self::Icon(supervisor.expected_wake_time()),
             Route::State => Self::Monitor,
-            Route::OverBudget(after) | Route::OverSharedBudget(after) => Self::Budget(after),
+            Route::OverBudget { budget, wait } => Self::Budget { budget, wait },
             Route::Unavailable(after) => Self::Unavailable(after),
             // The gate has no cache, and these are not refused.
             Route::Cache | Route::Stale | Route::Forward | Route::Hold | Route::Refuse => {
@@ -57,7 +60,7 @@ impl Refusal {
             Self::Scanner(after) => ("scanner", Some(after)),
             Self::Icon(after) => ("icon", Some(after)),
             Self::Monitor => ("monitor", None),
-            Self::Budget(after) => ("budget", Some(after)),
+            Self::Budget { budget, wait } => (budget.as_str(), Some(wait)),
             Self::Limited(after) => ("limited", Some(after)),
             Self::Unavailable(after) => ("unavailable", Some(after)),
             Self::Timeout => ("timeout", None),
@@ -77,13 +80,15 @@ impl Refusal {
             "scanner" => Self::Scanner(after),
             "icon" => Self::Icon(after),
             "monitor" => Self::Monitor,
-            "budget" => Self::Budget(after),
             "limited" => Self::Limited(after),
             "unavailable" => Self::Unavailable(after),
             "timeout" => Self::Timeout,
             "pool" => Self::Pool,
             "no-site" => Self::NoSite,
-            _ => Self::Unknown,
+            _ => Budget::ALL
+                .into_iter()
+                .find(|budget| budget.as_str() == name)
+                .map_or(Self::Unknown, |budget| Self::Budget { budget, wait: after }),
         }
     }
 
@@ -94,7 +99,7 @@ impl Refusal {
             Self::Crawler(_) => Answered::Crawler,
             Self::Scanner(_) => Answered::Scanner,
             Self::Icon(_) | Self::Monitor => Answered::Monitor,
-            Self::Budget(_) => Answered::Budget,
+            Self::Budget { .. } => Answered::Budget,
             Self::Limited(_) => Answered::Limited,
             Self::Unavailable(_) => Answered::Unavailable,
             Self::Timeout => Answered::Timeout,
@@ -118,7 +123,9 @@ impl Refusal {
                 let after = health.retry_after().unwrap_or(site.supervisor.expected_wake_time());
                 answers::later(LATER, after.max(Duration::from_secs(1)), &health.text)
             }
-            Self::Budget(after) => answers::later(LATER, after, answers::OVER_BUDGET),
+            Self::Budget { budget, wait } => {
+                answers::later(LATER, wait, answers::over_budget(budget))
+            }
             Self::Limited(after) => {
                 answers::later(StatusCode::TOO_MANY_REQUESTS, after, answers::LIMITED)
             }
@@ -162,7 +169,8 @@ mod tests {
             Refusal::Scanner(after),
             Refusal::Icon(after),
             Refusal::Monitor,
-            Refusal::Budget(after),
+            Refusal::Budget { budget: Budget::AwakeTime, wait: after },
+            Refusal::Budget { budget: Budget::Client, wait: after },
             Refusal::Limited(after),
             Refusal::Unavailable(after),
             Refusal::Timeout,
@@ -172,7 +180,9 @@ mod tests {
         ] {
             assert_eq!(Refusal::read(&refusal.to_string()), refusal);
         }
-        assert_eq!(Refusal::Budget(Duration::from_millis(1)).to_string(), "budget 1");
+        let wait = Duration::from_millis(1);
+        let refusal = Refusal::Budget { budget: Budget::Network, wait };
+        assert_eq!(refusal.to_string(), "wakes-per-network 1");
     }
 
     #[test]

@@ -23,13 +23,13 @@ use crate::exchange::Exchange;
 use crate::facts::RequestId;
 use crate::forward::{RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, hold};
+use crate::hold::{Held, Spooling, ToHold, hold};
 use crate::journal::WakeCause;
 use crate::origin::is_own_shortage;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
 use crate::proxy::WORD;
 use crate::proxy_protocol;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// What a connection has of its server: an exchange, which keeps that awake; none in shadow mode on a
 /// machine.
@@ -162,12 +162,12 @@ impl<'a> Course<'a> {
             if let Some(shadow) = service.site(gateway).and_then(|site| site.shadow.as_ref()) {
                 let _ = self.would.set(shadow.admit(&knock, cause));
             }
-            return Ok(Some(begun(supervisor)));
+            return Ok(Some(self.begun(supervisor)));
         }
         // Asked for before the connection is admitted, so that no change after it is missed.
         let mut phase = supervisor.phase();
         match supervisor.admit(&knock, cause) {
-            Route::Forward => Ok(Some(Exchange::begun(supervisor, ClientClass::Api))),
+            Route::Forward => Ok(Some(Exchange::begun(supervisor, self.sake()))),
             Route::Hold => {
                 let full = supervisor.held() > gateway.config.limits.held;
                 let place = if full { None } else { self.waits(held).ok() };
@@ -175,10 +175,10 @@ impl<'a> Course<'a> {
                     supervisor.gave_up(number);
                     return Err(Outcome::QueueFull);
                 };
-                let held = (number, deadline);
+                let held = self.to_hold(number, deadline);
                 held_to_the_end(hold(supervisor, &mut phase, held, ahead, &gateway.clock).await)
             }
-            Route::OverBudget(_) | Route::OverSharedBudget(_) => Err(Outcome::OverBudget),
+            Route::OverBudget { .. } => Err(Outcome::OverBudget),
             _ => Err(Outcome::WakeFailed),
         }
     }
@@ -191,22 +191,23 @@ impl<'a> Course<'a> {
         let (gateway, service) = (self.gateway, self.service);
         let Some(supervisor) = service.supervisor(gateway) else { return Ok(None) };
         if gateway.observe {
-            return Ok(Some(begun(supervisor)));
+            return Ok(Some(self.begun(supervisor)));
         }
         loop {
             let number = Supervisor::next_id();
             let mut phase = supervisor.phase();
             let budget = match supervisor.admit(&self.knock(number), || self.cause(number)) {
-                Route::Forward => return Ok(Some(Exchange::begun(supervisor, ClientClass::Api))),
+                Route::Forward => return Ok(Some(Exchange::begun(supervisor, self.sake()))),
                 Route::Hold => {
                     let _place = service.tally.holds(usize::MAX, true);
-                    let held = (number, gateway.clock.now().mono + gateway.config.limits.hold);
+                    let deadline = gateway.clock.now().mono + gateway.config.limits.hold;
+                    let held = self.to_hold(number, deadline);
                     let (mut client, clock) = (Silent(client), &gateway.clock);
                     let held = hold(supervisor, &mut phase, held, &mut client, clock);
                     let waiting = async { held_to_the_end(held.await) };
                     return self.or_found(waiting).await.map(|(exchange, _)| exchange);
                 }
-                Route::OverBudget(wait) | Route::OverSharedBudget(wait) => wait,
+                Route::OverBudget { wait, .. } => wait,
                 _ => {
                     let refused = async { Err(Outcome::WakeFailed) };
                     return self.or_found(refused).await.map(|(exchange, _)| exchange);
@@ -258,7 +259,7 @@ impl<'a> Course<'a> {
     /// A connection to the service of a server that does not answer itself.
     async fn found_up(&self, supervisor: &Arc<Supervisor>) -> Option<Reached> {
         let server = self.open(&self.authority(None)).await.ok()?;
-        Some((Some(begun(supervisor)), Some(server)))
+        Some((Some(self.begun(supervisor)), Some(server)))
     }
 
     /// A place among those that are held, of which each client has its share.
@@ -276,13 +277,33 @@ impl<'a> Course<'a> {
         Ok(Waiting { _counted: counted, _share: share })
     }
 
+    /// The network of the client, which is charged for the awake time that it causes.
+    pub(super) fn network(&self) -> u64 {
+        ClientKey::from(self.client.ip()).network()
+    }
+
+    fn sake(&self) -> ExchangeFor {
+        ExchangeFor::Client { network: self.network() }
+    }
+
+    fn to_hold(&self, number: u64, deadline: Mono) -> ToHold {
+        ToHold { number, network: self.network(), deadline }
+    }
+
+    /// An exchange with a server, whatever is known of that.
+    pub(super) fn begun(&self, supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
+        let sake = self.sake();
+        supervisor.begin_for(sake);
+        Exchange::begun(supervisor, sake)
+    }
+
     fn knock(&self, number: u64) -> Knock {
         let address = self.client.ip().to_canonical();
         Knock {
             id: number,
             visitor: Visitor::new(&address.to_string(), None),
             client: ClientKey::from(address).number(),
-            network: ClientKey::from(address).network(),
+            network: self.network(),
             request: admission::Request {
                 class: ClientClass::Api,
                 want: Want::Other,
@@ -368,7 +389,7 @@ impl<'a> Course<'a> {
             if !supervisor.rejoin(number, || self.cause(number)) {
                 return Err(Outcome::WakeFailed);
             }
-            let waiting = (number, deadline);
+            let waiting = self.to_hold(number, deadline);
             let outcome = hold(supervisor, &mut phase, waiting, ahead, &gateway.clock).await;
             exchange = held_to_the_end(outcome)?;
         }
@@ -461,12 +482,6 @@ impl<'a> Course<'a> {
         }
         Ok(server)
     }
-}
-
-/// An exchange with a server, whatever is known of that.
-pub(super) fn begun(supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
-    supervisor.begin();
-    Exchange::begun(supervisor, ClientClass::Api)
 }
 
 /// What comes of `work`, unless the client is gone before.

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 
-use super::course::{Course, Hold, begun};
+use super::course::{Course, Hold};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
 use crate::exchange::Exchange;
@@ -277,8 +277,8 @@ impl<'a> Line<'a> {
             (From::Client, Some(_)) => course.ask_again(source).await?,
             // It speaks, so it is awake, whatever is believed of it.
             (From::Server, Some(supervisor)) => {
-                let begun = Exchange::begin(supervisor)
-                    .or_else(|| supervisor.may_be_up().then(|| begun(supervisor)));
+                let begun = Exchange::begin(supervisor, course.network())
+                    .or_else(|| supervisor.may_be_up().then(|| course.begun(supervisor)));
                 if begun.is_none() {
                     self.let_go();
                     return Ok(());

@@ -36,7 +36,7 @@ use crate::question::plain::{self, put_field};
 use crate::request_rules::{self, Wanting, path_of};
 use crate::site::Site;
 use crate::store::Sake;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// A request that was let through to its server.
 pub(crate) struct Admitted {
@@ -165,7 +165,7 @@ impl Client {
         if needs_server {
             site.needs_server(arrived.mono, visitor);
         }
-        let exchange = Exchange::begun(&site.supervisor, class);
+        let exchange = Exchange::begun(&site.supervisor, ExchangeFor::of(class, network));
         let id = RequestId { at: arrived.wall, number };
         let asker =
             plain::Asker { peer: self.peer.ip, secure, authority: plain.authority, id: &id };

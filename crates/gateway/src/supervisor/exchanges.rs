@@ -1,12 +1,29 @@
 //! Exchanges with the server: while one is under way it is kept awake. And who may wake it for one.
 
-use nightwatt_model::policy::admission::Route;
+use nightwatt_model::policy::admission::{Budget, ClientClass, Route};
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{BudgetLeft, Knock};
+use nightwatt_model::policy::manager::{BudgetLeft, Knock, Payer};
 use nightwatt_model::time::Now;
 use tokio::sync::watch;
 
 use super::{Managed, Supervisor};
+
+/// Whose exchange it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExchangeFor {
+    /// A client that may wake the server: the server stays awake for it, which is charged to its network.
+    Client { network: u64 },
+    /// A crawler, scanner or monitor that found it awake.
+    Guest,
+}
+
+impl ExchangeFor {
+    /// A client of this class in this network.
+    pub(crate) const fn of(class: ClientClass, network: u64) -> Self {
+        if class.is_admitted() { Self::Client { network } } else { Self::Guest }
+    }
+}
 
 impl Managed {
     /// Has a pool's server requests now?
@@ -16,12 +33,13 @@ impl Managed {
 }
 
 impl Supervisor {
-    /// Begins an exchange with the server if it is awake: for a held request.
-    pub(crate) fn try_begin(&self) -> bool {
+    /// Begins an exchange with the server if it is awake: for a held request of a client of this network.
+    pub(crate) fn try_begin(&self, network: u64) -> bool {
+        let now = self.clock.now();
         self.with(|managed, _| {
             let awake = managed.manager.phase() == Phase::Awake;
             if awake {
-                managed.manager.begin();
+                managed.manager.begin(now, network);
             }
             awake
         })
@@ -41,19 +59,17 @@ impl Supervisor {
         })
     }
 
-    /// Begins an exchange, whatever is known of the server.
+    /// Begins an exchange, whatever is known of the server. No client is charged for it.
     pub(crate) fn begin(&self) {
-        self.with(|managed, _| managed.manager.begin());
+        self.begin_for(ExchangeFor::Client { network: UNLIMITED });
     }
 
-    /// The same, for a client that may wake the server or one that may not.
-    pub(crate) fn begin_for(&self, is_admitted: bool) {
-        self.with(|managed, _| {
-            if is_admitted {
-                managed.manager.begin();
-            } else {
-                managed.manager.begin_as_guest();
-            }
+    /// The same, for somebody.
+    pub(crate) fn begin_for(&self, sake: ExchangeFor) {
+        let now = self.clock.now();
+        self.with(|managed, _| match sake {
+            ExchangeFor::Client { network } => managed.manager.begin(now, network),
+            ExchangeFor::Guest => managed.manager.begin_as_guest(),
         });
     }
 
@@ -67,23 +83,26 @@ impl Supervisor {
         self.sleeps.subscribe()
     }
 
-    /// An exchange is over.
+    /// An exchange is over that [`begin`](Self::begin) began.
     pub(crate) fn end(&self) {
-        let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end(now));
+        self.end_for(ExchangeFor::Client { network: UNLIMITED });
     }
 
-    /// An exchange is over whose client may not wake the server.
-    pub(crate) fn end_as_guest(&self) {
+    /// An exchange is over that was begun for somebody.
+    pub(crate) fn end_for(&self, sake: ExchangeFor) {
         let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end_as_guest(now));
+        self.with(|managed, _| match sake {
+            ExchangeFor::Client { network } => managed.manager.end(now, network),
+            ExchangeFor::Guest => managed.manager.end_as_guest(now),
+        });
     }
 
     /// An exchange with this server of a pool begins.
     pub(crate) fn take(&self) {
         let now = self.clock.now();
         self.with(|managed, _| {
-            managed.manager.begin();
+            // The supervisor of the whole pool charges its client.
+            managed.manager.begin(now, UNLIMITED);
             managed.manager.works(now, true);
         });
     }
@@ -92,7 +111,7 @@ impl Supervisor {
     pub(crate) fn release(&self) {
         let now = self.clock.now();
         self.with(|managed, _| {
-            managed.manager.end(now);
+            managed.manager.end(now, UNLIMITED);
             managed.works(now);
         });
     }
@@ -111,7 +130,7 @@ impl Supervisor {
         let now = self.clock.now();
         self.with(|managed, _| {
             managed.tunnels -= 1;
-            managed.manager.end(now);
+            managed.manager.end(now, UNLIMITED);
             managed.works(now);
         });
     }
@@ -127,14 +146,15 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end_background(now));
     }
 
-    /// How many wake-ups a client may cause now.
-    pub(crate) fn budget_left(&self, client: u64) -> BudgetLeft {
+    /// What is left of the budgets of a client.
+    pub(crate) fn budget_left(&self, payer: &Payer) -> BudgetLeft {
         let now = self.clock.now();
-        self.lock().manager.budget_left(now, client)
+        self.lock().manager.budget_left(now, payer)
     }
 
-    /// Gives a client its whole wake budget back.
-    pub(crate) fn forgive(&self, client: u64) {
-        self.lock().manager.forgive(client);
+    /// Gives a client its budgets back. Says which of them were spent.
+    pub(crate) fn forgive(&self, payer: &Payer) -> Vec<Budget> {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.forgive(now, payer))
     }
 }

@@ -1,6 +1,8 @@
 //! Who is refused while the server sleeps, by which rule, and who never is.
 
-use nightwatt_gateway::clients::ClientStatus;
+use std::collections::BTreeSet;
+
+use nightwatt_gateway::clients::{ClientStatus, Forgiven};
 use nightwatt_gateway::control::{Order, Reply};
 
 use crate::client::{Ask, BROWSER, CRAWLER, ask, get, post};
@@ -307,20 +309,21 @@ fn each_refusal_names_its_rule_in_the_access_log() {
         site.wakes_per_client_and_hour = 1;
         site.clients.unrecognised_wakes_per_hour = 1;
     };
-    asleep().site(few).play(async |stage| {
+    many_clients(asleep().site(few)).play(async |stage| {
+        // Loopback is private, where no client is a stranger.
         for ask in [
             get("/a").agent(CRAWLER),
             get("/.env").by_browser(),
             get("/healthz"),
             get("/").agent("Gatus/1.0"),
             get("/favicon.ico").by_browser(),
-            get("/a").agent("app/1.0"),
+            get("/a").agent("app/1.0").by("203.0.113.9"),
         ] {
             stage.ask(ask).await;
         }
         stage.at(CYCLE).await;
-        stage.ask(get("/b").agent("app/1.0")).await;
-        stage.ask(get("/b").agent("another/1.0")).await;
+        stage.ask(get("/b").agent("app/1.0").by("203.0.113.9")).await;
+        stage.ask(get("/b").agent("another/1.0").by("203.0.113.10")).await;
         let rules: Vec<_> = stage.extras().into_iter().map(|extras| extras.rule).collect();
         let named = |rule: &str| Some(rule.to_owned());
         let expected = [
@@ -362,12 +365,124 @@ fn the_operator_is_told_why_and_may_forgive() {
             assert!(matches!(stage.order(wrong).await, Reply::Error(_)));
         }
         let forgiven = stage.order(forgive("203.0.113.9", None)).await;
-        assert!(matches!(forgiven, Reply::Forgiven(1)), "{forgiven:?}");
+        let expected = Forgiven { clients: 1, budgets: BTreeSet::new() };
+        assert!(matches!(&forgiven, Reply::Forgiven(it) if *it == expected), "{forgiven:?}");
         let told = why(stage, "203.0.113.9").await;
         assert_eq!((told.clients[0].rule.as_str(), told.clients[0].misses), ("other", 0));
         stage.pass(secs(200)).await;
         stage.origin.says(ok("fine"));
         let again = get("/a").agent("scan/1.0").by("203.0.113.9");
         assert_eq!(stage.ask(again).await.how(), (200, "held"));
+    });
+}
+
+#[test]
+fn one_address_does_not_lock_out_others_that_are_not_recognised() {
+    many_clients(asleep()).play(async |stage| {
+        let mut woken = 0;
+        for n in 0..14 {
+            stage.at(n * CYCLE).await;
+            let agent = format!("x{n}/1.0");
+            let got = stage.ask(get(&format!("/{n}")).agent(&agent).by("198.51.100.9")).await;
+            woken += u32::from(got.status == 200);
+        }
+        // A quarter of twelve, and one more after a third of an hour.
+        assert_eq!(woken, 4);
+        let rule = stage.extras().pop().unwrap().rule;
+        assert_eq!(rule.as_deref(), Some("unrecognised-wakes-per-client"));
+        stage.at(14 * CYCLE).await;
+        let app = get("/System/Info").agent("Findroid/0.14");
+        assert_eq!(stage.ask(app.by("203.0.113.2")).await.how(), (200, "held"));
+        stage.at(15 * CYCLE).await;
+        let hook = post("/hook", "x").agent("SomeBank-Notify/1.0").by("203.0.113.3");
+        assert_eq!(stage.ask(hook).await.how(), (200, "held"));
+    });
+}
+
+#[test]
+fn clients_at_home_and_authorities_do_not_depend_on_what_strangers_share() {
+    let one = |site: &mut nightwatt_gateway::config::SiteConfig| {
+        site.clients.unrecognised_wakes_per_hour = 1;
+    };
+    many_clients(asleep().site(one)).play(async |stage| {
+        stage.origin.says(ok("fine").field("Cache-Control", "no-store"));
+        let app = get("/System/Info").agent("Findroid/0.14");
+        assert_eq!(stage.ask(app.clone().by("203.0.113.2")).await.how(), (200, "held"));
+        stage.at(CYCLE).await;
+        assert_eq!(stage.ask(app.clone().by("203.0.113.3")).await.how(), (503, "budget"));
+        assert_eq!(stage.ask(app.by("192.168.1.5")).await.how(), (200, "held"));
+        let authority = "Mozilla/5.0 (compatible; Let's Encrypt validation server; \
+                         +https://www.letsencrypt.org)";
+        for (n, kind, agent) in [
+            (2, "acme-challenge", authority),
+            (3, "acme-challenge", "ca/1"),
+            (4, "pki-validation", "ca/1"),
+        ] {
+            stage.at(n * CYCLE).await;
+            assert_eq!(stage.state(), "asleep");
+            let proof = get(&format!("/.well-known/{kind}/tok")).agent(agent);
+            let got = stage.ask(proof.by(&format!("203.0.113.{}", 100 + n))).await;
+            assert_eq!(got.how(), (200, "held"), "{kind} {agent}");
+        }
+    });
+}
+
+#[test]
+fn each_budget_is_explained_and_forgiven() {
+    let short = |site: &mut nightwatt_gateway::config::SiteConfig| {
+        site.wakes_per_client_and_hour = 1;
+        site.awake_per_client_and_day = secs(30);
+    };
+    many_clients(asleep().site(short)).play(async |stage| {
+        let forgive = async |client: &str| {
+            let client = client.to_owned();
+            match stage.order(Order::Forgive { client, agent: None, site: None }).await {
+                Reply::Forgiven(forgiven) => forgiven.budgets.into_iter().collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let asks = async |client: &str| stage.ask(get("/a").agent("curl/8").by(client)).await;
+        stage.origin.says(ok("fine").field("Cache-Control", "no-store"));
+        // Awake for a minute at least each time.
+        assert_eq!(asks("198.51.100.1").await.status, 200);
+        stage.at(CYCLE).await;
+        let refused = asks("198.51.100.1").await;
+        assert_eq!(refused.how(), (503, "budget"));
+        assert!(refused.text().contains("kept the server awake"), "{}", refused.text());
+        let told = why(stage, "198.51.100.1").await;
+        let rules: Vec<_> = told.spent.iter().map(|it| it.rule.as_str()).collect();
+        assert_eq!(rules, ["wakes-per-client", "awake-per-client"]);
+        assert_eq!(told.awake_left_s, Some(0.0));
+        assert_eq!(forgive("198.51.100.1").await, ["awake-per-client", "wakes-per-client"]);
+        assert_eq!(asks("198.51.100.1").await.how(), (200, "held"));
+    });
+}
+
+#[test]
+fn the_budget_of_a_network_is_explained_and_forgiven() {
+    let one = |site: &mut nightwatt_gateway::config::SiteConfig| site.wakes_per_client_and_hour = 1;
+    many_clients(asleep().site(one)).play(async |stage| {
+        let asks = async |n: u64| {
+            let client = format!("2001:db8:1:{n}::1");
+            stage.ask(get("/a").by_browser().by(&client)).await
+        };
+        stage.origin.says(ok("fine").field("Cache-Control", "no-store"));
+        for n in 1..5 {
+            stage.at(n * CYCLE).await;
+            assert_eq!(asks(n).await.answer(), "waiting-page");
+        }
+        stage.at(5 * CYCLE).await;
+        let refused = asks(9).await;
+        assert_eq!(refused.how(), (503, "budget"));
+        assert!(refused.text().contains("Clients of this network"), "{}", refused.text());
+        let told = why(stage, "2001:db8:1:9::1").await;
+        assert_eq!((told.wakes_left, told.network_wakes_left), (1, Some(0)));
+        assert_eq!(told.spent[0].rule, "wakes-per-network");
+        let client = "2001:db8:1:9::1".to_owned();
+        let forgiven = stage.order(Order::Forgive { client, agent: None, site: None }).await;
+        let is_said =
+            matches!(&forgiven, Reply::Forgiven(it) if it.budgets.contains("wakes-per-network"));
+        assert!(is_said, "{forgiven:?}");
+        assert_eq!(asks(9).await.answer(), "waiting-page");
     });
 }

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use nightwatt_model::time::Mono;
 
 use crate::client::{CRAWLER, get, post};
-use crate::origin::Act;
+use crate::origin::{Act, ok};
 use crate::passing::{switches, upgrade};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle};
 
@@ -93,6 +93,31 @@ fn an_idle_websocket_keeps_the_server_awake_for_the_budget_of_its_client_and_is_
         assert!(client.is_closed().await);
         settle(&stage.clock).await;
         assert_eq!(stage.status().in_flight, 0);
+    });
+}
+
+#[test]
+fn an_idle_websocket_is_charged_to_its_client_and_not_to_the_one_who_asked_last() {
+    let setup = an_hour(awake()).with(|config| config.limits.tunnel_idle = secs(10 * 3600));
+    setup.play(async |stage| {
+        stage.origin.script(
+            |seen| {
+                if seen.target == "/socket" { switches() } else { ok("fine").acts() }
+            },
+        );
+        let mut client =
+            stage.begin(upgrade("websocket").field("X-Forwarded-For", "192.0.2.1")).await;
+        assert_eq!(client.head().await.status, 101);
+        assert_eq!(client.part().await, b"welcome");
+        assert_eq!(asks(stage, "192.0.2.2").await, 200);
+        // Ten minutes are shared; then an hour, of which 1/24 wears off meanwhile.
+        stage.at(600 + 3600).await;
+        assert_eq!(stage.state(), "awake");
+        stage.at(600 + 3900).await;
+        assert_eq!((stage.state().as_str(), stage.commands().1), ("asleep", 1));
+        let keeper = get("/b").agent("curl/8").field("X-Forwarded-For", "192.0.2.1");
+        assert_eq!(stage.ask(keeper).await.status, 503, "it kept the server awake");
+        assert_eq!(asks(stage, "192.0.2.2").await, 200, "it asked once");
     });
 }
 

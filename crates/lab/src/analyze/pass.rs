@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource, Slots, Visit, VisitBook};
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
-use nightwatt_traffic::{Classifier, CrawlerTable, Suspects};
+use nightwatt_traffic::{Classifier, ClientKey, CrawlerTable, Suspects};
 
 use super::crew::{Crew, Event, Job};
 use super::gaps::Gaps;
@@ -173,7 +174,7 @@ impl Pass {
             visit: self.visit((class, beside_paths), at, visitor),
             client,
             class: beside_paths,
-            recognised: judged.recognised,
+            recognised: judged.recognised || is_local(logged.client),
             scanner_rules: if decided { 0 } else { logged.traits.scanner_rules() },
             succeeded: matches!(logged.status, 200..=399 | 401),
             want,
@@ -312,6 +313,11 @@ fn remember(names: &mut Names, key: u64, name: &str) {
     }
 }
 
+/// Whether it is a client in a private network, which shares no budget with strangers.
+fn is_local(client: &str) -> bool {
+    ClientKey::from(client).network() == UNLIMITED
+}
+
 fn want_of(logged: &Logged<'_>, class: ClientClass) -> Want {
     let path = logged.target.split('?').next().unwrap_or_default();
     if logged.traits.is_health_check() {
@@ -320,6 +326,8 @@ fn want_of(logged: &Logged<'_>, class: ClientClass) -> Want {
         Want::Icon
     } else if class == ClientClass::Human && logged.method == "GET" && !logged.traits.is_part() {
         Want::Page
+    } else if admission::is_proof(path) {
+        Want::Proof
     } else {
         Want::Other
     }

@@ -211,8 +211,7 @@ impl Sleeping {
             Route::WaitingPage
             | Route::Refuse
             | Route::State
-            | Route::OverBudget(_)
-            | Route::OverSharedBudget(_)
+            | Route::OverBudget { .. }
             | Route::Unavailable(_) => {
                 self.column.enter(By::Proxy, Answer::Status(503), proxy, again);
             }

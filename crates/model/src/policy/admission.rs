@@ -69,6 +69,8 @@ pub enum Want {
     Health,
     /// `/robots.txt`: a crawler that cannot read it stays away from the whole site.
     Robots,
+    /// A proof for an authority of certificates ([`is_proof`]): wake-ups for it have a budget of their own.
+    Proof,
     /// Anything else.
     Other,
 }
@@ -93,6 +95,60 @@ impl Request {
     }
 }
 
+/// Is this the path of a proof that an authority of certificates asks for? (RFC 8555, 8.3; Baseline
+/// Requirements of the CA/Browser Forum, 3.2.2.4.18)
+pub fn is_proof(path: &str) -> bool {
+    path.strip_prefix("/.well-known/").is_some_and(|rest| {
+        rest.starts_with("acme-challenge/") || rest.starts_with("pki-validation/")
+    })
+}
+
+/// What bounds the wake-ups that clients cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// Wake-ups of one client.
+    Client,
+    /// Wake-ups of a network of many clients.
+    Network,
+    /// Time for which the clients of one network alone keep the server awake.
+    AwakeTime,
+    /// Wake-ups of all clients together that are not recognised.
+    Unrecognised,
+    /// The part of those that one network may use.
+    UnrecognisedOfNetwork,
+    /// Wake-ups for [`Want::Proof`] of all clients together that are not recognised.
+    Proofs,
+}
+
+impl Budget {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Client,
+        Self::Network,
+        Self::AwakeTime,
+        Self::Unrecognised,
+        Self::UnrecognisedOfNetwork,
+        Self::Proofs,
+    ];
+
+    /// The name of its rule, in logs and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "wakes-per-client",
+            Self::Network => "wakes-per-network",
+            Self::AwakeTime => "awake-per-client",
+            Self::Unrecognised => "unrecognised-wakes",
+            Self::UnrecognisedOfNetwork => "unrecognised-wakes-per-client",
+            Self::Proofs => "certificate-proofs",
+        }
+    }
+
+    /// Do all clients share it, that are not recognised?
+    pub const fn is_of_all(self) -> bool {
+        matches!(self, Self::Unrecognised | Self::Proofs)
+    }
+}
+
 /// How a request is to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
@@ -112,10 +168,13 @@ pub enum Route {
     Refuse,
     /// A health check or an icon: answer from what the proxy knows.
     State,
-    /// This client has woken the server too often: 503 with `Retry-After`.
-    OverBudget(Duration),
-    /// Clients that are not recognised have together woken the server too often: 503 with `Retry-After`.
-    OverSharedBudget(Duration),
+    /// A budget that the client draws on is spent: 503 with `Retry-After`.
+    OverBudget {
+        /// Which.
+        budget: Budget,
+        /// In how long it allows a wake-up again.
+        wait: Duration,
+    },
     /// The server would not wake: 503 with `Retry-After` until the next attempt is allowed.
     Unavailable(Duration),
 }
@@ -150,7 +209,7 @@ pub fn route(
         ClientClass::Human | ClientClass::Api => match request.want {
             Want::Icon | Want::Health => Route::State,
             Want::Page if waiting_page => Route::WaitingPage,
-            Want::Page | Want::Robots | Want::Other => Route::Hold,
+            Want::Page | Want::Robots | Want::Proof | Want::Other => Route::Hold,
         },
     }
 }
@@ -284,7 +343,7 @@ mod tests {
     #[test]
     fn what_wakes_is_what_is_held_or_shown_a_waiting_page() {
         for class in ClientClass::ALL {
-            for want in [Want::Page, Want::Icon, Want::Health, Want::Other] {
+            for want in [Want::Page, Want::Icon, Want::Health, Want::Proof, Want::Other] {
                 for cached in [Cached::Fresh, Cached::Stale, Cached::Nothing] {
                     let request = Request { class, want, cached };
                     let route = route(&request, Phase::Asleep, true, RETRY);

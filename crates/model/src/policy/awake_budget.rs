@@ -1,23 +1,30 @@
 //! How long one client alone may keep a server awake: by asking once a second, by reading slowly, or by a
 //! connection that is left open.
 //!
-//! The time that a server is awake is charged to the client that uses it while no other does. It wears off
-//! evenly: a client that has used up its day's budget gets it back within a day. Time in which several
-//! clients use the server is charged to none of them.
+//! A client uses the server while it has exchanges under way, and for a while after the last one: its
+//! connection may be idle, or it asks again. The time that a server is awake is charged to the client that
+//! uses it while no other does, whichever asked last. Time in which several clients use the server, or none
+//! does, is charged to none of them. What is charged wears off evenly: a client that has used up its day's
+//! budget gets it back within a day.
+
+mod users;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
 
+use self::users::Users;
 use crate::time::Mono;
 
-/// For so long after another client has used the server, its present user is not alone.
-const SHARED: Duration = Duration::from_mins(10);
+/// For so long after its last exchange a client still counts as a user of the server: it may be charged,
+/// and others are not alone.
+const LINGERS: Duration = Duration::from_mins(10);
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The network of clients that are charged for nothing: those of the operator's own networks.
+/// The network of clients that are charged for nothing: those of the operator's own networks, and
+/// exchanges that are no client's.
 pub const UNLIMITED: u64 = 0;
 
 /// Clients remembered at once. The least indebted are forgotten first.
@@ -29,10 +36,14 @@ pub struct AwakeBudget {
     /// Of one client in a day; none: no bound.
     most: Option<Duration>,
     debts: HashMap<u64, Debt, FixedState>,
-    /// Who used the server last.
+    /// Who has exchanges under way.
+    users: Users,
+    /// Who alone uses the server: has exchanges under way, or if none are, had the last one.
     user: Option<u64>,
-    /// It has been the only one since then.
+    /// No other client uses it from then on.
     alone_since: Mono,
+    /// When the last exchange ended, if none is under way.
+    quiet_since: Mono,
     /// Everything before is charged.
     settled: Mono,
     is_awake: bool,
@@ -53,12 +64,21 @@ impl AwakeBudget {
         Self {
             most,
             debts: HashMap::default(),
+            users: Users::default(),
             user: None,
             alone_since: Mono::ZERO,
+            quiet_since: Mono::ZERO,
             settled: Mono::ZERO,
             is_awake: false,
             not_before: Mono::NEVER,
         }
+    }
+
+    /// From now on each client has so much in a day. What was charged stays.
+    pub fn set_most(&mut self, now: Mono, most: Option<Duration>) {
+        self.settle(now);
+        self.most = most;
+        self.look(now);
     }
 
     /// From now on the server is awake, or not.
@@ -68,15 +88,51 @@ impl AwakeBudget {
         self.look(now);
     }
 
-    /// A client that may wake the server uses it.
-    pub fn used_by(&mut self, now: Mono, client: u64) {
-        if self.user == Some(client) {
+    /// An exchange of a client that may wake the server begins.
+    pub fn begin(&mut self, now: Mono, client: u64) {
+        let is_quiet = self.users.is_empty();
+        let goes_on = self.user == Some(client) && (!is_quiet || now <= self.lingers_until());
+        let is_shared = self.user.is_none() && !is_quiet;
+        if goes_on || is_shared {
+            self.users.add(client);
             return;
         }
         self.settle(now);
-        let shared = if self.user.is_some() { SHARED } else { Duration::ZERO };
-        (self.user, self.alone_since) = (Some(client), now + shared);
+        if is_quiet {
+            let is_shared = self.user.is_some_and(|it| it != client) && now < self.lingers_until();
+            self.alone_since = if is_shared { now + LINGERS } else { now };
+            self.user = Some(client);
+        } else {
+            self.user = None;
+        }
+        self.users.add(client);
         self.look(now);
+    }
+
+    /// An exchange is over that [`begin`](Self::begin) began.
+    pub fn end(&mut self, now: Mono, client: u64) {
+        self.users.remove(client);
+        if self.users.is_empty() {
+            self.quiet_since = now;
+        }
+        if self.user.is_none()
+            && let Some(only) = self.users.only()
+        {
+            self.settle(now);
+            (self.user, self.alone_since) = (Some(only), now + LINGERS);
+            self.look(now);
+        }
+    }
+
+    /// A client asked for a server that is not awake yet.
+    pub fn asked(&mut self, now: Mono, client: u64) {
+        self.begin(now, client);
+        self.end(now, client);
+    }
+
+    /// Until then the client that had the last exchange uses the server.
+    fn lingers_until(&self) -> Mono {
+        self.quiet_since + LINGERS
     }
 
     /// Has the only user of the server used up its budget?
@@ -102,7 +158,7 @@ impl AwakeBudget {
     /// Everything until now is charged: from when on may somebody be over its budget?
     fn look(&mut self, now: Mono) {
         self.not_before = match (self.most, self.user) {
-            (Some(most), Some(user)) => {
+            (Some(most), Some(user)) if user != UNLIMITED => {
                 let left = most.saturating_sub(self.debt(now, user));
                 // While it is charged, what it owes wears off as well.
                 let grows = 1.0 - most.as_secs_f64() / DAY.as_secs_f64();
@@ -111,6 +167,20 @@ impl AwakeBudget {
             }
             _ => Mono::NEVER,
         };
+    }
+
+    /// Gives a client its whole budget back.
+    pub fn forgive(&mut self, now: Mono, client: u64) {
+        self.settle(now);
+        self.debts.remove(&client);
+        self.look(now);
+    }
+
+    /// How long a client may still keep the server awake by itself; none: no bound.
+    pub fn left(&mut self, now: Mono, client: u64) -> Option<Duration> {
+        let most = self.most.filter(|_| client != UNLIMITED)?;
+        self.settle(now);
+        Some(most.saturating_sub(self.debt(now, client)))
     }
 
     /// How long a client has to wait until it may wake the server again: until an eighth of its budget has
@@ -123,15 +193,16 @@ impl AwakeBudget {
 
     fn settle(&mut self, now: Mono) {
         let from = self.settled.max(self.alone_since);
+        let until = if self.users.is_empty() { now.min(self.lingers_until()) } else { now };
         self.settled = self.settled.max(now);
-        let is_charged = self.is_awake && self.most.is_some() && now > from;
+        let is_charged = self.is_awake && self.most.is_some() && until > from;
         if let Some(user) = self.user.filter(|user| is_charged && *user != UNLIMITED) {
-            let time = self.debt(from, user) + now.since(from);
-            let worn = self.worn(now.since(from));
+            let time = self.debt(from, user) + until.since(from);
+            let worn = self.worn(until.since(from));
             if self.debts.len() >= CLIENTS && !self.debts.contains_key(&user) {
                 self.forget(now);
             }
-            self.debts.insert(user, Debt { time: time.saturating_sub(worn), at: now });
+            self.debts.insert(user, Debt { time: time.saturating_sub(worn), at: until });
         }
     }
 
@@ -171,35 +242,108 @@ mod tests {
     #[test]
     fn clients_of_the_operators_own_networks_are_charged_for_nothing() {
         let mut budget = budget();
-        budget.used_by(at(0), UNLIMITED);
+        budget.begin(at(0), UNLIMITED);
         assert!(!budget.is_over(at(60 * 24 * 7)));
         assert_eq!(budget.wait(at(60 * 24 * 7), UNLIMITED), None);
+        assert_eq!(budget.left(at(60 * 24 * 7), UNLIMITED), None);
     }
 
     #[test]
     fn one_client_alone_uses_up_its_budget_and_gets_it_back_within_a_day() {
         let mut budget = budget();
-        budget.used_by(at(0), 1);
+        budget.begin(at(0), 1);
         // By hand: an hour costs an hour and a third of one wears off; 8 h are used up after 12 h.
         assert_eq!(budget.over_at(at(0)), at(12 * 60));
         assert!(!budget.is_over(at(12 * 60 - 1)));
         assert!(budget.is_over(at(12 * 60)));
+        assert_eq!(budget.left(at(12 * 60), 1), Some(Duration::ZERO));
+        budget.end(at(12 * 60), 1);
         budget.turn(at(12 * 60), false);
         // An eighth of 8 h is 1 h, which takes three hours to wear off.
         assert_eq!(budget.wait(at(12 * 60), 1), Some(HOURS(3)));
         assert_eq!(budget.wait(at(15 * 60), 1), None);
+        assert_eq!(budget.left(at(15 * 60), 1), Some(HOURS(1)));
         assert_eq!(budget.wait(at(12 * 60), 2), None, "others are not concerned");
         assert!(!budget.is_over(at(36 * 60)));
+    }
+
+    #[test]
+    fn a_connection_that_is_left_open_is_charged_to_its_client_and_not_to_the_one_who_asked_last() {
+        let mut budget = budget();
+        budget.begin(at(0), 1);
+        budget.asked(at(1), 2);
+        // By hand: the first minute, then eleven hours and ten minutes after the ten that are shared.
+        budget.turn(at(11 * 60 + 21), false);
+        assert_eq!(budget.left(at(11 * 60 + 21), 2), Some(HOURS(8)));
+        assert_eq!(budget.wait(at(11 * 60 + 21), 2), None);
+        let owed = budget.debt(at(11 * 60 + 21), 1);
+        // Of each hour that is charged two thirds remain; the first minute has worn off.
+        assert_eq!(owed.as_secs(), (11 * 60 + 10) * 60 * 2 / 3);
+    }
+
+    #[test]
+    fn of_two_connections_that_are_left_open_neither_is_charged_until_one_of_them_ends() {
+        let mut budget = budget();
+        budget.begin(at(0), 1);
+        budget.begin(at(0), 2);
+        budget.begin(at(0), 1);
+        assert!(!budget.is_over(at(60 * 24)));
+        budget.end(at(60 * 24), 1);
+        assert!(budget.debts.is_empty());
+        budget.end(at(60 * 24), 1);
+        // By hand: twelve hours after the ten minutes that are shared.
+        assert!(!budget.is_over(at(60 * 36 + 9)));
+        assert!(budget.is_over(at(60 * 36 + 10)));
+        assert_eq!(budget.left(at(60 * 36 + 10), 1), Some(HOURS(8)));
+    }
+
+    #[test]
+    fn what_others_keep_awake_is_not_charged_to_the_client_that_asked_last() {
+        let mut budget = budget();
+        // The policy, or the operator, leaves the server awake for days.
+        budget.asked(at(0), 1);
+        assert!(!budget.is_over(at(72 * 60)));
+        // Ten minutes, two thirds of which remain at their end.
+        let owed = budget.debt(at(10), 1);
+        assert!(owed <= Duration::from_mins(10), "{owed:?}");
+        assert_eq!(budget.left(at(72 * 60), 1), Some(HOURS(8)));
+        // The next day it is woken by somebody else.
+        budget.turn(at(73 * 60), false);
+        budget.turn(at(80 * 60), true);
+        budget.turn(at(90 * 60), false);
+        assert_eq!(budget.left(at(90 * 60), 1), Some(HOURS(8)));
+    }
+
+    #[test]
+    fn a_client_that_asks_again_before_long_is_charged_for_all_of_it() {
+        let mut budget = budget();
+        for minute in (0..12 * 60).step_by(9) {
+            assert!(!budget.is_over(at(minute)));
+            budget.asked(at(minute), 1);
+        }
+        budget.begin(at(12 * 60), 1);
+        assert!(budget.is_over(at(12 * 60)));
+    }
+
+    #[test]
+    fn a_client_that_asks_again_after_long_is_not_charged_for_the_time_between() {
+        let mut budget = budget();
+        budget.asked(at(0), 1);
+        budget.begin(at(5 * 60), 1);
+        // By hand: the ten minutes have worn off after half an hour, and the second use begins just now.
+        assert_eq!(budget.left(at(5 * 60), 1), Some(HOURS(8)));
     }
 
     #[test]
     fn a_server_that_several_clients_use_is_charged_to_none_of_them() {
         let mut budget = budget();
         for minute in (0..48 * 60).step_by(9) {
-            budget.used_by(at(minute), minute % 2);
+            budget.asked(at(minute), 1 + minute % 2);
             assert!(!budget.is_over(at(minute)));
         }
-        assert!(budget.debts.is_empty(), "{:?}", budget.debts);
+        // But for the first nine minutes.
+        assert_eq!(budget.left(at(48 * 60), 1), Some(HOURS(8)));
+        assert_eq!(budget.left(at(48 * 60), 2), Some(HOURS(8)));
     }
 
     #[test]
@@ -208,7 +352,7 @@ mod tests {
         for day in 0..30 {
             let evening = day * 24 * 60;
             budget.turn(at(evening), true);
-            (0..60).for_each(|minute| budget.used_by(at(evening + minute), 1));
+            (0..60).for_each(|minute| budget.asked(at(evening + minute), 1));
             assert!(!budget.is_over(at(evening + 60)));
             budget.turn(at(evening + 65), false);
             assert_eq!(budget.wait(at(evening + 65), 1), None);
@@ -218,26 +362,43 @@ mod tests {
     #[test]
     fn time_asleep_costs_nothing_and_without_a_bound_nothing_does() {
         let mut budget = budget();
-        budget.used_by(at(0), 1);
+        budget.begin(at(0), 1);
         budget.turn(at(60), false);
         assert!(!budget.is_over(at(100 * 60)));
         let mut none = AwakeBudget::new(None);
         none.turn(at(0), true);
-        none.used_by(at(0), 1);
+        none.begin(at(0), 1);
         assert!(!none.is_over(at(1000 * 60)));
         assert_eq!((none.over_at(at(0)), none.wait(at(0), 1)), (Mono::NEVER, None));
+        assert_eq!(none.left(at(0), 1), None);
+    }
+
+    #[test]
+    fn a_bound_that_is_changed_or_forgiven_counts_at_once() {
+        let mut budget = budget();
+        budget.begin(at(0), 1);
+        assert!(budget.is_over(at(12 * 60)));
+        budget.set_most(at(12 * 60), Some(HOURS(12)));
+        assert!(!budget.is_over(at(12 * 60)));
+        budget.set_most(at(12 * 60), Some(HOURS(1)));
+        assert!(budget.is_over(at(12 * 60)));
+        budget.forgive(at(12 * 60), 1);
+        assert!(!budget.is_over(at(12 * 60)));
+        assert_eq!(budget.left(at(12 * 60), 1), Some(HOURS(1)));
     }
 
     #[test]
     fn many_clients_do_not_fill_the_memory_nor_hide_who_is_in_debt() {
         let mut budget = budget();
-        budget.used_by(at(0), u64::MAX);
+        budget.begin(at(0), u64::MAX);
         assert!(budget.is_over(at(13 * 60)));
-        for client in 0..10_000 {
-            let minute = 13 * 60 + client / 10;
-            budget.used_by(at(minute), client);
-            budget.alone_since = at(minute);
-            budget.settle(at(minute) + Duration::from_secs(1));
+        budget.end(at(13 * 60), u64::MAX);
+        for client in 1..=10_000 {
+            let from = at(13 * 60) + Duration::from_secs(6 * client);
+            budget.begin(from, client);
+            budget.alone_since = from;
+            budget.settle(from + Duration::from_secs(1));
+            budget.end(from + Duration::from_secs(1), client);
         }
         assert!(budget.debts.len() <= CLIENTS);
         assert!(budget.debts.contains_key(&u64::MAX));

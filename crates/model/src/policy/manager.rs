@@ -21,12 +21,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::breaker::Breaker;
-pub use self::budgets::BudgetLeft;
+use self::budgets::WakeBudgets;
+pub use self::budgets::{BudgetLeft, Payer, Spent};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
 pub use self::settings::Settings;
-use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
+use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
@@ -101,11 +102,6 @@ pub struct Memory {
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
-/// Whose the shared budget is.
-const ALL_TOGETHER: u64 = 0;
-/// A network of many clients has as many wake-ups as so many of them.
-const NETWORK_SHARE: u32 = 4;
-
 /// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
 const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
 
@@ -118,11 +114,7 @@ pub struct PowerManager<P> {
     lifecycle: Lifecycle,
     ledger: Ledger,
     sla: Option<SlaWindow>,
-    budget: WakeBudget,
-    /// What all clients together may spend that are not recognised.
-    shared_budget: WakeBudget,
-    /// The budget of networks of many clients.
-    network_budget: WakeBudget,
+    wake_budgets: WakeBudgets,
     awake_budget: AwakeBudget,
     crawl: Crawl,
     breaker: Breaker,
@@ -161,14 +153,11 @@ pub struct PowerManager<P> {
 impl<P: SleepPolicy> PowerManager<P> {
     /// A manager that has not looked at its server yet; [`tick`](Self::tick) it to begin.
     pub fn new(settings: Settings, policy: P, memory: Memory, now: Now) -> Self {
-        let (wakes, per) = settings.wake_budget;
         Self {
             lifecycle: Lifecycle::new(settings.patience, now.mono),
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
             sla: settings.sla.map(SlaWindow::new),
-            budget: WakeBudget::new(wakes, per),
-            shared_budget: WakeBudget::new(settings.shared_budget.0, settings.shared_budget.1),
-            network_budget: WakeBudget::new(wakes.saturating_mul(NETWORK_SHARE), per),
+            wake_budgets: WakeBudgets::new(&settings),
             awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             breaker: Breaker::default(),
@@ -236,7 +225,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
         if route == Route::Forward {
             if request.class.is_admitted() {
-                self.begin();
+                self.begin(now, knock.network);
             } else {
                 self.begin_as_guest();
             }
@@ -246,8 +235,8 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// Counts an admitted request for the promise and shows it to the policy.
     fn count(&mut self, now: Now, knock: &Knock, route: Route) {
-        if matches!(route, Route::Forward | Route::Hold | Route::WaitingPage) {
-            self.awake_budget.used_by(now.mono, knock.network);
+        if matches!(route, Route::Hold | Route::WaitingPage) {
+            self.awake_budget.asked(now.mono, knock.network);
         }
         let reopened = self.is_reopened(knock, route);
         let delayed = match route {
@@ -255,10 +244,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.held.push((knock.id, now.mono));
                 false
             }
-            Route::WaitingPage
-            | Route::OverBudget(_)
-            | Route::OverSharedBudget(_)
-            | Route::Unavailable(_) => true,
+            Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_) => true,
             _ => false,
         };
         if let Some(sla) = &mut self.sla {
@@ -297,17 +283,21 @@ impl<P: SleepPolicy> PowerManager<P> {
         place.is_some() && route != Route::WaitingPage
     }
 
-    /// An exchange with the server begins: a held request let through.
-    pub fn begin(&mut self) {
+    /// An exchange with the server begins: a held request let through. `network` is its client's
+    /// ([`Knock::network`]), which is charged for the time that the exchange keeps the server awake.
+    pub fn begin(&mut self, now: Now, network: u64) {
+        self.awake_budget.begin(now.mono, network);
         self.in_flight += 1;
         (self.draining, self.guests_until) = (false, None);
     }
 
-    /// An exchange with the server is over: whole answer passed on, or given up.
-    pub fn end(&mut self, now: Now) {
+    /// An exchange with the server is over that [`begin`](Self::begin) began for this network: whole
+    /// answer passed on, or given up.
+    pub fn end(&mut self, now: Now, network: u64) {
         if !self.awake_budget.is_over(now.mono) {
             self.last_to_server = now.mono;
         }
+        self.awake_budget.end(now.mono, network);
         self.breaker.served();
         self.in_flight = self.in_flight.saturating_sub(1);
         self.reconsider(now);

@@ -1,7 +1,7 @@
 //! A manager that goes on in other circumstances: with other settings after a reload, or in another
 //! process after a hand-over.
 
-use super::{Action, Crawl, PowerManager, Settings, SlaWindow, WakeBudget, WakeTime};
+use super::{Action, Crawl, PowerManager, Settings, SlaWindow, WakeTime};
 use crate::ledger::Billing;
 use crate::policy::lifecycle::{Change, Handed, Phase};
 use crate::policy::sleep::SleepPolicy;
@@ -16,13 +16,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         if settings.sla != old.sla {
             self.sla = settings.sla.map(SlaWindow::new);
         }
-        if settings.wake_budget != old.wake_budget {
-            let (wakes, per) = settings.wake_budget;
-            self.budget = WakeBudget::new(wakes, per);
-        }
-        if settings.shared_budget != old.shared_budget {
-            let (wakes, per) = settings.shared_budget;
-            self.shared_budget = WakeBudget::new(wakes, per);
+        self.wake_budgets.retune(old, &settings);
+        if settings.awake_budget != old.awake_budget {
+            self.awake_budget.set_most(now.mono, settings.awake_budget);
         }
         if settings.crawl_window != old.crawl_window {
             let appointment = self.crawl.appointment(now);
