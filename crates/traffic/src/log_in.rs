@@ -64,6 +64,9 @@ const APIS: [&str; 1] = ["authenticatebyname"];
 
 const XML_RPC: &str = "xmlrpc.php";
 
+/// Those that are programs of PHP.
+const SCRIPTS: [&str; 3] = [XML_RPC, "wp-login.php", "login.php"];
+
 /// What a path is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogIn {
@@ -119,7 +122,7 @@ pub(crate) fn normal(path: &str) -> Cow<'_, str> {
             segment => {
                 segments.push(segment);
                 // PHP runs it whatever path follows.
-                if segment == XML_RPC || segment.ends_with(".php") && FORMS.contains(&segment) {
+                if SCRIPTS.contains(&segment) {
                     break;
                 }
             }
@@ -193,9 +196,7 @@ impl Posted {
 
     fn outcome(&self, reply: Reply) -> Outcome {
         match (self.log_in, reply.status) {
-            (None, 401) => Outcome::Failure,
-            (Some(_), 401 | 403 | 422) => Outcome::Failure,
-            (Some(LogIn::XmlRpc), 200..=299) => Outcome::Failure,
+            (_, 401) | (Some(_), 403 | 422) | (Some(LogIn::XmlRpc), 200..=299) => Outcome::Failure,
             (Some(LogIn::Form), 200..=299) if reply.shows_form != Some(false) => Outcome::Failure,
             (_, 200..=299 | 302 | 303) => Outcome::Success,
             _ => Outcome::Neither,
