@@ -5,17 +5,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
 use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
-use nightwatt_traffic::{ClientFacts, Traits, clf};
+use nightwatt_traffic::{ClientFacts, Reply, Traits, clf};
 
 use crate::access::{Answered, Entry, Logged, Part};
 use crate::answers;
 use crate::body::Answer;
+use crate::client_facts;
 use crate::facts::{Facts, RequestId};
 use crate::gateway::Gateway;
 use crate::refusing;
@@ -80,26 +81,20 @@ impl Site {
         &self,
         client: &ClientFacts<'_>,
         answered: Answered,
-        status: StatusCode,
+        reply: Reply,
         now: Now,
     ) {
-        let traits = self.classifier().traits(client);
-        self.learn_of(&traits, answered, status, now);
+        let traits = self.classifier().traits_to_learn(client, reply.status);
+        self.learn_of(&traits, answered, reply, now);
     }
 
     /// As [`Site::learn`], where the traits are known.
-    pub(crate) fn learn_of(
-        &self,
-        traits: &Traits,
-        answered: Answered,
-        status: StatusCode,
-        now: Now,
-    ) {
-        let (now, status) = (now.mono, status.as_u16());
+    pub(crate) fn learn_of(&self, traits: &Traits, answered: Answered, reply: Reply, now: Now) {
+        let now = now.mono;
         match answered {
-            Answered::Server | Answered::Held => self.classifier().learn_of(now, traits, status),
+            Answered::Server | Answered::Held => self.classifier().learn_of(now, traits, reply),
             Answered::Cache | Answered::Stale | Answered::NotModified => {
-                self.classifier().learn_cached(now, traits, status);
+                self.classifier().learn_cached(now, traits, reply.status);
             }
             _ => {}
         }
@@ -142,7 +137,8 @@ pub(crate) fn close(
         site.count(asker, (class, answered), response.status(), now);
         // (Else whatever scanners look for would seem to be there.)
         if !let_through {
-            site.learn(&facts.for_classifier(), answered, response.status(), now);
+            let reply = reply(facts, response.status(), response.headers());
+            site.learn(&facts.for_classifier(), answered, reply, now);
         }
     } else {
         let delay = now.mono.since(facts.arrived.mono);
@@ -181,6 +177,12 @@ pub(crate) fn close(
     };
     let logged = Logged { log: Arc::clone(log), entry };
     response.map(|body| body.watched(Box::new(logged)))
+}
+
+/// What the classifier gets to know of an answer. Only of a POST it matters how a success looks.
+fn reply(facts: &Facts, status: StatusCode, fields: &HeaderMap) -> Reply {
+    let shows_form = facts.posted.map(|posted| client_facts::shows_form(posted, fields));
+    Reply { status: status.as_u16(), shows_form }
 }
 
 /// The answer to what is no request, logged. Who asked for what is not known.

@@ -1,11 +1,12 @@
 //! What a request says of its client beside its agent: how a browser came to ask (`Sec-Fetch-*`), and what
-//! it shows to be let in.
+//! it shows to be let in. And what the answer to a log-in says of it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
-use http::HeaderName;
+use http::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use nightwatt_traffic::Fetch;
 
 /// Fields that authenticate a client. Cookies are not among them: every visitor is given some.
@@ -58,6 +59,45 @@ pub(crate) fn fetch<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> Fetc
     }
 }
 
+/// What a POST sends, as far as it says how its answer is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Posted {
+    is_json: bool,
+    has_cookies: bool,
+}
+
+impl Posted {
+    pub(crate) fn of(fields: &HeaderMap) -> Self {
+        Self { is_json: is_of_type(fields, "json"), has_cookies: fields.contains_key(COOKIE) }
+    }
+}
+
+/// Whether `Content-Type` has this subtype, or one built on it (`application/problem+json`).
+fn is_of_type(fields: &HeaderMap, subtype: &str) -> bool {
+    let value = fields.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let full = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    full.rsplit(['/', '+']).next() == Some(subtype)
+}
+
+/// Parts of names of cookies that forms set, whether a log-in succeeds or not. `WordPress` sets its
+/// test cookie with each answer, Django and Laravel their token.
+const SET_BY_FORMS: [&str; 3] = ["csrf", "xsrf", "wordpress_test_cookie"];
+
+/// Parts of names of sessions. Whoever sends no cookies gets a new one each time.
+const SESSIONS: [&str; 2] = ["sess", "sid"];
+
+/// Whether the answer to a POST shows a form again: a page, and no cookie that only a log-in sets.
+pub(crate) fn shows_form(posted: Posted, answer: &HeaderMap) -> bool {
+    let is_page = is_of_type(answer, "html");
+    let says_nothing = |cookie: &HeaderValue| {
+        let name = cookie.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        has(&SET_BY_FORMS) || !posted.has_cookies && has(&SESSIONS)
+    };
+    is_page && !posted.is_json && answer.get_all(SET_COOKIE).iter().all(says_nothing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +113,44 @@ mod tests {
         assert_ne!(shown("x-api-key", "a"), shown("private-token", "a"));
         for (name, value) in [("cookie", "session=1"), ("authorization", "")] {
             assert_eq!(shown(name, value), None, "{name}");
+        }
+    }
+
+    /// `Set-Cookie` as `WordPress` 6.6 (wp-login.php), Django 5 and PHP's `session_start` send it.
+    #[test]
+    fn a_form_is_shown_again_by_a_page_without_a_cookie_of_a_log_in() {
+        const HTML: &str = "text/html; charset=UTF-8";
+        let form = Posted { is_json: false, has_cookies: true };
+        let bare = Posted { has_cookies: false, ..form };
+        let json = Posted { is_json: true, ..form };
+        for (posted, content_type, cookies, expected) in [
+            (form, HTML, &[][..], true),
+            (form, "application/json", &[], false),
+            (form, "", &[], false),
+            (json, HTML, &[], false),
+            (form, HTML, &["wordpress_test_cookie=WP%20Cookie%20check; path=/"], true),
+            (form, HTML, &["csrftoken=abc; Path=/; SameSite=Lax"], true),
+            (form, HTML, &["csrftoken=abc", "auth=1"], false),
+            (form, HTML, &["PHPSESSID=new; path=/"], false),
+            (bare, HTML, &["PHPSESSID=new; path=/"], true),
+            (bare, HTML, &["remember_me=1"], false),
+        ] {
+            let mut answer = HeaderMap::new();
+            answer.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            for cookie in cookies {
+                answer.append(SET_COOKIE, HeaderValue::from_static(cookie));
+            }
+            let got = shows_form(posted, &answer);
+            assert_eq!(got, expected, "{posted:?} {content_type} {cookies:?}");
+        }
+        let mut fields = HeaderMap::new();
+        for (value, expected) in [
+            ("application/json; charset=utf-8", true),
+            ("application/vnd.api+JSON", true),
+            ("application/x-www-form-urlencoded", false),
+        ] {
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static(value));
+            assert_eq!(Posted::of(&fields), Posted { is_json: expected, has_cookies: false });
         }
     }
 

@@ -13,7 +13,7 @@ use nightwatt_traffic::{Arrival, ClientFacts, ClientKey, Fetch};
 use crate::accept::Accept;
 use crate::access::Raw;
 use crate::authority::{Authority, host_name};
-use crate::client_facts;
+use crate::client_facts::{self, Posted};
 use crate::config::Config;
 use crate::forwarded::SpokenFor;
 use crate::request_rules::path_of;
@@ -90,6 +90,8 @@ pub(crate) struct Facts {
     pub(crate) credential: Option<u64>,
     /// What `Sec-Fetch-*` says.
     pub(crate) fetch: Fetch,
+    /// What a POST sends.
+    pub(crate) posted: Option<Posted>,
     /// Address and agent.
     pub(crate) visitor: Visitor,
     /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
@@ -182,6 +184,7 @@ impl Facts {
             accepts_html,
             wants_json: accept.json(),
             credential: client_facts::credential(fields),
+            posted: (parts.method == Method::POST).then(|| Posted::of(&parts.headers)),
             fetch: client_facts::fetch(|name| parts.headers.get(name).map(HeaderValue::as_bytes)),
         }
     }

@@ -132,6 +132,7 @@ impl OwnRequest {
             wants_json: false,
             credential: None,
             fetch: Fetch::Unknown,
+            posted: None,
         };
         Some(Self { facts, parts })
     }

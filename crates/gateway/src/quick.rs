@@ -345,15 +345,16 @@ impl Client {
         let Given { class, answered, status, now, .. } = given;
         let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
         site.count(asker, (class, answered), status, now);
+        let reply = status.as_u16().into();
         // Only of misses something is learned that other fields change.
         if given.credential.is_none() && !status.is_client_error() {
-            site.learn_of(&given.traits, answered, status, now);
+            site.learn_of(&given.traits, answered, reply, now);
         } else {
             let plain = Plain::again(head)?;
             let credential = given.credential;
             let fetch = client_facts::fetch(|name| value_of(head, name));
             let client = ClientFacts { credential, fetch, ..self.facts(head, &plain) };
-            site.learn(&client, answered, status, now);
+            site.learn(&client, answered, reply, now);
         }
         Some(given)
     }

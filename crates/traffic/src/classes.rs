@@ -13,7 +13,7 @@ use crate::address;
 use crate::arrival::Arrival;
 use crate::client::is_public;
 use crate::hash;
-use crate::log_in::{Guesses, Posted};
+use crate::log_in::{Guesses, Reply};
 use crate::misses::{Client, Marks, Recent, within};
 use crate::rule::Rule;
 use crate::scanner_paths::Existing;
@@ -205,6 +205,17 @@ impl ClassifierConfig {
 /// How long a client that read `robots.txt` counts as a robot.
 const ROBOT_FOR: Duration = Duration::from_hours(24);
 
+/// A client may open a scanners' path once in this time, as long as the site has not answered it with success.
+const OPENED_ONCE_IN: Duration = Duration::from_hours(1);
+
+/// A program whose misses were at no path of scanners does not count as one for longer.
+const PROGRAM_SCANS_FOR: Duration = Duration::from_mins(15);
+
+/// Whether a client with this answer has asked in vain.
+const fn is_miss(status: u16) -> bool {
+    matches!(status, 400 | 403 | 404 | 405 | 410)
+}
+
 /// A navigation ends that a client counts as a scanner, but only once in this time: any program can claim
 /// to navigate.
 const CLEARED_ONCE_IN: Duration = Duration::from_hours(24);
@@ -238,15 +249,18 @@ impl Verdict {
 /// The first of these that holds:
 /// 1. `Monitor`: GET or HEAD of a path of health checks ([`ClassifierConfig::monitor_paths`]);
 /// 2. `Api`: an agent of the operator's own, or one of [`ClassifierConfig::webhook_paths`];
-/// 3. `Api`: an authority that looks for a proof at `/.well-known/acme-challenge/`;
+/// 3. `Api`: an authority that looks for a proof at `/.well-known/acme-challenge/` or `pki-validation/`; and the
+///    robot of a hub that asks whether a feed's address is right (`WebSub`, `hub.mode` and `hub.challenge`);
 /// 4. `Monitor`: an agent of the operator's, or a monitor by the table; `Crawler`: an agent of the
 ///    operator's, or a crawler by the table ([`CrawlerTable`](crate::CrawlerTable)). What an agent of the
 ///    table sends by another method than GET, HEAD or OPTIONS is never a crawler's or monitor's: it is
 ///    lost if it is refused. (But `WordPress` calling its own `wp-cron.php` is a crawler.)
 /// 5. `Scanner`: a client that missed too much (see [`Classifier::learn`]);
-/// 6. `Scanner`: a path that only scanners ask for and that has never been answered with success here; by
-///    POST and the like, one that was answered with 404;
-/// 7. `Scanner`: a log-in of an address that tried and failed three times, at the same path;
+/// 6. `Scanner`: a path that only scanners ask for and that has never been answered with success here, unless
+///    a browser says that it opens it (once an hour), or a page of this site needs it; by POST and the
+///    like, one that was answered with 404;
+/// 7. `Scanner`: a log-in of an address that tried and failed three times, at the same path, unless a browser
+///    that has not failed there itself opens it (once an hour);
 /// 8. `Crawler`: a client that asked for `/robots.txt` in the last 24 hours. A browser does not ask for it
 ///    by itself; one whose user does counts as a robot until it asks for a part of a page (image, style,
 ///    script) from a page of the site, or navigates by its own word;
@@ -333,10 +347,28 @@ impl Classifier {
         if traits.decided().is_none()
             && self.existing.counts(traits.scanner_rules())
             && !self.is_honoured(traits)
+            && !self.is_of_this_site(now, traits)
         {
             return Verdict::of(Rule::ScannerPath);
         }
         self.judge_beside_paths(now, traits)
+    }
+
+    /// Whether it asks for a scanners' path as the site's owner does, who logs in to a site that has just been set up:
+    /// by opening it, once an hour, or by a page of this site that needs it. The wake budget bounds both.
+    fn is_of_this_site(&mut self, now: Mono, traits: &Traits) -> bool {
+        if !traits.may_be_owners() {
+            return false;
+        }
+        if traits.is_part_of_page() {
+            return true;
+        }
+        let opened = &mut self.client(traits).marks.opened;
+        let may = opened.is_none_or(|then| !within(now, then, OPENED_ONCE_IN));
+        if may {
+            *opened = Some(now);
+        }
+        may
     }
 
     /// As [`Classifier::judge_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
@@ -347,7 +379,7 @@ impl Classifier {
         let verdict = verdict.unwrap_or_else(|| Verdict::of(traits.rest()));
         let recognised = !verdict.rule.is_for_anybody()
             || self.is_honoured(traits)
-            || self.clients.known(traits.who()).is_some_and(|client| client.succeeded);
+            || self.has_succeeded(traits);
         Verdict { recognised, ..verdict }
     }
 
@@ -363,14 +395,28 @@ impl Classifier {
             if traits.is_unsafe() && self.absent.known(traits.path).is_some() {
                 return Some(Verdict::of(Rule::ScannerPath));
             }
-            if traits.is_post()
-                && let Some(guesses) = self.guesses.at(now, traits.client, traits.path)
-            {
-                let until = Some(guesses.end());
+            if let Some(until) = self.guesses_until(now, traits) {
+                let until = Some(until);
                 return Some(Verdict { until, ..Verdict::of(Rule::LogInGuessing) });
             }
         }
         self.reads_robots_txt(now, traits, marks.robots)
+    }
+
+    /// When a request is no guess of a password any more, if it is one.
+    fn guesses_until(&mut self, now: Mono, traits: &Traits) -> Option<Mono> {
+        let posted = traits.posted().filter(|_| !self.commands_wordpress(traits))?;
+        self.guesses.end(now, &posted)
+    }
+
+    /// Whether an app sends a command to `WordPress`: it has fetched something else before, as guessers do not.
+    fn commands_wordpress(&self, traits: &Traits) -> bool {
+        traits.is_xml_rpc() && self.has_succeeded(traits)
+    }
+
+    /// Whether the server has answered the client with success.
+    fn has_succeeded(&self, traits: &Traits) -> bool {
+        self.clients.known(traits.who()).is_some_and(|client| client.succeeded)
     }
 
     /// Whether a person opens a page, and so ends that the client counts as a scanner.
@@ -395,7 +441,8 @@ impl Classifier {
     ///
     /// A miss is 400, 403, 404, 405 or 410 to GET, HEAD or POST. A client that had at least
     /// `scanner_misses` in the last ten minutes (counted in spans of two, so 8 to 10), and at least
-    /// `scanner_share` of its requests, is a scanner for `scanner_for_s` after its last miss. Two misses on
+    /// `scanner_share` of its requests, is a scanner for `scanner_for_s` after its last miss; for at most 15
+    /// minutes if it has no browser's agent and has missed no path that scanners ask for. Two misses on
     /// paths that scanners ask for are enough. These do not count: what browsers and robots ask for by
     /// themselves (`/favicon.ico` and the like), a target missed just before, a part of a page
     /// (image, style, script) asked for from a page of this site (where `Host` is not known: from
@@ -403,14 +450,25 @@ impl Classifier {
     /// that builds or syncs by the table, that the server has let change something (PUT, DELETE and the
     /// like), or that shows a credential which it has honoured.
     ///
-    /// Of what a page of another site has a browser ask for, nothing is learned.
-    pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
+    /// Of what a page of another site has a browser ask for, nothing is learned: where `Sec-Fetch-*` is missing,
+    /// that is what names another host in `Referer` and does not want a page.
+    pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, reply: impl Into<Reply>) {
+        let reply = reply.into();
+        let traits = self.traits_to_learn(facts, reply.status);
+        self.learn_of(now.mono, &traits, reply);
+    }
+
+    /// As [`Classifier::traits`], of a request that was answered. Only of a miss it matters whether a page of another
+    /// site asked by the word of `Referer` alone, so hits do not look.
+    pub fn traits_to_learn(&mut self, facts: &ClientFacts<'_>, status: u16) -> Traits {
         let traits = self.traits(facts);
-        self.learn_of(now.mono, &traits, status);
+        if is_miss(status) { traits.of_miss(facts) } else { traits }
     }
 
     /// As [`Classifier::learn`], where the traits are known.
-    pub fn learn_of(&mut self, now: Mono, traits: &Traits, status: u16) {
+    pub fn learn_of(&mut self, now: Mono, traits: &Traits, reply: impl Into<Reply>) {
+        let reply = reply.into();
+        let status = reply.status;
         if traits.is_from_another_site() {
             return;
         }
@@ -420,12 +478,14 @@ impl Classifier {
             401 if credential != 0 => self.credentials.remove(credential),
             _ => {}
         }
-        if traits.is_post() {
-            let (address, path, is_form) = (traits.client, traits.path, traits.is_log_in());
-            self.guesses.answered(now, Posted { address, path, is_form }, status);
+        let posted = traits.posted().filter(|_| !self.commands_wordpress(traits));
+        if let Some(posted) = posted {
+            self.guesses.answered(now, &posted, reply);
         }
         let writes = traits.is_unsafe() && !traits.is_post() && status < 300;
-        if let Some(client) = self.count(now, traits, status).filter(|_| status < 400) {
+        // `xmlrpc.php` answers a wrong password with 200 too.
+        let succeeds = status < 400 && !traits.is_xml_rpc();
+        if let Some(client) = self.count(now, traits, status).filter(|_| succeeds) {
             client.succeeded = true;
             client.writes |= writes;
         }
@@ -440,11 +500,10 @@ impl Classifier {
 
     /// Counts an answer for its client. Gives the client, if it did not miss.
     fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
-        let in_vain = matches!(status, 400 | 403 | 404 | 405 | 410);
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);
         }
-        if !in_vain {
+        if !is_miss(status) {
             let client = self.client(traits);
             client.hit(now);
             return Some(client);
@@ -460,6 +519,10 @@ impl Classifier {
         let (needed, most) = (config.scanner_misses, config.scanner_share);
         let scanner_for = Duration::from_secs(config.scanner_for_s);
         let client = self.client(traits);
+        client.scans |= by_rule;
+        // Many a program that no table lists looks for what may not be there, but for none of that.
+        let may_look = !client.scans && !traits.is_browser();
+        let scanner_for = if may_look { scanner_for.min(PROGRAM_SCANS_FOR) } else { scanner_for };
         let weight = if by_rule { needed.div_ceil(2).max(1) } else { 1 };
         client.miss(now, traits.target, weight);
         let (misses, share) = client.misses();

@@ -261,6 +261,24 @@ mod tests {
     }
 
     #[test]
+    fn senders_builders_and_feed_readers_are_what_they_do() {
+        for (agent, expected) in [
+            ("healthchecks.io", AgentKind::Webhook),
+            ("FeedFetcher-Google; (+http://www.google.com/feedfetcher.html)", AgentKind::Crawler),
+            ("Bun/1.3.14", AgentKind::Library),
+            ("aws-sdk-java/2.17.131 Linux/4.14.255", AgentKind::Library),
+            ("Dart pub 3.2.0", AgentKind::Client),
+            ("libostree/2023.1 flatpak/1.14.0", AgentKind::Client),
+            ("R (4.3.1 x86_64-pc-linux-gnu x86_64 linux-gnu)", AgentKind::Client),
+        ] {
+            assert_eq!(kind(agent), Some(expected), "{agent}");
+        }
+        for agent in ["Threads/1.0", "Conduit/2.0", "Cachet/2.4"] {
+            assert_eq!(kind(agent), None, "{agent}");
+        }
+    }
+
+    #[test]
     fn health_checkers_are_monitors() {
         for agent in [
             "Gatus/1.0",
@@ -268,7 +286,8 @@ mod tests {
             "ELB-HealthChecker/2.0",
             "GoogleHC/1.0",
             "Prometheus/3.0.1",
-            "healthchecks.io",
+            "NewRelicPinger/1.0 (370512)",
+            "Datadog/Synthetics",
             "Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
             "Uptime-Kuma/1.23.11",
             "Better Stack Better Uptime Bot Mozilla/5.0 (Macintosh) AppleWebKit/537.36",

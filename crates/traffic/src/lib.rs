@@ -50,6 +50,7 @@ pub use container::Container;
 pub use crawlers::{AgentKind, CrawlerTable};
 pub use error::Error;
 pub use format::{Format, Reading};
+pub use log_in::Reply;
 pub use per_second::PerSecond;
 pub use reader::{Counts, LogReader, arrivals};
 pub use record::{Line, Record};

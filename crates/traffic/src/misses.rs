@@ -32,6 +32,8 @@ pub(crate) struct Marks {
     pub(crate) scanner_until: Mono,
     /// When a navigation last ended that it was one.
     pub(crate) cleared: Option<Mono>,
+    /// When it last opened a scanners' path and was believed.
+    pub(crate) opened: Option<Mono>,
     /// When it asked for `robots.txt`.
     pub(crate) robots: Option<Mono>,
 }
@@ -48,6 +50,8 @@ pub(crate) struct Client {
     pub(crate) succeeded: bool,
     /// The server has let it change something, by another method than POST.
     pub(crate) writes: bool,
+    /// It has missed a path that scanners ask for.
+    pub(crate) scans: bool,
     /// Number of the span that `spans[0]` counts, from the origin of time.
     latest: u64,
     spans: [Span; SPANS],
@@ -90,6 +94,7 @@ impl Client {
     pub(crate) fn forgive(&mut self) {
         self.marks.scanner_until = Mono::ZERO;
         self.marks.robots = None;
+        self.scans = false;
         self.spans = [Span::default(); SPANS];
         self.missed = [0; REMEMBERED];
     }
@@ -140,6 +145,11 @@ impl<T: Default> Recent<T> {
     /// What is known, if something is.
     pub(crate) fn known(&self, key: u64) -> Option<&T> {
         self.table.get(&key).map(|seen| &seen.what)
+    }
+
+    /// The same, to change it; it does not count as seen.
+    pub(crate) fn known_mut(&mut self, key: u64) -> Option<&mut T> {
+        self.table.get_mut(&key).map(|seen| &mut seen.what)
     }
 
     /// What was seen now.

@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(add("1 0\n12\t3").unwrap(), [1, 0, 12, 3]);
         assert_eq!(add("").unwrap(), [0; 0]);
         let wrong = add("1 0 x 3").unwrap_err().to_string();
-        assert!(wrong.contains("number 3"), "{wrong}");
+        assert!(wrong.contains("entry 3"), "{wrong}");
         assert_eq!(add("99999999999").unwrap(), [u32::MAX]);
     }
 

@@ -11,8 +11,10 @@ pub enum Rule {
     ApiAgents,
     /// A path that the operator names in `webhook_paths`.
     WebhookPaths,
-    /// A certificate authority looks for the proof that the server asked for.
+    /// A certificate authority looks for the proof that the server asked for, by ACME or another way.
     AcmeChallenge,
+    /// A hub asks whether it was meant to send what is new.
+    WebSub,
     /// An agent that the operator names in `monitor_agents`.
     MonitorAgents,
     /// A monitor by the table.
@@ -54,6 +56,7 @@ impl Rule {
             Self::ApiAgents
             | Self::WebhookPaths
             | Self::AcmeChallenge
+            | Self::WebSub
             | Self::WebhookTable
             | Self::FederationTable
             | Self::ClientTable
@@ -70,7 +73,14 @@ impl Rule {
     /// Whether anybody may fall under it: such clients share a wake budget until the server has answered
     /// them with success.
     pub(crate) const fn is_for_anybody(self) -> bool {
-        matches!(self, Self::AcmeChallenge | Self::ClientTable | Self::LibraryTable | Self::Other)
+        matches!(
+            self,
+            Self::AcmeChallenge
+                | Self::WebSub
+                | Self::ClientTable
+                | Self::LibraryTable
+                | Self::Other
+        )
     }
 
     /// The name in the access log and in JSON.
@@ -80,6 +90,7 @@ impl Rule {
             Self::ApiAgents => "api-agents",
             Self::WebhookPaths => "webhook-paths",
             Self::AcmeChallenge => "acme-challenge",
+            Self::WebSub => "web-sub",
             Self::MonitorAgents => "monitor-agents",
             Self::MonitorTable => "monitor-table",
             Self::CrawlerTable => "crawler-table",

@@ -12,7 +12,7 @@ use nightwatt_model::visit::Visitor;
 use crate::classes::{ClassifierConfig, ClientFacts, ClientKey, Fetch};
 use crate::crawlers::{AgentKind, CrawlerTable};
 use crate::hash::{self, ByHash};
-use crate::log_in;
+use crate::log_in::{self, LogIn, Posted};
 use crate::rule::Rule;
 use crate::scanner_paths::{Hits, ScannerPaths};
 
@@ -25,7 +25,7 @@ pub struct Traits {
     pub agent: u64,
     /// Request target with its query, by hash.
     pub target: u64,
-    /// The target without its query, by hash, where rules depend on it.
+    /// The target without its query, as servers read it, by hash, where rules depend on it.
     pub(crate) path: u64,
     /// [`ClientFacts::credential`]; 0 for none.
     pub(crate) credential: u64,
@@ -51,9 +51,11 @@ mod flag {
     pub(super) const FEDERATION: u32 = 1 << 13;
     pub(super) const CLIENT: u32 = 1 << 14;
     pub(super) const WEBHOOK_PATH: u32 = 1 << 15;
-    pub(super) const ACME: u32 = 1 << 16;
+    /// A path of proofs for certificate authorities.
+    pub(super) const PROOF: u32 = 1 << 16;
     pub(super) const WORDPRESS_CRON: u32 = 1 << 17;
-    pub(super) const LOG_IN: u32 = 1 << 18;
+    /// Log-in forms are sent to its path by POST.
+    pub(super) const LOG_IN_FORM: u32 = 1 << 18;
     /// Not GET, HEAD or OPTIONS.
     pub(super) const UNSAFE: u32 = 1 << 19;
     pub(super) const POST: u32 = 1 << 20;
@@ -61,6 +63,13 @@ mod flag {
     pub(super) const NO_PAGE: u32 = 1 << 21;
     pub(super) const FROM_ANOTHER_SITE: u32 = 1 << 22;
     pub(super) const NAVIGATION: u32 = 1 << 23;
+    pub(super) const LOG_IN_API: u32 = 1 << 24;
+    pub(super) const XML_RPC: u32 = 1 << 25;
+    /// An agent in the form of a browser's.
+    pub(super) const BROWSER: u32 = 1 << 26;
+    /// `Host` is known.
+    pub(super) const HOST: u32 = 1 << 27;
+    pub(super) const WEB_SUB: u32 = 1 << 28;
 }
 
 impl Traits {
@@ -88,9 +97,39 @@ impl Traits {
         self.has(flag::POST)
     }
 
-    /// Whether log-in forms are sent to its path.
-    pub(crate) const fn is_log_in(&self) -> bool {
-        self.has(flag::LOG_IN)
+    const fn log_in(&self) -> Option<LogIn> {
+        if self.has(flag::LOG_IN_FORM) {
+            Some(LogIn::Form)
+        } else if self.has(flag::LOG_IN_API) {
+            Some(LogIn::Api)
+        } else if self.has(flag::XML_RPC) {
+            Some(LogIn::XmlRpc)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is a command to `WordPress`.
+    pub(crate) const fn is_xml_rpc(&self) -> bool {
+        self.has(flag::XML_RPC)
+    }
+
+    /// The request as an attempt to log in. Not what is sent to a path of webhooks, nor what a sender of webhooks
+    /// or a server of the fediverse delivers: a signature that cannot be verified is answered like a wrong password.
+    pub(crate) const fn posted(&self) -> Option<Posted> {
+        let log_in = self.log_in();
+        let delivers = self.has(flag::WEBHOOK) || self.has(flag::FEDERATION);
+        if !self.is_post() || self.has(flag::WEBHOOK_PATH) || log_in.is_none() && delivers {
+            return None;
+        }
+        Some(Posted {
+            address: self.client,
+            agent: self.agent,
+            path: self.path,
+            log_in,
+            credential: self.credential,
+            is_navigation: self.is_navigation() && self.looks_human(),
+        })
     }
 
     /// Whether the agent is one that builds, syncs or backs up.
@@ -106,6 +145,26 @@ impl Traits {
     /// Whether a browser says that it opens a page.
     pub(crate) const fn is_navigation(&self) -> bool {
         self.has(flag::NAVIGATION)
+    }
+
+    /// Whether the agent has the form of a browser's.
+    pub(crate) const fn is_browser(&self) -> bool {
+        self.has(flag::BROWSER)
+    }
+
+    /// Whether it may ask for a scanners' path as the site's owner does. Logs say too little for that. The operator's own
+    /// rules hold for everybody.
+    pub(crate) const fn may_be_owners(&self) -> bool {
+        let opens = self.is_navigation() && self.looks_human();
+        (opens || self.is_part_of_page() && self.has(flag::HOST)) && self.hits.own_rule() == 0
+    }
+
+    /// The same of a request that was answered with a miss: now it matters whether a page of another site asked.
+    pub(crate) fn of_miss(mut self, facts: &ClientFacts<'_>) -> Self {
+        if self.is_browser() && is_part_of_another_site(facts) {
+            self.flags |= flag::FROM_ANOTHER_SITE;
+        }
+        self
     }
 
     /// Whether it asks for a path of health checks ([`ClassifierConfig::monitor_paths`]).
@@ -168,8 +227,10 @@ impl Traits {
             Some(Rule::ApiAgents)
         } else if self.has(flag::WEBHOOK_PATH) {
             Some(Rule::WebhookPaths)
-        } else if self.has(flag::ACME) {
+        } else if self.has(flag::PROOF) {
             Some(Rule::AcmeChallenge)
+        } else if self.has(flag::WEB_SUB) {
+            Some(Rule::WebSub)
         } else if self.has(flag::OWN_MONITOR) {
             Some(Rule::MonitorAgents)
         } else if self.has(flag::WORDPRESS_CRON) {
@@ -242,27 +303,37 @@ impl Rules {
         let is_post = !is_safe && facts.method == "POST";
         set(is_safe && self.config.is_health_check(path), flag::HEALTH_CHECK);
         set(self.config.is_webhook(path), flag::WEBHOOK_PATH);
-        set(is_safe && is_acme_challenge(path), flag::ACME);
+        set(is_safe && is_proof(path), flag::PROOF);
+        let is_robot = agent.flags & (flag::CRAWLER | flag::MONITOR) != 0;
+        set(is_robot && is_safe && is_web_sub(&facts.target[path.len()..]), flag::WEB_SUB);
         set(is_post && path.ends_with("/wp-cron.php") && agent.is_wordpress, flag::WORDPRESS_CRON);
-        set(is_post && log_in::is_form(path), flag::LOG_IN);
+        let hits = self.paths.hits(path);
+        let needs_path = is_post || hits.rules() != 0;
+        let normal = needs_path.then(|| log_in::normal(path));
+        let log_in = normal.as_deref().filter(|_| is_post).and_then(LogIn::of);
+        set(log_in == Some(LogIn::Form), flag::LOG_IN_FORM);
+        set(log_in == Some(LogIn::Api), flag::LOG_IN_API);
+        set(log_in == Some(LogIn::XmlRpc), flag::XML_RPC);
         set(!is_safe, flag::UNSAFE);
         set(is_post, flag::POST);
         set(facts.accepts_html == Some(false), flag::NO_PAGE);
-        set(facts.fetch == Fetch::PartOfAnotherSite, flag::FROM_ANOTHER_SITE);
+        let is_robots_txt = path == "/robots.txt";
+        let is_foreign = facts.fetch == Fetch::PartOfAnotherSite
+            || is_robots_txt && agent.is_browser() && is_part_of_another_site(facts);
+        set(is_foreign, flag::FROM_ANOTHER_SITE);
+        set(facts.host.is_some(), flag::HOST);
         set(facts.fetch == Fetch::Navigation, flag::NAVIGATION);
-        set(path == "/robots.txt", flag::ROBOTS_TXT);
+        set(is_robots_txt, flag::ROBOTS_TXT);
         set(is_part, flag::PART);
         set(is_part && from_page(facts), flag::PART_OF_PAGE);
         set(is_asked_by_itself(path), flag::BY_ITSELF);
         set(facts.method == "HEAD", flag::HEAD);
         set(agent.looks_human(facts), flag::HUMAN);
-        let hits = self.paths.hits(path);
-        let needs_path = is_post || hits.rules() != 0;
         Traits {
             client: facts.client.number(),
             agent: agent.hash,
             target: hash::text(facts.target),
-            path: if needs_path { hash::text(path) } else { 0 },
+            path: normal.as_deref().map_or(0, hash::text),
             credential: facts.credential.unwrap_or(0),
             hits,
             flags,
@@ -290,8 +361,9 @@ impl Rules {
         // forget.
         let browser =
             (text.starts_with("Mozilla/") || text.starts_with("Opera/")) && text.contains(" (");
+        set(browser, flag::BROWSER);
         let is_wordpress = text.starts_with("WordPress/");
-        Agent { hash, flags, browser, is_wordpress, named: !text.is_empty() }
+        Agent { hash, flags, is_wordpress, named: !text.is_empty() }
     }
 }
 
@@ -301,8 +373,6 @@ pub(crate) struct Agent {
     pub(crate) hash: u64,
     /// Those of [`Traits`] that depend on the agent alone.
     flags: u32,
-    /// In the form of a browser's.
-    browser: bool,
     /// That of `WordPress` itself.
     is_wordpress: bool,
     /// Not empty.
@@ -310,11 +380,16 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// In the form of a browser's.
+    const fn is_browser(self) -> bool {
+        self.flags & flag::BROWSER != 0
+    }
+
     fn looks_human(self, facts: &ClientFacts<'_>) -> bool {
         if facts.accepts_html == Some(true) {
             self.named
         } else {
-            self.browser && facts.method != "HEAD"
+            self.is_browser() && facts.method != "HEAD"
         }
     }
 }
@@ -412,11 +487,23 @@ fn path_of(target: &str) -> &str {
     memchr::memchr(b'?', target.as_bytes()).map_or(target, |end| &target[..end])
 }
 
-/// Where an authority looks for the proof that somebody has the name of a site (RFC 8555, 8.3).
-fn is_acme_challenge(path: &str) -> bool {
-    let token = path.strip_prefix("/.well-known/acme-challenge/").unwrap_or_default();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !token.is_empty() && token.bytes().all(is_plain)
+/// Where an authority looks for the proof that somebody has the name of a site (RFC 8555, 8.3; the CA/Browser Forum's
+/// Baseline Requirements, 3.2.2.4.18).
+fn is_proof(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix("/.well-known/") else { return false };
+    let in_folder = |folder| rest.strip_prefix(folder).filter(|name| !name.is_empty());
+    let are = |name: &str, marks: &[u8]| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
+    };
+    in_folder("acme-challenge/").is_some_and(|token| are(token, b"-_"))
+        || in_folder("pki-validation/").is_some_and(|file| are(file, b"-_."))
+}
+
+/// Whether a hub asks, by this query, whether it was meant to send what is new (`WebSub`, 5.3; Meta's webhooks).
+fn is_web_sub(query: &str) -> bool {
+    let has =
+        |name: &str| query.match_indices(name).any(|(at, _)| query[..at].ends_with(['?', '&']));
+    has("hub.mode=") && has("hub.challenge=")
 }
 
 /// What browsers and robots ask every site for, whether it is there or not.
@@ -455,6 +542,15 @@ fn is_part(path: &str) -> bool {
 fn from_page(facts: &ClientFacts<'_>) -> bool {
     host_of(facts.referer.unwrap_or_default())
         .is_some_and(|from| facts.host.is_none_or(|host| host.eq_ignore_ascii_case(from)))
+}
+
+/// Whether a page of another site asks, and not to open a page: its reader knows nothing of it. Without TLS browsers send
+/// no `Sec-Fetch-*`.
+fn is_part_of_another_site(facts: &ClientFacts<'_>) -> bool {
+    facts.accepts_html == Some(false)
+        && facts.host.is_some()
+        && host_of(facts.referer.unwrap_or_default()).is_some()
+        && !from_page(facts)
 }
 
 /// `example.org:8080` of `https://example.org:8080/page`.

@@ -6,7 +6,7 @@ use nightwatt_gateway::clients::{ClientStatus, Forgiven};
 use nightwatt_gateway::control::{Order, Reply};
 
 use crate::client::{Ask, BROWSER, CRAWLER, ask, get, post};
-use crate::origin::{ok, status};
+use crate::origin::{Says, ok, status};
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
 
 /// The request wakes the server, which answers; then the server sleeps again.
@@ -279,6 +279,103 @@ fn guessing_a_password_does_not_wake_the_server_and_a_persons_first_log_ins_do()
     });
 }
 
+/// A site that is awake for each of four POSTs, and asleep at the fifth: how that is answered.
+fn fifth(
+    answer: impl Fn() -> Says + Send + Sync + 'static,
+    post: Ask,
+    expected: (u16, &'static str),
+) {
+    asleep().play(async move |stage| {
+        stage.origin.says(answer());
+        for n in 0..5 {
+            stage.at(n * CYCLE).await;
+            let got = stage.ask(post.clone()).await;
+            if n == 4 {
+                assert_eq!(got.how(), expected, "{post:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_delivered_or_filled_in_badly_still_wakes_the_server() {
+    let mastodon = "http.rb/5.1.1 (Mastodon/4.2.0; +https://mastodon.example/)";
+    let form = "application/x-www-form-urlencoded";
+    fifth(|| status(401, "{}"), post("/inbox", "{}").agent(mastodon), (401, "held"));
+    fifth(|| status(403, "{}"), post("/stripe", "{}").agent("Stripe/1.0"), (403, "held"));
+    let comment = post("/comments", "a=b").by_browser().field("Content-Type", form);
+    fifth(|| status(422, "<form>").field("Content-Type", "text/html"), comment, (422, "held"));
+}
+
+#[test]
+fn a_log_in_by_json_is_a_success_and_a_form_that_is_shown_again_is_none() {
+    const HTML: &str = "text/html; charset=UTF-8";
+    let log_in = || post("/login", "{}").agent("audiobookshelf/0.9");
+    let says = |content_type: &'static str| {
+        move || ok("x").field("Content-Type", content_type).field("Cache-Control", "no-store")
+    };
+    fifth(says("application/json"), log_in(), (200, "held"));
+    fifth(says(HTML), log_in().field("Content-Type", "application/json"), (200, "held"));
+    fifth(move || says(HTML)().field("Set-Cookie", "auth=1"), log_in(), (200, "held"));
+    fifth(says(HTML), log_in(), (503, "scanner"));
+    let test_cookie = move || says(HTML)().field("Set-Cookie", "wordpress_test_cookie=1");
+    fifth(test_cookie, log_in(), (503, "scanner"));
+}
+
+#[test]
+fn each_spelling_of_a_log_in_is_the_same() {
+    many_clients(asleep()).play(async |stage| {
+        stage.origin.says(ok("<form>").field("Content-Type", "text/html"));
+        for (n, path) in (0..).zip([
+            "/wp-login.php",
+            "//wp-login.php",
+            "/%77p-login.php",
+            "/WP-LOGIN.php",
+            "/wp-login.php;x",
+            "/wp-login.php/",
+        ]) {
+            stage.at(n * CYCLE).await;
+            let got = stage.ask(post(path, "a=b").by_browser()).await;
+            let expected = if n < 3 { (200, "held") } else { (503, "scanner") };
+            assert_eq!(got.how(), expected, "{path}");
+        }
+    });
+}
+
+#[test]
+fn the_owner_may_open_the_log_in_page_of_a_cold_site() {
+    let opens =
+        |ask: Ask| ask.field("Sec-Fetch-Mode", "navigate").field("Sec-Fetch-Dest", "document");
+    for path in ["/wp-login.php", "/wp-admin/", "/phpmyadmin/", "/jenkins/"] {
+        asleep().play(async move |stage| {
+            assert_eq!(stage.ask(get(path).by_browser()).await.how(), (503, "scanner"));
+            let owner = stage.ask(opens(get(path).by_browser())).await;
+            assert_eq!(owner.how(), (503, "waiting-page"), "{path}");
+        });
+    }
+}
+
+#[test]
+fn an_image_on_another_site_makes_no_robot_of_its_reader_without_tls_either() {
+    let planted = |path: &str| {
+        get(path)
+            .agent(BROWSER)
+            .field("Accept", "image/avif,image/webp,*/*;q=0.8")
+            .field("Referer", "http://evil.example/")
+    };
+    awake().play(async |stage| {
+        stage.origin.says(status(404, "no").field("Cache-Control", "no-store"));
+        miss(stage, planted).await;
+        for path in ["/robots.txt", "/.env", "/.git/config", "/.aws/credentials"] {
+            stage.ask(planted(path)).await;
+        }
+        stage.at(200).await;
+        assert_eq!(stage.state(), "asleep");
+        stage.origin.says(ok("fine"));
+        assert_eq!(stage.ask(get("/").by_browser()).await.how(), (503, "waiting-page"));
+    });
+}
+
 #[test]
 fn clients_that_are_not_recognised_share_a_budget() {
     let few = |site: &mut nightwatt_gateway::config::SiteConfig| {
@@ -353,7 +450,8 @@ fn the_operator_is_told_why_and_may_forgive() {
         assert_eq!(client.agent.as_deref(), Some("scan/1.0"));
         assert_eq!((client.class.as_str(), client.rule.as_str()), ("scanner", "misses"));
         assert_eq!((client.misses, client.since_s), (10, Some(30.0)));
-        assert_eq!(client.ends_in_s, Some(86_400.0 - 30.0));
+        // No browser, and nothing that scanners ask for.
+        assert_eq!(client.ends_in_s, Some(900.0 - 30.0));
         assert!(why(stage, "203.0.113.10").await.clients.is_empty());
 
         let forgive = |client: &str, site: Option<&str>| Order::Forgive {
