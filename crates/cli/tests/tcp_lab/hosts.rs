@@ -9,7 +9,7 @@ use nightwatt_needs::programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Rig, finished, guardians, lasting_journal, number, output, until};
+use super::{Rig, finished, guardians, number, output, until};
 
 /// Whose card is slowed down.
 const CARD: &str = "nwt0";
@@ -274,7 +274,7 @@ fn a_second_laboratory_on_the_same_cards_is_refused_and_leaves_the_firsts_link()
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
     assert!(said.contains("another run has it"), "{said}");
-    assert!(!lasting_journal(pid).exists(), "it has nothing to undo");
+    assert!(!rig.lasting_journal(pid).exists(), "it has nothing to undo");
     assert_eq!(first.try_wait().unwrap(), None, "the first goes on");
     for end in hosts.settings() {
         assert!(end.contains("tbf 6e77: root"), "its link is there: {end}");
@@ -287,8 +287,7 @@ fn a_second_laboratory_on_the_same_cards_is_refused_and_leaves_the_firsts_link()
 
 #[test]
 fn killed_with_its_guardian_what_was_changed_there_is_undone_by_clean() {
-    // `clean` would undo what others have left for it, too.
-    let Some(rig) = Rig::new() else { return };
+    let Some(rig) = Rig::beside_others() else { return };
     let Some(hosts) = Hosts::new(&rig) else { return };
     let before = hosts.settings();
     let mut child = started(&rig, &hosts);
@@ -299,7 +298,7 @@ fn killed_with_its_guardian_what_was_changed_there_is_undone_by_clean() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(hosts.settings() != before, "nobody has undone anything");
-    assert!(lasting_journal(pid).exists(), "a reboot of this machine would not undo it there");
+    assert!(rig.lasting_journal(pid).exists(), "a reboot of this machine would not undo it there");
     let (cleaned, _) = finished(rig.lab(&["clean"]));
     let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
     assert!(cleaned.status.success() && !said.starts_with("0 "), "{said}");

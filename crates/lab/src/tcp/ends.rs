@@ -43,6 +43,10 @@ const JOURNALS: &str = "/run/nightwatt-tcp-lab";
 /// whoever the service is, and a list that is not root's is not worked off.
 const LASTING_JOURNALS: &str = "/var/lib/nightwatt-tcp-lab";
 
+/// Names another folder for both. Laboratories with a folder each do not know of each other: `clean` undoes what is
+/// listed in its own. Whatever is not absolute is ignored, as of XDG's variables.
+const OWN_JOURNALS: &str = "NIGHTWATT_TCP_LISTS";
+
 /// One end of a link.
 #[derive(Debug)]
 pub struct End {
@@ -354,6 +358,9 @@ fn is_root() -> bool {
 
 /// Guests and machines behind ssh take no root here.
 fn journals() -> PathBuf {
+    if let Some(own) = absolute(OWN_JOURNALS) {
+        return own.join("run");
+    }
     if is_root() {
         return PathBuf::from(JOURNALS);
     }
@@ -361,6 +368,9 @@ fn journals() -> PathBuf {
 }
 
 fn lasting_journals() -> PathBuf {
+    if let Some(own) = absolute(OWN_JOURNALS) {
+        return own.join("lasting");
+    }
     if is_root() {
         return PathBuf::from(LASTING_JOURNALS);
     }
