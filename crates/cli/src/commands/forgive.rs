@@ -16,7 +16,10 @@ pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
         output::say_json(&json!({ "forgiven": forgiven }))?;
     } else {
         let clients = counted(forgiven as u64, "client");
-        output::say(&format!("forgave {clients}, and gave the wake budget of the address back"))?;
+        output::say(&format!(
+            "forgave {clients}, and gave the wake budget of the address back\n\
+             `nightwatt why` shows who is still refused because of its agent"
+        ))?;
     }
     Ok(ExitStatus::Success)
 }
