@@ -155,7 +155,6 @@ impl Facts {
             _ => authority,
         };
         let client = spoken.client;
-        let address = client.to_string();
         let agent = text(&USER_AGENT);
         let accept = parts.headers.get(ACCEPT).map(HeaderValue::as_bytes).and_then(Accept::text);
         let accepts_html = accept.is_some_and(Accept::opens_page);
@@ -175,7 +174,7 @@ impl Facts {
             authority,
             target,
             method: parts.method.clone(),
-            visitor: Visitor::new(&address, agent.as_deref()),
+            visitor: Visitor::new(&client.to_string(), agent.as_deref()),
             budget: ClientKey::from(client).number(),
             network: ClientKey::from(client).network(),
             agent,

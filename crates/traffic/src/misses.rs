@@ -90,6 +90,11 @@ impl Client {
         misses_of(&self.spans[..kept])
     }
 
+    /// Whether there is something to forgive.
+    pub(crate) fn has_erred(&self) -> bool {
+        self.marks.scanner_until > Mono::ZERO || self.marks.robots.is_some() || self.misses().0 > 0
+    }
+
     /// Forgets what it did wrong.
     pub(crate) fn forgive(&mut self) {
         self.marks.scanner_until = Mono::ZERO;
@@ -219,7 +224,9 @@ mod tests {
         client.miss(Mono::from_secs(1), 1, 8);
         client.marks.robots = Some(Mono::ZERO);
         client.marks.scanner_until = Mono::NEVER;
+        assert!(client.has_erred());
         client.forgive();
+        assert!(!client.has_erred());
         let Marks { robots, scanner_until, .. } = client.marks;
         assert_eq!((client.misses(), robots, scanner_until), ((0, 0.0), None, Mono::ZERO));
     }

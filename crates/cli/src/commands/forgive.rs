@@ -22,7 +22,10 @@ pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
         } else {
             format!("spent: {}", spent.join(", "))
         };
-        output::say(&format!("forgave {clients}, and gave the budgets back ({which})"))?;
+        output::say(&format!(
+            "forgave {clients}, and gave the budgets back ({which})\n\
+             `nightwatt why` shows who is still refused because of its agent"
+        ))?;
     }
     Ok(ExitStatus::Success)
 }

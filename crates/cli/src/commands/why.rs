@@ -89,6 +89,11 @@ fn row(text: &mut String, it: &AgentStatus) {
         it.class,
         it.rule
     );
+    if matches!(&*it.rule, "crawler-table" | "monitor-table") {
+        text.push_str(
+            "    by GET, HEAD and OPTIONS; what it sends by POST and the like wakes the server\n",
+        );
+    }
     if let Some(since) = it.since_s {
         let _ = writeln!(text, "    since {} ago", seconds(since));
     }

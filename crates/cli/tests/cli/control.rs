@@ -69,6 +69,12 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
         "{}",
         told(&forgiven)
     );
+    for written in ["203.0.113.9:51008", "[2001:db8::1]", "[2001:db8::1]:443"] {
+        assert_eq!(gateway.order(&["why", written]).status.code(), Some(0), "{written}");
+    }
+    let robot =
+        gateway.order(&["why", "203.0.113.9", "--agent", "Stripe/1.0 (+https://a.example)"]);
+    assert!(told(&robot).contains("by POST and the like wakes the server"), "{}", told(&robot));
     assert_eq!(gateway.order(&["why", "host.example"]).status.code(), Some(2));
     assert_eq!(gateway.order(&["why", "203.0.113.9", "--site", "shop"]).status.code(), Some(1));
 }

@@ -257,8 +257,9 @@ fn guessing_a_password_does_not_wake_the_server_and_a_persons_first_log_ins_do()
         let agent = format!("Mozilla/5.0 (Windows NT 6.{n}; rv:{n}.0) Gecko Firefox/{n}.0");
         post("/blog/wp-login.php", "log=admin&pwd=x").agent(&agent).by(address)
     };
+    let form = || ok("<form>").field("Content-Type", "text/html");
     many_clients(asleep()).play(async |stage| {
-        stage.origin.says(ok("<form>"));
+        stage.origin.says(form());
         for n in 0..10 {
             stage.at(n * CYCLE).await;
             let expected = if n < 3 { (200, "held") } else { (503, "scanner") };
@@ -268,7 +269,7 @@ fn guessing_a_password_does_not_wake_the_server_and_a_persons_first_log_ins_do()
         // Somebody else, with two typos.
         for n in 10..13 {
             stage.at(n * CYCLE).await;
-            let answer = if n < 12 { ok("<form>") } else { status(302, "") };
+            let answer = if n < 12 { form() } else { status(302, "") };
             stage.origin.says(answer);
             assert_eq!(stage.ask(log_in(n, "198.51.100.7")).await.answer(), "held");
         }

@@ -290,7 +290,7 @@ fn an_origin_that_keeps_silent_is_given_up() {
         stage.origin.script(|_| vec![Act::Body, Act::Hang]);
         let mut client = stage.begin(get("/a")).await;
         client.lets_time_pass();
-        stage.at(61).await;
+        stage.at(91).await;
         assert_eq!(client.answer().await.status, 504);
         assert_eq!((stage.origin.seen().len(), stage.status().in_flight), (1, 0));
     });
@@ -306,7 +306,7 @@ fn an_origin_that_falls_silent_amid_its_answer_is_given_up() {
         let mut client = stage.begin(get("/a")).await;
         assert_eq!(client.head().await.status, 200);
         client.part().await;
-        stage.at(61).await;
+        stage.at(91).await;
         assert_eq!(stage.status().in_flight, 0, "`origin_timeout` is also between two parts");
         assert!(client.is_closed().await);
     });

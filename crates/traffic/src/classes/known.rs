@@ -76,7 +76,7 @@ impl Classifier {
     }
 
     /// Forgets what the clients of an address did wrong, or the one with this agent; and that log-ins of
-    /// the address failed. Says how many clients that are.
+    /// the address failed. Returns how many clients had done something wrong.
     pub fn forgive(&mut self, address: ClientKey, agent: Option<&str>) -> usize {
         let number = address.number();
         let hash = agent.map(crate::hash::text);
@@ -84,8 +84,8 @@ impl Classifier {
         let mut forgiven = 0;
         for client in self.clients.all_mut().filter(|client| client.address == number) {
             if hash.is_none_or(|hash| client.agent == hash) {
+                forgiven += usize::from(client.has_erred());
                 client.forgive();
-                forgiven += 1;
             }
         }
         forgiven
