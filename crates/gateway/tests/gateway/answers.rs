@@ -163,7 +163,9 @@ fn scanners_monitors_and_icons_wake_nobody() {
 #[test]
 fn who_keeps_asking_for_what_is_not_there_loses_the_right_to_wake() {
     // For a day after the last miss; for a program that asks for nothing that scanners do, a quarter of an hour.
-    for (agent, lasts) in [("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", 86_400), ("curl/8", 900)] {
+    for (agent, lasts) in
+        [("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", 86_400), ("curl/8", 900)]
+    {
         awake().play(async |stage| {
             stage.origin.says(status(404, "no"));
             for n in 0..10 {

@@ -72,7 +72,7 @@ fn sleep(dir: &Path) -> String {
 }
 
 fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    nightwatt_needs::free_udp_address()
 }
 
 fn driver(rig: &Rig, address: SocketAddr, listen: Option<SocketAddr>) -> DriverConfig {
@@ -98,9 +98,7 @@ fn a_machine_sleeps_when_it_is_told_and_says_that_it_leaves_and_is_back() {
     let listen = free_address();
     // The driver first: the agent says that it is up when it starts.
     let context = rig.context();
-    let probe = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let at = probe.local_addr().unwrap();
-    drop(probe);
+    let at = free_address();
     let controller = driver(&rig, at, Some(listen)).build(&context).unwrap();
     let machine =
         Machine::start(rig.dir.path(), &at.to_string(), Some(listen), &sleep(rig.dir.path()));
