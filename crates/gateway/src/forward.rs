@@ -124,15 +124,8 @@ impl Forwarding<'_> {
             };
             let (response, loan) = match sent {
                 Some(Ok(answer)) => answer,
-                Some(Err(mut failure)) => {
-                    if let Some(seat) = exchange.seat() {
-                        seat.failed(&failure.error);
-                        // Another of its servers may do better.
-                        failure.error = match failure.error {
-                            OriginError::Malformed(why) => OriginError::Broken(why),
-                            other => other,
-                        };
-                    }
+                Some(Err(failure)) => {
+                    let failure = of_seat(failure, exchange.seat());
                     return Err(self.failed(failure, (copy, repeatable), &sending));
                 }
                 None => {
@@ -554,6 +547,17 @@ fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
 }
 
 /// Whether a status says that what is stored as a page no longer is one: gone, forbidden, or elsewhere.
+/// A failure, as it counts where another server of the pool may do better.
+fn of_seat(failure: Failure, seat: Option<&Seat>) -> Failure {
+    let Some(seat) = seat else { return failure };
+    seat.failed(&failure.error);
+    let error = match failure.error {
+        OriginError::Malformed(why) => OriginError::Broken(why),
+        other => other,
+    };
+    Failure { error, ..failure }
+}
+
 /// Whether a server closes a connection that had waited too long, just when a request came on it: that is to be
 /// sent again (RFC 9110, 15.5.9).
 fn gave_up_waiting(response: &Response<FromOrigin>) -> bool {

@@ -85,7 +85,7 @@ pub(crate) async fn handle(
         let response = answers::proof(proof);
         return close(&gateway, index, &facts, response, how);
     }
-    let (response, how) = match (index, refusal(&gateway, index, &facts, &parts)) {
+    let (response, how) = match (index, refusing::refusal(&gateway, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
             let verdict = judge(site, &gateway, &facts);
@@ -99,7 +99,7 @@ pub(crate) async fn handle(
             answer
         }
         (_, refusal) => {
-            let (status, text) = refusal.unwrap_or_else(|| no_site(&facts));
+            let (status, text) = refusal.unwrap_or_else(|| refusing::no_site(&facts));
             (answers::sentence(status, text), How::by_itself(ClientClass::Api, Answered::Refused))
         }
     };
@@ -125,32 +125,6 @@ impl Drop for Client<'_> {
             close(self.gateway, Some(self.index), self.facts, nothing, how);
         }
     }
-}
-
-/// Why a request is for no site.
-fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
-    if facts.authority.is_empty() {
-        let text = "The request has no Host field, and every site here has `hosts`: send the name of one as \
-                    Host. (Or leave `hosts` out in one site: it gets all that no other one claims.)";
-        return (StatusCode::BAD_REQUEST, text);
-    }
-    (StatusCode::MISDIRECTED_REQUEST, "No such site here.")
-}
-
-fn refusal(
-    gateway: &Gateway,
-    site: Option<usize>,
-    facts: &Facts,
-    parts: &Parts,
-) -> Option<(StatusCode, &'static str)> {
-    let limits = site.map_or(&gateway.config.limits, |site| &gateway.sites[site].limits);
-    facts.refusal(parts, limits.largest_body()).or_else(|| {
-        // It would come back for ever.
-        let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
-                    what it is asked back to it. Look at the site's `origin`.";
-        let mark = &gateway.sites.get(site?)?.mark;
-        mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
-    })
 }
 
 /// A request to a site, read and classified.

@@ -1,10 +1,15 @@
-//! Which rule refuses a request, and for how long.
+//! Why a request is refused, by which rule, and for how long.
 
 use std::time::Duration;
 
+use http::StatusCode;
+use http::request::Parts;
 use nightwatt_model::policy::admission::{Route, Want};
 use nightwatt_model::time::Mono;
 use nightwatt_traffic::Verdict;
+
+use crate::facts::Facts;
+use crate::gateway::Gateway;
 
 /// The rule that refuses a client that asks too often, in the access log.
 pub(crate) const TOO_MANY_REQUESTS: &str = "requests-per-client";
@@ -29,4 +34,31 @@ pub(crate) const fn rule(route: Route, want: Want, verdict: &Verdict) -> Option<
 pub(crate) fn scanner_waits(verdict: &Verdict, now: Mono) -> Duration {
     let ends = verdict.until.map_or(SCANNERS_WAIT, |until| until.since(now));
     ends.max(Duration::from_secs(1))
+}
+
+/// Why a request is for no site.
+pub(crate) fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
+    if facts.authority.is_empty() {
+        let text = "The request has no Host field, and every site here has `hosts`: send the name of one as \
+                    Host. (Or leave `hosts` out in one site: it gets all that no other one claims.)";
+        return (StatusCode::BAD_REQUEST, text);
+    }
+    (StatusCode::MISDIRECTED_REQUEST, "No such site here.")
+}
+
+/// Why a request is not answered, by itself or by what its site allows.
+pub(crate) fn refusal(
+    gateway: &Gateway,
+    site: Option<usize>,
+    facts: &Facts,
+    parts: &Parts,
+) -> Option<(StatusCode, &'static str)> {
+    let limits = site.map_or(&gateway.config.limits, |site| &gateway.sites[site].limits);
+    facts.refusal(parts, limits.largest_body()).or_else(|| {
+        // It would come back for ever.
+        let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
+                    what it is asked back to it. Look at the site's `origin`.";
+        let mark = &gateway.sites.get(site?)?.mark;
+        mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
+    })
 }

@@ -111,26 +111,9 @@ impl Client {
         (index, sender): (usize, Sender),
     ) -> Option<Box<Pass>> {
         let gateway = Arc::clone(&self.gateway);
-        let site = &gateway.sites[index];
-        let are_unchanged =
-            *self.last_names.are_unchanged.get_or_insert_with(|| plain::has_plain_fields(head));
-        if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site) {
-            return None;
-        }
-        if !sender.is_anonymous() && head.values("authorization").any(origin::is_binding) {
-            // The slow path knows that the connection is the user's then.
-            return None;
-        }
-        let secure = self.peer.secure;
-        let key = site.rules.key.key(&base(secure, plain.authority), head.target)?;
-        if site.store.knows(&key, gateway.timestamp()) {
-            return None;
-        }
+        let (site, secure) = (&gateway.sites[index], self.peer.secure);
+        let key = self.key_to_ask(head, plain, site, sender)?;
         let is_anybodys = sender.is_anonymous();
-        if is_anybodys && site.flights.other(&key).is_some() {
-            // Another client's answer is waited for on the slow path.
-            return None;
-        }
         self.meet(head)?;
         let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
@@ -189,6 +172,31 @@ impl Client {
             is_anybodys,
             begun,
         }))
+    }
+
+    /// The key of a request that can be passed on as it came; nothing if only the slow path knows how.
+    fn key_to_ask(
+        &mut self,
+        head: &Head<'_, '_>,
+        plain: &Plain<'_>,
+        site: &Site,
+        sender: Sender,
+    ) -> Option<CacheKey> {
+        let are_unchanged =
+            *self.last_names.are_unchanged.get_or_insert_with(|| plain::has_plain_fields(head));
+        if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site) {
+            return None;
+        }
+        if !sender.is_anonymous() && head.values("authorization").any(origin::is_binding) {
+            // The connection is the user's then.
+            return None;
+        }
+        let key = site.rules.key.key(&base(self.peer.secure, plain.authority), head.target)?;
+        if site.store.knows(&key, self.gateway.timestamp()) {
+            return None;
+        }
+        // Another client's answer is waited for on the slow path.
+        (!sender.is_anonymous() || site.flights.other(&key).is_none()).then_some(key)
     }
 
     /// How it stands with a request that its server is asked.
