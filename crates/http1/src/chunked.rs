@@ -270,6 +270,7 @@ mod tests {
             &b"4  \r\nwiki\r\n5 \t\r\npedia\r\n0 \r\n\r\n"[..],
             b"4 ; a=b\r\nwiki\r\n5;c\r\npedia\r\n0\r\n\r\n",
             b"4\nwiki\n5\npedia\n0\n\n",
+            b" 4\r\nwiki\r\n\t 5\r\npedia\r\n 0\r\n\r\n",
         ] {
             let (body, trailers, rest) = decode_answer(bytes).unwrap();
             assert_eq!((&body[..], trailers, &rest[..]), (&b"wikipedia"[..], None, &b""[..]));
@@ -279,7 +280,7 @@ mod tests {
             let (_, got, rest) = decode_answer(bytes.as_bytes()).unwrap();
             assert_eq!((&got.unwrap()["x-sum"], &rest[..]), (&"9".parse().unwrap(), &b"rest"[..]));
         }
-        for wrong in ["4 4\r\nwiki\r\n0\r\n\r\n", " 4\r\nwiki\r\n", "4\r\nwikis\r\n"] {
+        for wrong in ["4 4\r\nwiki\r\n0\r\n\r\n", " \r\nwiki\r\n", "4\r\nwikis\r\n"] {
             assert!(
                 decode_answer(wrong.as_bytes()).is_err_and(|it| it != Refusal::TimedOut),
                 "{wrong:?}"

@@ -159,7 +159,7 @@ mod tests {
         assert!(error("rapl,a=1,a=2").contains("`a` is given twice"));
         let spec: MeterSpec = "snmp,scale=ten,maybe=perhaps".parse().unwrap();
         assert!(spec.address("10.0.0.3").unwrap_err().to_string().contains("snmp=10.0.0.3"));
-        assert!(spec.number("scale").unwrap_err().to_string().contains("`ten` is none"));
+        assert!(spec.number("scale").unwrap_err().to_string().contains("is `ten`"));
         assert!(spec.truth("maybe").is_err());
         let strange = spec.only(&["scale"]).unwrap_err().to_string();
         assert!(strange.contains("no option `maybe`; it has `name`, `scale`"), "{strange}");

@@ -283,9 +283,10 @@ fn the_last_words_of_a_service_that_takes_nothing_more_reach_its_client() {
     });
 }
 
-/// A service that is not there yet, and its address.
+/// A service that is not there yet, and its address: one from which no connection leaves, so that none has
+/// its port meanwhile.
 fn late() -> (Setup, SocketAddr) {
-    let at = nightwatt_needs::free_address();
+    let at = std::net::TcpListener::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
     let table = format!(
         "[[tcp]]\nname = \"late\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{at}\"\n\
          held = 1\n"
