@@ -1,8 +1,11 @@
-//! Programs that tests start. A test that lacks one prints `skipped: <reason>` and passes.
+//! What tests need of a machine: programs that they start, and addresses that nothing listens on.
+//!
+//! A test that lacks a program prints `skipped: <reason>` and passes.
 //!
 //! The table in `tools/need` says which Debian package has which program; a program that is not in it panics, so that
 //! `make test` cannot forget to install it.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -59,6 +62,28 @@ pub fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
 }
 
+/// An address of this machine that only this process uses: 127.64.0.0 and the process number, which has at most 22
+/// bits. A port that is free there stays free until this process uses it, unless another one listens on all addresses.
+#[must_use]
+pub fn own_address() -> IpAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 64 | (high & 0x3f), middle, low).into()
+}
+
+/// An address for TCP that nothing listens on, for a program that must be told where to listen, or does so later.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    let bound = TcpListener::bind((own_address(), 0)).and_then(|it| it.local_addr());
+    bound.expect("each address of 127.0.0.0/8 is this machine's, and has free ports")
+}
+
+/// The same for UDP.
+#[must_use]
+pub fn free_udp_address() -> SocketAddr {
+    let bound = UdpSocket::bind((own_address(), 0)).and_then(|it| it.local_addr());
+    bound.expect("each address of 127.0.0.0/8 is this machine's, and has free ports")
+}
+
 fn find(name: &str) -> Option<PathBuf> {
     let path = path();
     path.split(':').map(|folder| Path::new(folder).join(name)).find(|program| program.is_file())
@@ -110,6 +135,17 @@ mod tests {
     #[should_panic(expected = "add `no-such-program` to the table in tools/need")]
     fn a_program_that_nobody_installs_is_an_error() {
         let _ = program("no-such-program");
+    }
+
+    #[test]
+    fn a_free_address_can_be_listened_on_and_is_in_a_range_of_ours() {
+        for address in [free_address(), free_udp_address()] {
+            let IpAddr::V4(ip) = address.ip() else { panic!("{address}") };
+            assert!(ip.octets()[0] == 127 && ip.octets()[1] >= 64, "{address}");
+            assert_ne!(address.port(), 0);
+        }
+        assert!(TcpListener::bind(free_address()).is_ok());
+        assert!(UdpSocket::bind(free_udp_address()).is_ok());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! `nightwatt agent`, as a program: its orders, its record, and a machine that is only a folder of files.
 
 use std::fs;
-use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal};
@@ -19,7 +18,7 @@ struct House {
 impl House {
     fn new(sleep: &str) -> Self {
         let dir = TempDir::new().unwrap();
-        let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let address = nightwatt_needs::free_udp_address().to_string();
         let house = Self { dir, address, agent: None };
         let key = nightwatt(&["agent", "key", "-o", &house.path("agent.key")]);
         assert!(key.status.success(), "{}", told(&key));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::journal::Record;
 use nightwatt_model::ledger::Bill;
+pub(crate) use nightwatt_needs::free_address;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -64,13 +65,6 @@ pub(crate) fn told(output: &Output) -> String {
         }
     }
     told
-}
-
-/// An address that nobody listens on. Not 127.0.0.1: a connection that leaves from there could be
-/// given the port before its owner takes it.
-pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").expect("there is a free port");
-    listener.local_addr().expect("it has an address")
 }
 
 /// What is special about a site. The rest: small times, no promise, sleep at once when idle.

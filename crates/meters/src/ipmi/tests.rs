@@ -2,7 +2,7 @@
 //! ipmitool 1.8.19 prints; what lies before it (session, password, a controller without DCMI) is
 //! tested with the real `ipmitool` against `ipmi_sim`.
 
-use std::net::UdpSocket;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use nightwatt_needs::program;
@@ -113,7 +113,7 @@ fn a_machine_without_a_controller_says_so_and_so_does_one_without_the_program() 
 /// A controller in a process of its own.
 struct Simulated {
     child: Child,
-    port: u16,
+    address: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
@@ -127,9 +127,10 @@ impl Drop for Simulated {
 fn simulated() -> Option<Simulated> {
     let (simulator, _) = (program("ipmi_sim")?, program(PROGRAM)?);
     let folder = tempfile::tempdir().unwrap();
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = nightwatt_needs::free_udp_address();
+    let (host, port) = (address.ip(), address.port());
     let config = format!(
-        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\naddr 127.0.0.1 {port}\n\
+        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\naddr {host} {port}\n\
          priv_limit admin\nallowed_auths_admin none md2 md5 straight\n\
          guid a123456789abcdefa123456789abcdef\nendlan\n\
          user 2 true \"watch\" \"tellnobody\" admin 10 none md2 md5 straight\n"
@@ -151,7 +152,7 @@ fn simulated() -> Option<Simulated> {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    Some(Simulated { child, port, _folder: folder })
+    Some(Simulated { child, address, _folder: folder })
 }
 
 #[test]
@@ -159,9 +160,10 @@ fn a_controller_without_dcmi_and_a_wrong_password_are_told_apart() {
     let Some(simulated) = simulated() else { return };
     let refused = |password: &str| {
         let file = line(password);
-        let (file, port) = (file.path().display(), simulated.port);
+        let (file, host) = (file.path().display(), simulated.address.ip());
+        let port = simulated.address.port();
         let options = format!("port={port},user=watch,cipher=3,password-file={file}");
-        refused(&format!("ipmi=127.0.0.1,{options}")).to_string()
+        refused(&format!("ipmi={host},{options}")).to_string()
     };
     // It takes a moment to begin.
     let errors = (0..10).map(|_| refused("tellnobody"));

@@ -72,7 +72,7 @@ fn sleep(dir: &Path) -> String {
 }
 
 fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    nightwatt_needs::free_udp_address()
 }
 
 fn driver(rig: &Rig, address: SocketAddr, listen: Option<SocketAddr>) -> DriverConfig {
@@ -98,9 +98,7 @@ fn a_machine_sleeps_when_it_is_told_and_says_that_it_leaves_and_is_back() {
     let listen = free_address();
     // The driver first: the agent says that it is up when it starts.
     let context = rig.context();
-    let probe = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let at = probe.local_addr().unwrap();
-    drop(probe);
+    let at = free_address();
     let controller = driver(&rig, at, Some(listen)).build(&context).unwrap();
     let machine =
         Machine::start(rig.dir.path(), &at.to_string(), Some(listen), &sleep(rig.dir.path()));
@@ -202,7 +200,8 @@ fn announcements_that_are_played_again_are_not_believed_and_older_ones_not_even_
     let listen = free_address();
     let config = driver(&rig, free_address(), Some(listen));
     let context = rig.context();
-    let agent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Of the machine that the driver knows.
+    let agent = UdpSocket::bind((nightwatt_needs::own_address(), 0)).unwrap();
     let says = |event, counter, key: &key::Key| {
         let news = News { event, boot: [1; 16], counter, wall_ms: 0 };
         let nonce = Nonce([counter as u8; 16]);

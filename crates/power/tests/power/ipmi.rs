@@ -1,6 +1,6 @@
 //! `ipmitool` against `ipmi_sim` of `OpenIPMI`, whose chassis is a script that keeps its state.
 
-use std::net::UdpSocket;
+use std::net::SocketAddr;
 use std::process::Command;
 
 use nightwatt_needs::program;
@@ -12,10 +12,11 @@ use crate::daemon::{Daemon, stub};
 
 const PASSWORD: &str = "tellnobody";
 
-/// A management controller, and the port that it listens at.
-fn controller(rig: &Rig) -> Option<(Daemon, u16)> {
+/// A management controller, and where it listens.
+fn controller(rig: &Rig) -> Option<(Daemon, SocketAddr)> {
     let (simulator, _) = (program("ipmi_sim")?, program("ipmitool")?);
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = nightwatt_needs::free_udp_address();
+    let (host, port) = (address.ip(), address.port());
     // `get power`, `set power 1`, `set shutdown 1`. What it was told to do is kept.
     let chassis = stub(
         rig,
@@ -26,7 +27,7 @@ fn controller(rig: &Rig) -> Option<(Daemon, u16)> {
     );
     std::fs::write(rig.path("power"), "0\n").unwrap();
     let config = format!(
-        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\naddr 127.0.0.1 {port}\npriv_limit admin\n\
+        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\naddr {host} {port}\npriv_limit admin\n\
          allowed_auths_admin none md2 md5 straight\nguid a123456789abcdefa123456789abcdef\nendlan\n\
          chassis_control \"{}\"\nuser 2 true \"power\" \"{PASSWORD}\" admin 10 none md2 md5 straight\n\
          user 3 true \"guest\" \"{PASSWORD}\" user 10 none md2 md5 straight\n",
@@ -40,16 +41,17 @@ fn controller(rig: &Rig) -> Option<(Daemon, u16)> {
     simulator.arg("-c").arg(rig.path("lan.conf")).arg("-f").arg(rig.path("commands"));
     simulator.arg("-s").arg(rig.path("")).arg("-n");
     let mut daemon = Daemon::start(rig, &mut simulator);
-    let ipmi = config_of(rig, port, PASSWORD, "").build(&rig.context()).unwrap();
+    let ipmi = config_of(rig, address, PASSWORD, "").build(&rig.context()).unwrap();
     daemon.ready(rig, || rig.run(ipmi.state()).ok());
-    Some((daemon, port))
+    Some((daemon, address))
 }
 
-fn config_of(rig: &Rig, port: u16, password: &str, options: &str) -> Config {
+fn config_of(rig: &Rig, at: SocketAddr, password: &str, options: &str) -> Config {
+    let (host, port) = (at.ip(), at.port());
     let file = rig.path("password");
     std::fs::write(&file, format!("{password}\n")).unwrap();
     let text = format!(
-        "host = \"127.0.0.1\"\nuser = \"power\"\nport = {port}\ncipher = 3\npassword_file = \"{}\"\n{options}",
+        "host = \"{host}\"\nuser = \"power\"\nport = {port}\ncipher = 3\npassword_file = \"{}\"\n{options}",
         file.display()
     );
     toml::from_str(&text).unwrap()
@@ -64,8 +66,8 @@ fn told(rig: &Rig) -> Vec<String> {
 #[test]
 fn power_goes_on_and_off_and_what_is_done_is_not_done_again() {
     let rig = Rig::new();
-    let Some((_daemon, port)) = controller(&rig) else { return };
-    let build = |options| config_of(&rig, port, PASSWORD, options).build(&rig.context()).unwrap();
+    let Some((_daemon, at)) = controller(&rig) else { return };
+    let build = |options| config_of(&rig, at, PASSWORD, options).build(&rig.context()).unwrap();
     let state = |ipmi: &Ipmi| rig.run(ipmi.state()).unwrap();
     for (options, command) in [("", "set shutdown 1"), ("sleep = \"off\"", "set power 0")] {
         let ipmi = build(options);
@@ -84,14 +86,15 @@ fn power_goes_on_and_off_and_what_is_done_is_not_done_again() {
 #[test]
 fn a_wrong_password_a_wrong_cipher_and_no_controller_each_have_their_cure() {
     let rig = Rig::new();
-    let Some((daemon, port)) = controller(&rig) else { return };
+    let Some((daemon, at)) = controller(&rig) else { return };
     let refused = |password: &str, options: &str| {
-        let config = config_of(&rig, port, password, options);
+        let config = config_of(&rig, at, password, options);
         rig.run(config.build(&rig.context()).unwrap().wake()).unwrap_err()
     };
     let error = refused("telleverybody", "");
     assert!(error.hint().contains("its password"), "{error}: {}", error.hint());
-    assert!(error.to_string().starts_with("ipmitool -H 127.0.0.1 refuses to chassis power"));
+    let refuses = format!("ipmitool -H {} refuses to chassis power", at.ip());
+    assert!(error.to_string().starts_with(&refuses), "{error}");
     assert!(!format!("{error:?}{error}").contains("everybody"), "{error:?}");
     drop(daemon);
     let error = refused(PASSWORD, "");
@@ -111,7 +114,7 @@ fn the_password_is_in_the_environment_and_not_among_the_arguments() {
          echo Chassis Power is on",
     );
     let options = format!("program = \"{}\"", program.display());
-    let config = config_of(&rig, 700, PASSWORD, &options);
+    let config = config_of(&rig, "127.0.0.1:700".parse().unwrap(), PASSWORD, &options);
     let ipmi = config.build(&rig.context()).unwrap();
     assert_eq!(rig.run(ipmi.state()).unwrap(), Observed::Up);
     let arguments = std::fs::read_to_string(rig.path("arguments")).unwrap();
@@ -125,7 +128,12 @@ fn the_password_is_in_the_environment_and_not_among_the_arguments() {
 #[test]
 fn what_is_missing_is_told_before_and_what_makes_no_sense_after() {
     let rig = Rig::new();
-    let mut config = config_of(&rig, 700, PASSWORD, "program = \"/nowhere/ipmitool\"");
+    let mut config = config_of(
+        &rig,
+        "127.0.0.1:700".parse().unwrap(),
+        PASSWORD,
+        "program = \"/nowhere/ipmitool\"",
+    );
     let error = rig.run(config.build(&rig.context()).unwrap().state()).unwrap_err();
     assert_eq!(error.to_string(), "there is no program `/nowhere/ipmitool` here");
     assert!(!error.retryable() && error.hint().contains("apt-get install ipmitool"));

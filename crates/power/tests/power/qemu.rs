@@ -33,11 +33,11 @@ fn machine(rig: &Rig, monitors: &[String]) -> Option<Daemon> {
 fn a_real_machine_goes_on_and_stands_still() {
     let rig = Rig::new();
     let socket = rig.path("qmp");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let monitors = [format!("unix:{}", socket.display()), format!("tcp:127.0.0.1:{port}")];
+    let address = nightwatt_needs::free_address();
+    let monitors = [format!("unix:{}", socket.display()), format!("tcp:{address}")];
     let Some(mut machine) = machine(&rig, &monitors) else { return };
     let by_socket = build(&rig, &socket.display().to_string(), "");
-    let by_tcp = build(&rig, &format!("tcp:127.0.0.1:{port}"), "");
+    let by_tcp = build(&rig, &format!("tcp:{address}"), "");
     machine.ready(&rig, || rig.run(by_socket.state()).ok());
     rig.run(async {
         for guest in [&by_socket, &by_tcp] {

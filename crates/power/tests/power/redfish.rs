@@ -1,7 +1,7 @@
 //! Against sushy-tools' emulator over HTTPS (`tools/sushy`), and against peers that speak otherwise.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use nightwatt_needs::program;
@@ -23,7 +23,7 @@ const USER: &str = "import bcrypt, sys; \
 
 struct Bmc<'a> {
     rig: &'a Rig,
-    port: u16,
+    address: SocketAddr,
     fingerprint: String,
     daemon: Daemon,
 }
@@ -44,7 +44,8 @@ impl<'a> Bmc<'a> {
         let user = output(Command::new(&python).args(["-c", USER, PASSWORD]));
         std::fs::write(rig.path("users"), user).unwrap();
         std::fs::create_dir(rig.path("state")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = nightwatt_needs::free_address();
+        let (host, port) = (address.ip(), address.port());
         let system = |number| {
             format!(
                 "{{'uuid': 'aaaaaaaa-0000-0000-0000-00000000000{number}', 'name': 'web{number}', \
@@ -53,7 +54,7 @@ impl<'a> Bmc<'a> {
         };
         let systems: Vec<_> = (0..systems).map(system).collect();
         let config = format!(
-            "SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'\nSUSHY_EMULATOR_LISTEN_PORT = {port}\n\
+            "SUSHY_EMULATOR_LISTEN_IP = '{host}'\nSUSHY_EMULATOR_LISTEN_PORT = {port}\n\
              SUSHY_EMULATOR_FAKE_DRIVER = True\nSUSHY_EMULATOR_STATE_DIR = '{}'\n\
              SUSHY_EMULATOR_SSL_CERT = '{}'\nSUSHY_EMULATOR_SSL_KEY = '{}'\n\
              SUSHY_EMULATOR_AUTH_FILE = '{}'\nSUSHY_EMULATOR_FAKE_SYSTEMS = [{}]\n",
@@ -67,7 +68,7 @@ impl<'a> Bmc<'a> {
         let mut emulator = Command::new(python);
         emulator.args(["-c", EMULATOR, "--fake", "--config", &path("conf.py")]);
         let daemon = Daemon::start(rig, &mut emulator);
-        let mut bmc = Self { rig, port, fingerprint, daemon };
+        let mut bmc = Self { rig, address, fingerprint, daemon };
         let probe = bmc.build(&format!("fingerprint = \"{}\"", bmc.fingerprint));
         bmc.daemon.ready(rig, || match rig.run(probe.state()) {
             Err(Error::Unreachable { .. }) => None,
@@ -80,8 +81,8 @@ impl<'a> Bmc<'a> {
         let file = self.rig.path("password");
         std::fs::write(&file, password).unwrap();
         let text = format!(
-            "url = \"https://127.0.0.1:{}\"\nuser = \"power\"\npassword_file = \"{}\"\n{options}",
-            self.port,
+            "url = \"https://{}\"\nuser = \"power\"\npassword_file = \"{}\"\n{options}",
+            self.address,
             file.display()
         );
         toml::from_str(&text).unwrap()
@@ -111,7 +112,7 @@ fn certificate(rig: &Rig) {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
     openssl.args(["-nodes", "-days", "2", "-subj", "/CN=bmc"]);
-    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+    openssl.args(["-addext", &format!("subjectAltName=IP:{}", nightwatt_needs::own_address())]);
     openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
     openssl.args(["-keyout", &path("key.pem"), "-out", &path("cert.pem")]);
     output(&mut openssl);

@@ -1,7 +1,7 @@
 //! Against a real `sshd`, with keys of its own.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::Rig;
 /// A server that knows one user: us.
 struct Sshd {
     child: Child,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Sshd {
@@ -27,23 +27,31 @@ impl Sshd {
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(rig.path(name));
             assert!(keygen.status().unwrap().success());
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = nightwatt_needs::free_address();
+        let (host, port) = (address.ip(), address.port());
         let host_key = fs::read_to_string(rig.path("host.pub")).unwrap();
-        fs::write(rig.path("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
+        fs::write(rig.path("known"), format!("[{host}]:{port} {host_key}")).unwrap();
         fs::copy(rig.path("id.pub"), rig.path("authorized")).unwrap();
         // As root it wants this folder, which a package's unit makes.
         let _ = fs::create_dir_all("/run/sshd");
         let path = |name: &str| rig.path(name).display().to_string();
         let child = nightwatt_needs::command("sshd")
             .args(["-D", "-e", "-f", "/dev/null", "-h", &path("host"), "-p", &port.to_string()])
-            .args(["-o", "ListenAddress=127.0.0.1", "-o", "StrictModes=no", "-o", "PidFile=none"])
+            .args([
+                "-o",
+                &format!("ListenAddress={host}"),
+                "-o",
+                "StrictModes=no",
+                "-o",
+                "PidFile=none",
+            ])
             .args(["-o", "UsePAM=no", "-o", "PermitRootLogin=yes"])
             .arg("-o")
             .arg(format!("AuthorizedKeysFile={}", path("authorized")))
             .stderr(Stdio::from(fs::File::create(rig.path("sshd.log")).unwrap()))
             .spawn()
             .unwrap();
-        Some(Self { child, port })
+        Some(Self { child, address })
     }
 }
 
@@ -61,9 +69,10 @@ fn user() -> String {
 
 fn config(rig: &Rig, sshd: &Sshd) -> Config {
     let text = format!(
-        "host = \"{}@127.0.0.1\"\nport = {}\nidentity = \"{}\"\nknown_hosts = \"{}\"\ntimeout = \"60s\"",
+        "host = \"{}@{}\"\nport = {}\nidentity = \"{}\"\nknown_hosts = \"{}\"\ntimeout = \"60s\"",
         user(),
-        sshd.port,
+        sshd.address.ip(),
+        sshd.address.port(),
         rig.path("id").display(),
         rig.path("known").display()
     );

@@ -7,7 +7,6 @@ mod origin;
 mod requests;
 mod trouble;
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -80,9 +79,7 @@ struct Stage {
 
 impl Stage {
     fn set() -> Self {
-        // Not on 127.0.0.1: a connection that leaves from there could be given the origin's port.
-        let free = TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr());
-        let address = free.expect("a free port").to_string();
+        let address = nightwatt_needs::free_address().to_string();
         let (program, args) = origin::command();
         let command = format!("{:?}", [&[program.to_str().expect("a path")][..], &args].concat());
         let config =
