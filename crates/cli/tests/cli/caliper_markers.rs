@@ -10,6 +10,7 @@ use nightwatt_clock::meter::monotonic;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::caliper::{printed_seconds, taken};
 use crate::harness::{eventually, nightwatt, program, told};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -81,24 +82,16 @@ fn seconds(report: &Value, name: &str, of: &str) -> f64 {
     section(report, name)[of].as_f64().unwrap()
 }
 
-/// What a hypervisor took from the machine so far, s.
-fn stolen() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    let mut fields = stat.lines().next().unwrap().split_whitespace();
-    fields.nth(8).unwrap().parse::<f64>().unwrap() / 100.0
-}
-
 /// Eight threads on fewer CPUs; each section's CPU time is told by the threads' own clocks.
 fn threads_are_charged_what_they_ran(bench: &Bench, path: &Path) {
-    let before = stolen();
+    let before = taken();
     let (report, printed) = bench.report_on(path, &["threads", "20"]);
     // A tick of its own for what is not told in full ones.
-    let stolen = stolen() - before + 0.01;
-    let told: Vec<f64> =
-        printed.split_whitespace().map(|word| 1e-9 * word.parse::<f64>().unwrap()).collect();
+    let taken = taken() - before + 0.01;
+    let told = printed_seconds(&printed);
     for (name, told) in [("heavy", told[0]), ("light", told[1])] {
         let ran = seconds(&report, name, "on_cpu_s");
-        assert!((ran - told).abs() < 0.01 * told + stolen, "{name}: {ran} of {told} s");
+        assert!((ran - told).abs() < 0.01 * told + taken, "{name}: {ran} of {told} s");
         assert_eq!((count(&report, name, "calls"), count(&report, name, "lost")), (160, 0));
         let preempted = section(&report, name)["off_cpu"]["preempted_s"].as_f64().unwrap();
         assert!(preempted > ran, "four threads for each CPU: {preempted} of {ran} s");
