@@ -200,7 +200,8 @@ fn announcements_that_are_played_again_are_not_believed_and_older_ones_not_even_
     let listen = free_address();
     let config = driver(&rig, free_address(), Some(listen));
     let context = rig.context();
-    let agent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Of the machine that the driver knows.
+    let agent = UdpSocket::bind((nightwatt_needs::own_address(), 0)).unwrap();
     let says = |event, counter, key: &key::Key| {
         let news = News { event, boot: [1; 16], counter, wall_ms: 0 };
         let nonce = Nonce([counter as u8; 16]);
