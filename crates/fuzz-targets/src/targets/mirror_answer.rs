@@ -63,9 +63,13 @@ fn given(verdict: Verdict, asked: &HeaderMap, rules: &AdmitRules) {
     let Kept { entry, body, .. } = *kept;
     assert!(!entry.headers().contains_key(http::header::SET_COOKIE));
     let text = serde_json::to_string(&entry).expect("it can be written");
-    assert_eq!(serde_json::from_str::<nightwatt_mirror::pure::entry::Entry>(&text).ok(), Some(entry.clone()));
+    assert_eq!(
+        serde_json::from_str::<nightwatt_mirror::pure::entry::Entry>(&text).ok(),
+        Some(entry.clone())
+    );
     let bytes = pack(Coding::Brotli, &body, Effort::Answer).expect("memory can be written");
-    let stored = StoredBody { coding: Coding::Brotli, bytes: bytes.into(), length: body.len() as u64 };
+    let stored =
+        StoredBody { coding: Coding::Brotli, bytes: bytes.into(), length: body.len() as u64 };
     let refresh = RefreshRules::default();
     for server in [Server::Asleep, Server::Awake] {
         let request = RequestHead {
