@@ -329,39 +329,6 @@ fn what_is_found_is_bounded() {
     assert!(page(&nested).links.is_empty());
 }
 
-/// Real pages: the documentation that rustup installs with a toolchain.
-#[test]
-fn real_pages_have_the_links_that_a_search_for_text_finds() {
-    let home = std::env::var_os("RUSTUP_HOME").map(std::path::PathBuf::from);
-    let home =
-        home.or_else(|| Some(std::path::Path::new(&std::env::var_os("HOME")?).join(".rustup")));
-    let toolchains = home.and_then(|home| std::fs::read_dir(home.join("toolchains")).ok());
-    let book = toolchains.into_iter().flatten().flatten().find_map(|toolchain| {
-        std::fs::read_dir(toolchain.path().join("share/doc/rust/html/book")).ok()
-    });
-    let Some(book) = book else {
-        println!("skipped: rustup has not installed the documentation of Rust");
-        return;
-    };
-    let mut pages = 0;
-    for file in book.flatten().filter(|it| it.path().extension().is_some_and(|it| it == "html")) {
-        let text = std::fs::read_to_string(file.path()).unwrap();
-        // mdBook writes links in one form, and escapes what is not one.
-        let by_text = text.split("<a href=\"").skip(1).filter_map(|it| it.split('"').next());
-        let by_text: HashSet<String> = by_text
-            .filter(|it| !it.starts_with('#') && !it.is_empty())
-            .map(|it| it.replace("&amp;", "&"))
-            .collect();
-        let found = page(&text);
-        let found: HashSet<String> =
-            of_kind(&found, LinkKind::Page).into_iter().map(str::to_owned).collect();
-        let missing: Vec<_> = by_text.difference(&found).collect();
-        assert!(missing.is_empty(), "{}: {missing:?}", file.path().display());
-        pages += 1;
-    }
-    assert!(pages > 50, "the book has over a hundred pages");
-}
-
 fn of_any_kind(text: &[u8]) {
     for (kind, path) in [
         ("text/html", "/"),

@@ -279,6 +279,9 @@ mod tests {
             ("javascript:alert(1)", Outside::OtherScheme),
             ("data:text/plain,x", Outside::OtherScheme),
             ("https://[", Outside::Unreadable),
+            // This one broke an assertion within a library.
+            ("//exampB\u{fffd}.org/", Outside::Unreadable),
+            ("//EX\u{c4}MPLE.org/", Outside::OtherSite),
         ] {
             assert_eq!(resolved("/", foreign), Err(why), "{foreign}");
         }
