@@ -93,8 +93,8 @@ fn a_wrong_password_a_wrong_cipher_and_no_controller_each_have_their_cure() {
     };
     let error = refused("telleverybody", "");
     assert!(error.hint().contains("its password"), "{error}: {}", error.hint());
-    let refuses = format!("ipmitool -H {} refuses to chassis power", at.ip());
-    assert!(error.to_string().starts_with(&refuses), "{error}");
+    let begin = format!("ipmitool -H {} refuses to chassis power", at.ip());
+    assert!(error.to_string().starts_with(&begin), "{error}");
     assert!(!format!("{error:?}{error}").contains("everybody"), "{error:?}");
     drop(daemon);
     let error = refused(PASSWORD, "");
