@@ -6,12 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, Proof, TlsConfig};
-use nightwatt_needs::{free_address, own_address, programs};
+use nightwatt_needs::programs;
 
 use crate::client::get;
 use crate::origin::ok;
 use crate::origin_tls::Made;
-use crate::passthrough_programs::{has, run, succeeded};
+use crate::passthrough_programs::{has, port, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, secs};
 
 const NAME: &str = "blog.example.org";
@@ -42,6 +42,10 @@ fn pause() -> bool {
     false
 }
 
+fn free() -> SocketAddr {
+    port().1
+}
+
 impl Authority {
     /// It gives certificates for so many seconds, and looks for proofs at these ports. None if it is not
     /// here.
@@ -51,8 +55,8 @@ impl Authority {
         if place.is_none() && !programs(&["pebble", "pebble-challtestsrv"]) || !has("curl") {
             return None;
         }
-        let own = Made::new(&format!("IP:{}", own_address()), "10")?;
-        let [at, management, dns] = [free_address(), free_address(), free_address()];
+        let own = Made::new("DNS:localhost", "10")?;
+        let [at, management, dns] = [free(), free(), free()];
         let dir = tempfile::tempdir().unwrap();
         let config = serde_json::json!({ "pebble": {
             "listenAddress": at.to_string(),
@@ -70,9 +74,7 @@ impl Authority {
         let mut names = Command::new(program("pebble-challtestsrv"));
         let off = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""];
         names.args(off).args(["-dns01", &dns.to_string()]);
-        // All names lead here.
-        names.args(["-defaultIPv4", &own_address().to_string()]);
-        names.args(["-management", &free_address().to_string()]);
+        names.args(["-management", &free().to_string()]);
         let mut pebble = Command::new(program("pebble"));
         pebble.args(["-dnsserver", &dns.to_string(), "-config"]).arg(&path);
         // It asks in any order, at once, and refuses a fiftieth of all that is well-formed. (By itself a
@@ -94,7 +96,7 @@ impl Authority {
     /// The site by TLS, with certificates of this authority for these names.
     fn gives(&self, setup: Setup, ports: [SocketAddr; 2], proof: Proof, names: &[&str]) -> Setup {
         let acme = AcmeConfig {
-            directory: format!("https://{}/dir", self.at),
+            directory: format!("https://localhost:{}/dir", self.at.port()),
             terms_agreed: true,
             email: Some("me@example.org".to_owned()),
             proof: Some(proof),
@@ -126,8 +128,7 @@ impl Authority {
         );
         let port = stage.tls_address().port();
         let mut curl = Command::new("curl");
-        curl.args(["-sS", "--resolve", &format!("{NAME}:{port}:{}", own_address()), "--cacert"])
-            .arg(root);
+        curl.args(["-sS", "--resolve", &format!("{NAME}:{port}:127.0.0.1"), "--cacert"]).arg(root);
         curl.arg(format!("https://{NAME}:{port}/"));
         let output = run(curl).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -155,8 +156,8 @@ fn problem(stage: &Stage) -> Option<String> {
 }
 
 fn got(proof: Proof) {
-    let ports = [free_address(), free_address()];
-    let Some(authority) = Authority::start(ports[0], ports[1], 24) else { return };
+    let ports = [free(), free()];
+    let Some(authority) = Authority::start(ports[0], ports[1], 40) else { return };
     let setup = authority.gives(asleep().real(), ports, proof, &[NAME, "www.example.org"]);
     let setup = setup.site(|site| site.redirect_to_https = true);
     setup.play(async |stage| {
@@ -190,7 +191,7 @@ fn a_certificate_is_got_and_renewed_by_a_proof_in_a_handshake() {
 
 #[test]
 fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
-    let [http, tls, elsewhere] = [free_address(), free_address(), free_address()];
+    let [http, tls, elsewhere] = [free(), free(), free()];
     let Some(authority) = Authority::start(elsewhere, tls, 3600) else { return };
     authority.gives(asleep().real(), [http, tls], Proof::Http, &[NAME]).play(async |stage| {
         let seen = || problem(stage).is_some_and(|it| it.contains(&format!("{NAME}: ")));
@@ -202,7 +203,7 @@ fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
 
 #[test]
 fn what_an_authority_refuses_is_told_and_plain_http_goes_on() {
-    let ports = [free_address(), free_address()];
+    let ports = [free(), free()];
     let Some(authority) = Authority::start(ports[0], ports[1], 3600) else { return };
     let names = ["blocked.example.org"];
     let setup = authority.gives(asleep().real(), ports, Proof::Http, &names);

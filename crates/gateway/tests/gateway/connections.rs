@@ -145,11 +145,8 @@ fn both_families_are_listened_to_on_one_port() {
         eprintln!("skipped: no IPv6 here ({error})");
         return;
     }
-    // A port that is free for both, and kept: bound, but not listened at.
-    let kept = tokio::net::TcpSocket::new_v4().unwrap();
-    kept.set_reuseaddr(true).unwrap();
-    kept.bind("0.0.0.0:0".parse().unwrap()).unwrap();
-    let port = kept.local_addr().unwrap().port();
+    // A port that is free, for both.
+    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
     let listen = ["0.0.0.0", "[::]"].map(|host| format!("{host}:{port}").parse().unwrap());
     awake().with(move |config| config.listen = listen.to_vec()).play(async |stage| {
         for (address, seen_as) in [("127.0.0.1", "127.0.0.1 - - "), ("[::1]", "::1 - - ")] {

@@ -43,7 +43,6 @@ mod poisoning;
 mod pool;
 mod pool_trouble;
 mod reloading;
-mod settling;
 mod sharing;
 mod short_pass;
 mod short_way;

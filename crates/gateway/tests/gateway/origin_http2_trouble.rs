@@ -287,8 +287,7 @@ fn a_server_that_refuses_an_upload_is_heard_by_its_client() {
 #[test]
 fn a_connection_on_which_nothing_came_in_time_gets_no_more() {
     let hasty = awake().with(|config| {
-        // Long enough for a busy machine to make the second connection.
-        config.limits.origin_timeout = std::time::Duration::from_secs(3);
+        config.limits.origin_timeout = std::time::Duration::from_millis(300);
     });
     play(hasty, 100, async |stage, told| {
         let mut client = stage.begin(get("/a")).await;

@@ -23,13 +23,27 @@ use nightwatt_power::{Context, Controller, Observed, Work};
 
 use crate::client::{Ask, Client, Got};
 use crate::origin::Origin;
-pub(crate) use crate::settling::{settle, watched};
 
 /// Monday, 23 November 2026, noon, UTC.
 pub(crate) const NOON: Wall = Wall::from_secs(1_795_435_200);
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// Waits for `work`; panics when that has clearly come to a standstill. No test rests on this time: a
+/// busy machine may need a while.
+pub(crate) async fn watched<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let waited = Clock::real().timeout(secs(120), work).await;
+    waited.unwrap_or_else(|_| panic!("standstill: waited for {what}"))
+}
+
+/// Lets everything that was sent arrive, while time stands still.
+pub(crate) async fn settle(clock: &Clock) {
+    let _still = clock.owe();
+    for _ in 0..300 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The power of the server: simulated delays and failures, and an origin that answers only while
