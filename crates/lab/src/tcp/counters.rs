@@ -23,6 +23,9 @@ pub struct Machine {
     /// Transitions from idle to active by the tracepoint `power:cpu_idle`, since somebody counts them.
     #[serde(default)]
     pub traced_wake_ups: Option<u64>,
+    /// Transitions from idle to active by a sampler of ours; none of the other figures has them.
+    #[serde(skip)]
+    pub sampler_wake_ups: u64,
     /// Interrupts.
     pub interrupts: u64,
     /// Softirqs by kind: `NET_RX`, `NET_TX`, `TIMER`.
@@ -116,6 +119,7 @@ impl Machine {
                 .traced_wake_ups
                 .zip(before.traced_wake_ups)
                 .map(|(now, then)| now.saturating_sub(then)),
+            sampler_wake_ups: self.sampler_wake_ups.saturating_sub(before.sampler_wake_ups),
             interrupts: self.interrupts.saturating_sub(before.interrupts),
             softirqs: difference(&self.softirqs, &before.softirqs),
             context_switches: self.context_switches.saturating_sub(before.context_switches),
@@ -123,10 +127,22 @@ impl Machine {
         }
     }
 
+    /// The same without the interrupts of a sampler that took `samples`, of which `idle` woke a CPU. How many a
+    /// second there are depends on how fast a virtual machine's CPUs wake up, so idle does not have as many.
+    #[must_use]
+    pub fn without_sampler(mut self, samples: u64, idle: u64) -> Self {
+        self.interrupts = self.interrupts.saturating_sub(samples);
+        self.traced_wake_ups = self.traced_wake_ups.map(|all| all.saturating_sub(idle));
+        self.sampler_wake_ups += idle;
+        self
+    }
+
     /// Transitions from idle to active; `None` where the kernel does not count them.
     pub fn wake_ups(&self) -> Option<u64> {
         let resting = self.idle_entries.iter().filter(|(name, _)| *name != POLL);
-        (!self.idle_entries.is_empty()).then(|| resting.map(|(_, count)| count).sum())
+        let all =
+            (!self.idle_entries.is_empty()).then(|| resting.map(|(_, count)| count).sum::<u64>());
+        all.map(|all| all.saturating_sub(self.sampler_wake_ups))
     }
 
     /// CPU time that was not idle in so many seconds, of all CPUs together.
@@ -310,6 +326,11 @@ mod tests {
         assert_eq!((since.context_switches, since.interrupts), (5, 0));
         // Seven more of each state on two CPUs; who polls does not rest.
         assert_eq!((since.idle_entries["C1"], since.wake_ups()), (14, Some(14)));
+        // Ten samples, of which four found an idle CPU: they are nothing that the machine did.
+        let unsampled = Machine { interrupts: 25, traced_wake_ups: Some(9), ..since.clone() };
+        let unsampled = unsampled.without_sampler(10, 4);
+        assert_eq!((unsampled.interrupts, unsampled.wake_ups()), (15, Some(10)));
+        assert_eq!(unsampled.traced_wake_ups, Some(5));
         // Two CPUs for three seconds, 4 s of it idle.
         assert!((since.busy_seconds(3.0) - 2.0).abs() < 1e-9);
     }

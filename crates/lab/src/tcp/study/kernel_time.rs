@@ -7,6 +7,7 @@ pub(super) use crate::kernel_time::Prepared;
 
 use super::Error;
 use super::breakdown::{Seen, Shares};
+use crate::tcp::counters::Machine;
 
 /// All CPUs are asked, with these processes under test, if a rate is given.
 #[cfg(feature = "bpf")]
@@ -64,6 +65,19 @@ pub(super) fn shares(
     }
 }
 
+/// What the machine did in `seconds` of a report, without the interrupts that took the report's samples.
+#[cfg(feature = "bpf")]
+pub(super) fn not_its_own(
+    machine: Option<Machine>,
+    report: Option<&KernelTimeReport>,
+    seconds: f64,
+) -> Option<Machine> {
+    let Some(report) = report else { return machine };
+    let during = |samples: u64| (samples as f64 * seconds / report.elapsed_s).round() as u64;
+    let taken = report.samples.busy + report.samples.idle + report.samples.lost;
+    machine.map(|it| it.without_sampler(during(taken), during(report.samples.idle)))
+}
+
 /// All stacks of a run, and how long they were seen.
 #[cfg(feature = "bpf")]
 pub(super) fn folded(report: &KernelTimeReport) -> &str {
@@ -84,6 +98,16 @@ pub(super) fn shares(
     _energy: Option<f64>,
 ) -> Shares {
     match *report {}
+}
+
+/// There are no such reports.
+#[cfg(not(feature = "bpf"))]
+pub(super) fn not_its_own(
+    machine: Option<Machine>,
+    report: Option<&KernelTimeReport>,
+    _seconds: f64,
+) -> Option<Machine> {
+    report.map_or(machine, |report| match *report {})
 }
 
 /// There are no such reports.

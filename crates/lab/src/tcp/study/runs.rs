@@ -440,6 +440,7 @@ impl<'a> Lab<'a> {
         let watts = self.watts(&channels, report);
         let seconds = lasted.as_secs_f64();
         let machine = after.0.zip(before.0).map(|(after, before)| after.since(&before));
+        let machine = kernel_time::not_its_own(machine, kernel_time.as_ref(), seconds);
         let sides = sides(&before.1, &after.1);
         let busy = |machine: &Machine, seconds: f64| {
             machine.busy_seconds(seconds) / (machine.cpus as f64 * seconds)
@@ -515,7 +516,9 @@ impl<'a> Lab<'a> {
         let after = self.settled(delay)?;
         let planted = standing.link.planted(&self.ends.receiver)?;
         let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
-        let window = window(&[first, last], lasted, self.watts(&channels, report));
+        let mut window = window(&[first, last], lasted, self.watts(&channels, report));
+        window.machine =
+            kernel_time::not_its_own(window.machine, kernel_time.as_ref(), window.seconds);
         let [sender, receiver] = [0, 1].map(|end| after[end].since(&before[end]));
         let whole = Whole { sender, receiver, planted };
         let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
