@@ -294,6 +294,13 @@ fn paths_of_webhooks_and_of_certificate_authorities_wake() {
         ("/.well-known/pki-validation/5F.txt?x", true),
         ("/.well-known/pki-validation/", false),
         ("/.well-known/pki-validation/a/b.txt", false),
+        ("/0f21fd1c9c8e4ddd8ab2e7ab1ee8c5a7.txt", true),
+        ("/0f21fd1c9c8e4ddd8ab2e7ab1ee8c5.txt", false),
+        ("/a/0f21fd1c9c8e4ddd8ab2e7ab1ee8c5a7.txt", false),
+        ("/google1a2b3c4d5e6f7081.html", true),
+        ("/google.html", false),
+        ("/yandex_1a2b3c4d5e6f7081.html", true),
+        ("/BingSiteAuth.xml", true),
     ] {
         let verdict = classifier.judge(at(0), &facts(lets_encrypt, target));
         assert_eq!(verdict.rule == Rule::AcmeChallenge, is_proof, "{target}");

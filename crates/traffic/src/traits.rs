@@ -7,6 +7,7 @@
 
 use std::net::Ipv4Addr;
 
+use nightwatt_model::policy::admission::is_proof;
 use nightwatt_model::visit::Visitor;
 
 use crate::classes::{ClassifierConfig, ClientFacts, ClientKey, Fetch};
@@ -485,18 +486,6 @@ fn quick_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 /// The target without its query.
 fn path_of(target: &str) -> &str {
     memchr::memchr(b'?', target.as_bytes()).map_or(target, |end| &target[..end])
-}
-
-/// Where an authority looks for the proof that somebody has the name of a site (RFC 8555, 8.3; the CA/Browser Forum's
-/// Baseline Requirements, 3.2.2.4.18).
-fn is_proof(path: &str) -> bool {
-    let Some(rest) = path.strip_prefix("/.well-known/") else { return false };
-    let in_folder = |folder| rest.strip_prefix(folder).filter(|name| !name.is_empty());
-    let are = |name: &str, marks: &[u8]| {
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
-    };
-    in_folder("acme-challenge/").is_some_and(|token| are(token, b"-_"))
-        || in_folder("pki-validation/").is_some_and(|file| are(file, b"-_."))
 }
 
 /// Whether a hub asks, by this query, whether it was meant to send what is new (`WebSub`, 5.3; Meta's webhooks).

@@ -76,6 +76,27 @@ fn whenever_the_server_wakes_what_crawlers_look_for_first_is_fetched_and_kept() 
     }
 }
 
+/// As Yoast and `WordPress` itself divide a sitemap.
+#[test]
+fn sitemaps_of_an_index_are_kept_too() {
+    const INDEX: &str = "<sitemapindex><sitemap><loc>http://blog/post-sitemap.xml</loc></sitemap>\
+                         <sitemap><loc>http://elsewhere/x-sitemap.xml</loc></sitemap></sitemapindex>";
+    with_kind(SiteKind::App).play(async |stage| {
+        stage.origin.script(|seen| match seen.target.as_str() {
+            "/wp-sitemap.xml" => ok(INDEX).field("Content-Type", "text/xml").acts(),
+            "/post-sitemap.xml" => ok("<urlset/>").field("Content-Type", "text/xml").acts(),
+            _ => unmarked(seen),
+        });
+        wake(stage).await;
+        stage.at(100).await;
+        let mut targets = our_targets(stage);
+        targets.dedup();
+        assert_eq!(targets, ["/robots.txt", "/wp-sitemap.xml", "/post-sitemap.xml"]);
+        let got = stage.ask(get("/post-sitemap.xml").agent(CRAWLER)).await;
+        assert_eq!((got.how(), stage.state().as_str()), ((200, "stale"), "asleep"));
+    });
+}
+
 #[test]
 fn what_the_server_keeps_from_caches_is_not_kept_for_crawlers_either() {
     with_kind(SiteKind::App).play(async |stage| {

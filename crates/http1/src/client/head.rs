@@ -188,7 +188,10 @@ impl Head {
             return Ok((Framing::Nothing, true));
         }
         let length = self.length()?;
-        let mut codings = self.headers.get_all(TRANSFER_ENCODING).iter();
+        // `identity`, which RFC 7230 took out of HTTP, changes nothing.
+        let codings = self.headers.get_all(TRANSFER_ENCODING).iter();
+        let mut codings =
+            codings.filter(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         if let Some(coding) = codings.next() {
             if !self.is_1_1 {
                 return Err(BadAnswer("HTTP/1.0 knows no Transfer-Encoding"));

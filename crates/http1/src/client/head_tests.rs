@@ -55,6 +55,26 @@ fn some_answers_have_no_body_whatever_they_say() {
     assert_eq!(framing("HTTP/1.1 101 Switching Protocols\r\n\r\n"), is!("nothing", false));
 }
 
+/// RFC 2616, 4.4: a body ends as it would without the field.
+#[test]
+fn the_coding_that_changes_nothing_is_passed_over() {
+    for version in ["1.0", "1.1"] {
+        let answer = |fields: &str| {
+            framing(&format!(
+                "HTTP/{version} 200 OK\r\nTransfer-Encoding: Identity\r\n{fields}\r\n"
+            ))
+        };
+        assert_eq!(
+            answer("Content-Length: 5\r\n"),
+            framing(&format!("HTTP/{version} 200 OK\r\nContent-Length: 5\r\n\r\n"))
+        );
+        assert_eq!(answer(""), is!("close", false));
+    }
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(framing(chunked), is!("chunked", true));
+}
+
 #[test]
 fn what_could_be_read_in_two_ways_is_no_answer_or_the_last_one() {
     let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
@@ -68,7 +88,7 @@ fn what_could_be_read_in_two_ways_is_no_answer_or_the_last_one() {
         ("1.1", "Content-Length: 99999999999999999999\r\n"),
         ("1.1", "Transfer-Encoding: gzip, chunked\r\n"),
         ("1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
-        ("1.1", "Transfer-Encoding: identity\r\n"),
+        ("1.1", "Transfer-Encoding: identity, chunked\r\n"),
         ("1.0", "Transfer-Encoding: chunked\r\n"),
     ] {
         let told = framing(&format!("HTTP/{version} 200 OK\r\n{fields}\r\n"));

@@ -95,12 +95,32 @@ impl Request {
     }
 }
 
-/// Is this the path of a proof that an authority of certificates asks for? (RFC 8555, 8.3; Baseline
-/// Requirements of the CA/Browser Forum, 3.2.2.4.18)
+/// Whether a path is that of a file by which the owner of the site proves it: to certificate authorities (RFC
+/// 8555, 8.3; Baseline Requirements of the CA/Browser Forum, 3.2.2.4.18), and to search engines (`IndexNow`'s key
+/// as its generators write it, site verification of Google, Bing and Yandex).
 pub fn is_proof(path: &str) -> bool {
-    path.strip_prefix("/.well-known/").is_some_and(|rest| {
-        rest.starts_with("acme-challenge/") || rest.starts_with("pki-validation/")
-    })
+    let are = |name: &str, marks: &[u8]| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || marks.contains(&byte);
+        !name.is_empty() && name.bytes().all(fits)
+    };
+    if let Some(rest) = path.strip_prefix("/.well-known/") {
+        return rest.strip_prefix("acme-challenge/").is_some_and(|token| are(token, b"-_"))
+            || rest.strip_prefix("pki-validation/").is_some_and(|file| are(file, b"-_."));
+    }
+    let is_hex = |name: &str, length: usize| {
+        name.len() == length && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let Some((name, kind)) = path.strip_prefix('/').and_then(|file| file.rsplit_once('.')) else {
+        return false;
+    };
+    match kind {
+        "txt" => is_hex(name, 32),
+        "xml" => name == "BingSiteAuth",
+        "html" => ["google", "yandex_"]
+            .iter()
+            .any(|owner| name.strip_prefix(owner).is_some_and(|key| is_hex(key, 16))),
+        _ => false,
+    }
 }
 
 /// What bounds the wake-ups that clients cause.
