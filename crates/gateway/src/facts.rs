@@ -63,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) number: u64,
     pub(crate) arrived: Now,
     pub(crate) client: IpAddr,
+    /// The same as text.
+    pub(crate) address: String,
     /// Who holds the connection: the client, or the last proxy before us.
     pub(crate) peer: IpAddr,
     /// From a proxy that is believed.
@@ -129,20 +131,12 @@ impl Facts {
             let value = parts.headers.get(name)?;
             Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
-        let raw = |name: &HeaderName| {
-            let value = parts.headers.get(name)?.as_bytes();
-            std::str::from_utf8(value).is_err().then(|| value.to_vec())
-        };
         let given_id = if trusted { text(&REQUEST_ID) } else { None };
         let id = given_id
             .filter(|id| is_plain_id(id))
             .unwrap_or_else(|| RequestId { at: now.wall, number }.to_string());
-        let authority = parts
-            .uri
-            .authority()
-            .map(|authority| authority.as_str().to_owned())
-            .or_else(|| text(&HOST))
-            .unwrap_or_default();
+        let authority = parts.uri.authority().map(|authority| authority.as_str().to_owned());
+        let authority = authority.or_else(|| text(&HOST)).unwrap_or_default();
         let Peer { ip: peer, secure } = peer;
         let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let told = told.map(|told| is_https(told.as_bytes())).or(spoken.secure);
@@ -155,7 +149,8 @@ impl Facts {
             _ => authority,
         };
         let client = spoken.client;
-        let agent = text(&USER_AGENT);
+        let address = client.to_string();
+        let (agent, referer) = (text(&USER_AGENT), text(&REFERER));
         let accept = parts.headers.get(ACCEPT).map(HeaderValue::as_bytes).and_then(Accept::text);
         let accepts_html = accept.is_some_and(Accept::opens_page);
         let accept = accept.map(Accept::read).unwrap_or_default();
@@ -174,12 +169,16 @@ impl Facts {
             authority,
             target,
             method: parts.method.clone(),
-            visitor: Visitor::new(&client.to_string(), agent.as_deref()),
+            visitor: Visitor::new(&address, agent.as_deref()),
+            address,
             budget: ClientKey::from(client).number(),
             network: ClientKey::from(client).network(),
+            raw: Raw {
+                referer: unreadable(referer.as_deref(), parts, &REFERER),
+                agent: unreadable(agent.as_deref(), parts, &USER_AGENT),
+            },
             agent,
-            referer: text(&REFERER),
-            raw: Raw { referer: raw(&REFERER), agent: raw(&USER_AGENT) },
+            referer,
             accepts_html,
             wants_json: accept.json(),
             credential: client_facts::credential(fields),
@@ -278,8 +277,8 @@ impl Facts {
         Arrival {
             at: self.arrived.wall,
             utc_offset: self.arrived.utc_offset,
-            client: self.client.to_string(),
-            method: self.method.to_string(),
+            client: self.address.clone(),
+            method: self.method.as_str().to_owned(),
             target: self.target.clone(),
             status: status.as_u16(),
             bytes: 0,
@@ -287,6 +286,13 @@ impl Facts {
             agent: self.agent.clone(),
         }
     }
+}
+
+/// The bytes of a field whose `text` is not all that it says.
+fn unreadable(text: Option<&str>, parts: &Parts, name: &HeaderName) -> Option<Vec<u8>> {
+    let is_replaced = text?.contains(char::REPLACEMENT_CHARACTER);
+    let value = is_replaced.then(|| parts.headers.get(name)).flatten()?.as_bytes();
+    std::str::from_utf8(value).is_err().then(|| value.to_vec())
 }
 
 /// What keys in the cache begin with.

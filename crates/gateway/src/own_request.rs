@@ -109,6 +109,7 @@ impl OwnRequest {
         }
         let number = Supervisor::next_id();
         let agent = headers.get(USER_AGENT).and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let address = CLIENT.to_string();
         let facts = Facts {
             id: format!("{REFRESH_ID}{number:x}"),
             number,
@@ -122,7 +123,8 @@ impl OwnRequest {
             base,
             target: target.to_owned(),
             method: Method::GET,
-            visitor: Visitor::new(&CLIENT.to_string(), agent.as_deref()),
+            visitor: Visitor::new(&address, agent.as_deref()),
+            address,
             budget: 0,
             network: 0,
             agent,

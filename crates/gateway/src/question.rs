@@ -232,12 +232,12 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 /// Adds whom the request is for. What clients say of themselves has been dropped, unless they are trusted
 /// proxies.
 fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
-    let (client, peer) = (facts.client.to_string(), facts.peer.to_string());
+    let (client, peer) = (facts.address.as_str(), facts.peer.to_string());
     let mut chain: Vec<&str> =
         headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
     if chain.is_empty() && client != peer {
         // By `Forwarded`.
-        chain.push(&client);
+        chain.push(client);
     }
     chain.push(&peer);
     let chain = chain.join(", ");

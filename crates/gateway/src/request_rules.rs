@@ -97,11 +97,17 @@ static SCRIPTS: [HeaderName; 6] = [
     HeaderName::from_static("x-fragment"),
 ];
 
-/// Whether a browser opens a page. Scripts that fetch HTML fragments say so; what says nothing is an old browser.
+/// Whether a browser opens a page. No script can set `Sec-Fetch-Dest` (Fetch, 2.2.2); without it, scripts that fetch
+/// HTML fragments say so by other fields, and what says nothing is an old browser.
 fn navigates<'f>(field: impl Fn(&HeaderName) -> Option<&'f [u8]>) -> bool {
-    field(&FETCH_DEST).is_none_or(|dest| matches!(dest, b"document" | b"iframe"))
-        && field(&FETCH_MODE).is_none_or(|mode| mode == b"navigate")
-        && SCRIPTS.iter().all(|name| field(name).is_none())
+    match field(&FETCH_DEST) {
+        Some(b"document" | b"iframe") => field(&FETCH_MODE).is_none_or(|mode| mode == b"navigate"),
+        Some(_) => false,
+        None => {
+            field(&FETCH_MODE).is_none_or(|mode| mode == b"navigate")
+                && SCRIPTS.iter().all(|name| field(name).is_none())
+        }
+    }
 }
 
 /// Only the slow path reads it: it asks for something else than a whole stored answer.

@@ -33,7 +33,7 @@ pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass
 pub(crate) fn wake_cause(facts: &Facts, class: ClientClass) -> WakeCause {
     WakeCause::Request {
         id: facts.id.clone(),
-        client: facts.client.to_string(),
+        client: facts.address.clone(),
         class: class.as_str().to_owned(),
         agent: facts.agent.as_deref().map(clf::escaped),
         line: clf::escaped(&format!("{} {}", facts.method, facts.target)),

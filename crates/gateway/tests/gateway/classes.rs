@@ -198,7 +198,11 @@ fn only_who_opens_a_page_is_shown_one_that_waits() {
         let opens = browser(FIREFOX)
             .field("Sec-Fetch-Mode", "navigate")
             .field("Sec-Fetch-Dest", "document");
-        assert_eq!(stage.ask(opens).await.how(), (503, "waiting-page"));
+        assert_eq!(stage.ask(opens.clone()).await.how(), (503, "waiting-page"));
+        // As Android's WebView does it, with the name of its program.
+        stage.at(1400).await;
+        let in_a_program = opens.field("X-Requested-With", "org.example.reader");
+        assert_eq!(stage.ask(in_a_program).await.how(), (503, "waiting-page"));
     });
 }
 

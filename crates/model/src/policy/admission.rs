@@ -107,18 +107,17 @@ pub fn is_proof(path: &str) -> bool {
         return rest.strip_prefix("acme-challenge/").is_some_and(|token| are(token, b"-_"))
             || rest.strip_prefix("pki-validation/").is_some_and(|file| are(file, b"-_."));
     }
-    let is_hex = |name: &str, length: usize| {
-        name.len() == length && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let is_key = |prefix: &str, length: usize, kind: &str| {
+        let key = path.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(kind));
+        key.is_some_and(|key| {
+            key.len() == length && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
     };
-    let Some((name, kind)) = path.strip_prefix('/').and_then(|file| file.rsplit_once('.')) else {
-        return false;
-    };
-    match kind {
-        "txt" => is_hex(name, 32),
-        "xml" => name == "BingSiteAuth",
-        "html" => ["google", "yandex_"]
-            .iter()
-            .any(|owner| name.strip_prefix(owner).is_some_and(|key| is_hex(key, 16))),
+    match path.len() {
+        17 => path == "/BingSiteAuth.xml",
+        28 => is_key("/google", 16, ".html"),
+        29 => is_key("/yandex_", 16, ".html"),
+        37 => is_key("/", 32, ".txt"),
         _ => false,
     }
 }
