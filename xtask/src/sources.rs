@@ -8,6 +8,7 @@ use crate::code::Parts;
 use crate::tokens::{tests, tokens};
 
 /// A text file of the repository.
+#[derive(Clone)]
 pub(crate) struct File {
     /// From the root.
     pub(crate) path: String,
