@@ -4,9 +4,14 @@ use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+mod code;
 mod crawlers;
+mod imports;
 mod power_model;
+mod ratchets;
+mod sources;
 mod tidy;
+mod tokens;
 
 const HELP: &str = "\
 usage: cargo xtask <chore>
@@ -14,9 +19,13 @@ usage: cargo xtask <chore>
 chores:
   crawlers [--from FILE] [--check]   write the table of robots' agents anew from the npm package
                                      `crawler-user-agents`; --check only compares
+  graph CRATE                        print which file of a crate imports which, for `dot -Tsvg`: layers
+                                     are ranks, imports from a higher layer are red, those on a cycle
+                                     are thick; a summary goes to standard error
   power-model [--check]              fit the coefficients of the `model` meter anew to the data in
                                      NIGHTWATT_DATA, and say how well they hold on what was left
                                      out; --check only compares
+  ratchets                           print the counts that `tidy` compares with xtask/ratchets.toml
   tidy                               check the house rules that a machine can check
 ";
 
@@ -33,6 +42,8 @@ fn main() -> ExitCode {
     let done = match args[..] {
         ["crawlers", ref rest @ ..] => crawlers::run(rest),
         ["power-model", ref rest @ ..] => power_model::run(rest),
+        ["graph", name] => tidy::graph(name),
+        ["ratchets"] => tidy::ratchets(),
         ["tidy"] => tidy::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -5,6 +5,7 @@
 
 mod book;
 mod crates;
+mod layers;
 mod programs;
 mod rust;
 mod text;
@@ -14,6 +15,9 @@ use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::sources::{File, sources};
+use crate::{imports, ratchets};
 
 /// A broken rule that we live with.
 struct Exception {
@@ -47,21 +51,28 @@ impl fmt::Display for Finding {
 
 /// `cargo xtask tidy`
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let xtask = crate::manifest_dir();
-    let root = xtask.parent().ok_or("no folder above xtask")?;
+    let root = root()?;
     let mut findings = Vec::new();
-    let mut files = Vec::new();
     let contents = std::fs::read_to_string(root.join("docs/SUMMARY.md"))?;
-    for path in listed(root)? {
-        // Deleted and not yet committed, or a picture: neither is text.
-        let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
-        let path = path.display().to_string();
-        findings.extend(findings_in(&path, &text));
-        findings.extend(book::check(&path, &text, &contents, |file| root.join(file).exists()));
-        files.push((path, text));
+    let files = read(&root)?;
+    for File { path, text } in &files {
+        findings.extend(findings_in(path, text));
+        findings.extend(book::check(path, text, &contents, |file| root.join(file).exists()));
     }
-    findings.extend(crates::check(&crates::read(root)?));
+    let packages = crates::read(&root)?;
+    findings.extend(crates::check(&packages));
+    findings.extend(crates::stale(&packages));
     findings.extend(programs::check(&files, &std::fs::read_to_string(root.join("tools/need"))?));
+    let sources = sources(&files);
+    findings.extend(layers::check(&imports::Graph::of(imports::LAYERED, &sources)));
+    let breaches = ratchets::check(&files, &sources, &root)?;
+    findings.extend(breaches.into_iter().map(|ratchets::Place { path, line, text }| Finding {
+        path,
+        line,
+        rule: "ratchet",
+        weight: 1,
+        advice: text,
+    }));
     let left = without_exceptions(findings, EXCEPTIONS);
     for line in &left {
         println!("{line}");
@@ -74,6 +85,38 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         1 => Err("1 place is not tidy".into()),
         count => Err(format!("{count} places are not tidy").into()),
     }
+}
+
+/// `cargo xtask graph CRATE`
+pub(crate) fn graph(name: &str) -> Result<(), Box<dyn Error>> {
+    let sources = sources(&read(&root()?)?);
+    if !imports::crates(&sources).contains(name) {
+        return Err(format!("no crate `{name}` under crates/").into());
+    }
+    let graph = imports::Graph::of(name, &sources);
+    print!("{}", imports::dot(&graph));
+    eprint!("{name}: {}", imports::summary(&graph));
+    Ok(())
+}
+
+/// `cargo xtask ratchets`
+pub(crate) fn ratchets() -> Result<(), Box<dyn Error>> {
+    ratchets::print(&read(&root()?)?);
+    Ok(())
+}
+
+fn root() -> Result<PathBuf, Box<dyn Error>> {
+    Ok(crate::manifest_dir().parent().ok_or("no folder above xtask")?.to_owned())
+}
+
+/// The texts of the repository.
+fn read(root: &Path) -> Result<Vec<File>, Box<dyn Error>> {
+    // Deleted and not yet committed, or a picture: neither is text.
+    let texts = listed(root)?.into_iter().filter_map(|path| {
+        let text = std::fs::read_to_string(root.join(&path)).ok()?;
+        Some(File { path: path.display().to_string(), text })
+    });
+    Ok(texts.collect())
 }
 
 /// Every file that is in git or could be added to it.

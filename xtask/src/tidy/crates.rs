@@ -1,4 +1,4 @@
-//! Rules for the crates: what they are called, and which way their dependencies point.
+//! Rules for the crates: what they are called, and which other crates they may use.
 
 use std::error::Error;
 use std::path::Path;
@@ -8,50 +8,80 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// Crates may use those of the layers before their own.
-const LAYERS: [&[&str]; 6] = [
-    &["model", "clock", "markers", "needs"],
-    &["agent", "httpcache"],
-    &[
-        "traffic",
-        "http1",
-        "meters",
-        "mirror",
-        "power",
-        "probes",
-        "transfer",
-        "report",
-        "environments",
-        "workloads",
-    ],
-    &["gateway", "load", "sim", "tcp"],
-    &["lab"],
-    &["cli", "python", "fuzz-targets"],
-];
-
-/// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 14] = [
+/// The crates, from the bottom up, and what each may use: crates above it in this list.
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("needs", &[]),
-    ("model", &[]),
     ("markers", &[]),
+    ("model", &[]),
     ("httpcache", &[]),
-    ("mirror", &["httpcache"]),
-    ("http1", &["model", "clock"]),
-    ("agent", &["model", "clock"]),
+    ("workloads", &[]),
     ("clock", &["model"]),
-    ("environments", &["model", "clock"]),
-    ("tcp", &["model", "clock"]),
-    ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),
-    ("workloads", &[]),
+    ("traffic", &["model"]),
+    ("agent", &["clock", "model"]),
+    ("environments", &["clock", "model"]),
+    ("http1", &["clock", "model"]),
+    ("meters", &["clock", "model"]),
+    ("mirror", &["httpcache"]),
+    ("probes", &["clock", "model"]),
+    ("tcp", &["clock", "model"]),
+    ("power", &["agent", "clock", "model"]),
+    ("load", &["clock", "model", "report", "traffic"]),
+    ("gateway", &["clock", "http1", "httpcache", "meters", "model", "power", "report", "traffic"]),
+    (
+        "lab",
+        &[
+            "clock",
+            "environments",
+            "gateway",
+            "load",
+            "meters",
+            "model",
+            "power",
+            "probes",
+            "report",
+            "sim",
+            "tcp",
+            "traffic",
+            "workloads",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "agent", "clock", "gateway", "lab", "load", "meters", "model", "power", "report",
+            "tcp", "traffic",
+        ],
+    ),
+    (
+        "fuzz-targets",
+        &[
+            "agent",
+            "clock",
+            "gateway",
+            "http1",
+            "httpcache",
+            "load",
+            "meters",
+            "mirror",
+            "model",
+            "power",
+            "report",
+            "tcp",
+            "traffic",
+            "workloads",
+        ],
+    ),
 ];
 
-/// For tests, benchmarks, or as an option.
-const AT_WILL: [(&str, &str); 2] = [("sim", "traffic"), ("gateway", "sim")];
+/// What tests may use besides.
+const IN_TESTS: [(&str, &str); 3] = [("sim", "traffic"), ("gateway", "sim"), ("cli", "markers")];
 
 /// Tests of all crates may use it.
 const OF_TESTS: &str = "needs";
+
+const LIST: &str = "xtask/src/tidy/crates.rs";
 
 const PREFIX: &str = "nightwatt-";
 
@@ -61,7 +91,7 @@ pub(super) struct Package {
     name: String,
     /// From the root: `crates/model/Cargo.toml`.
     manifest: String,
-    /// Names of the workspace's own packages that it uses, and whether only at will.
+    /// Names of the workspace's own packages that it uses, and whether only its tests do.
     uses: Vec<(String, bool)>,
 }
 
@@ -86,9 +116,7 @@ fn package_of(package: &Value, root: &Path) -> Package {
     let own = uses.filter(|dependency| dependency["path"].is_string());
     Package {
         name: text(&package["name"]),
-        uses: own
-            .map(|own| (text(&own["name"]), own["kind"] == "dev" || own["optional"] == true))
-            .collect(),
+        uses: own.map(|own| (text(&own["name"]), own["kind"] == "dev")).collect(),
         manifest: relative.unwrap_or(manifest),
     }
 }
@@ -105,36 +133,49 @@ pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
         if package.name != format!("{PREFIX}{folder}") {
             say("name", format!("`{}` is in `{folder}`: rename one of them", package.name));
         }
-        if layer_of(folder).is_none() {
-            say("layer", format!("say in xtask/src/tidy/crates.rs which layer `{folder}` is in"));
-        }
-        for (used, at_will) in &package.uses {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == folder) else {
+            say("dependency", format!("add `{folder}` and what it may use to {LIST}"));
+            continue;
+        };
+        for (used, in_tests) in &package.uses {
             let used = used.strip_prefix(PREFIX).unwrap_or(used);
-            if !may_use(folder, used, *at_will) {
+            let is_for_tests = used == OF_TESTS || IN_TESTS.contains(&(folder, used));
+            let may_use = allowed.contains(&used) || *in_tests && is_for_tests;
+            if !may_use {
                 let advice = format!(
-                    "`{folder}` may not use `{used}`: dependencies point from cli to model; move \
-                     what both need towards model, or take it as an argument"
+                    "`{folder}` may not use `{used}`: move what both need to a crate below them, or \
+                     take it as an argument; if it shall use it, add it to {LIST}"
                 );
-                say("arrow", advice);
+                say("dependency", advice);
             }
         }
     }
     findings
 }
 
-fn layer_of(name: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&name))
-}
-
-fn may_use(name: &str, other: &str, at_will: bool) -> bool {
-    if at_will && (other == OF_TESTS || AT_WILL.contains(&(name, other))) {
-        return true;
-    }
-    match ONLY.iter().find(|(restricted, _)| *restricted == name) {
-        Some((_, few)) => few.contains(&other),
-        // Where a crate is in no layer, that has been said.
-        None => layer_of(name).is_none_or(|own| layer_of(other).is_none_or(|layer| layer < own)),
-    }
+/// Entries of the list that no crate makes use of.
+pub(super) fn stale(packages: &[Package]) -> Vec<Finding> {
+    let has = |name: &str, used: &str| {
+        let manifest = format!("crates/{name}/Cargo.toml");
+        let package = packages.iter().find(|package| package.manifest == manifest);
+        package.is_some_and(|it| {
+            let named = |name: &str| name.strip_prefix(PREFIX) == Some(used);
+            used.is_empty() || it.uses.iter().any(|(name, _)| named(name))
+        })
+    };
+    let whole = ALLOWED.iter().map(|(name, _)| (*name, ""));
+    let each = ALLOWED.iter().flat_map(|(name, all)| all.iter().map(move |used| (*name, *used)));
+    let entries = whole.chain(each).chain(IN_TESTS);
+    let stale = entries.filter(|(name, used)| !has(name, used));
+    stale
+        .map(|(name, used)| {
+            let advice = match used {
+                "" => format!("there is no crate `{name}`: remove it from the list"),
+                used => format!("`{name}` does not use `{used}`: remove it from the list"),
+            };
+            Finding { path: LIST.to_owned(), line: 1, rule: "dependency", weight: 1, advice }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -150,34 +191,51 @@ mod tests {
     }
 
     #[test]
-    fn arrows_point_one_way() {
-        let arrows = |folder, uses| found(folder, &format!("{PREFIX}{folder}"), uses);
-        assert!(arrows("cli", &[("lab", false), ("model", false), ("clock", false)]).is_empty());
-        assert!(arrows("power", &[("clock", false)]).is_empty());
-        assert_eq!(arrows("power", &[("gateway", false)]), ["arrow"]);
-        assert_eq!(arrows("gateway", &[("load", true)]), ["arrow"]);
-        assert_eq!(arrows("model", &[("clock", false)]), ["arrow"]);
-        assert_eq!(arrows("traffic", &[("clock", false)]), ["arrow"]);
-        assert_eq!(arrows("httpcache", &[("model", false)]), ["arrow"]);
-        assert!(arrows("mirror", &[("httpcache", false)]).is_empty());
-        assert_eq!(arrows("mirror", &[("clock", false)]), ["arrow"]);
+    fn each_crate_may_use_only_crates_above_it_in_the_list() {
+        for (index, (name, allowed)) in ALLOWED.iter().enumerate() {
+            for used in *allowed {
+                let is_above = ALLOWED[..index].iter().any(|(above, _)| above == used);
+                assert!(is_above, "`{name}` uses `{used}`");
+            }
+        }
     }
 
     #[test]
-    fn the_simulator_reads_logs_only_at_will() {
+    fn dependencies_are_those_of_the_list() {
+        let of = |folder, uses| found(folder, &format!("{PREFIX}{folder}"), uses);
+        assert!(of("cli", &[("lab", false), ("model", false), ("clock", false)]).is_empty());
+        assert!(of("power", &[("clock", false)]).is_empty());
+        assert_eq!(of("power", &[("gateway", false)]), ["dependency"]);
+        assert_eq!(of("gateway", &[("load", true)]), ["dependency"]);
+        assert_eq!(of("model", &[("clock", false)]), ["dependency"]);
+        assert_eq!(of("traffic", &[("clock", false)]), ["dependency"]);
+        assert_eq!(of("httpcache", &[("model", false)]), ["dependency"]);
+        assert!(of("mirror", &[("httpcache", false)]).is_empty());
+        assert_eq!(of("mirror", &[("clock", false)]), ["dependency"]);
+    }
+
+    #[test]
+    fn some_dependencies_are_only_for_tests() {
         assert!(found("sim", "nightwatt-sim", &[("traffic", true), ("model", false)]).is_empty());
-        assert_eq!(found("sim", "nightwatt-sim", &[("traffic", false)]), ["arrow"]);
-    }
-
-    #[test]
-    fn only_tests_ask_for_programs_of_tests() {
+        assert_eq!(found("sim", "nightwatt-sim", &[("traffic", false)]), ["dependency"]);
         assert!(found("tcp", "nightwatt-tcp", &[("needs", true)]).is_empty());
-        assert_eq!(found("tcp", "nightwatt-tcp", &[("needs", false)]), ["arrow"]);
+        assert_eq!(found("tcp", "nightwatt-tcp", &[("needs", false)]), ["dependency"]);
     }
 
     #[test]
-    fn a_crate_is_named_after_its_folder_and_has_a_layer() {
+    fn a_crate_is_named_after_its_folder_and_is_in_the_list() {
         assert_eq!(found("sim", "nightwatt-simulator", &[]), ["name"]);
-        assert_eq!(found("utils", "nightwatt-utils", &[("model", false)]), ["layer"]);
+        assert_eq!(found("utils", "nightwatt-utils", &[("model", false)]), ["dependency"]);
+    }
+
+    #[test]
+    fn entries_that_no_crate_uses_are_stale() {
+        let manifest = "crates/clock/Cargo.toml".to_owned();
+        let clock = Package { name: "nightwatt-clock".into(), manifest, uses: Vec::new() };
+        let advice: Vec<String> = stale(&[clock]).into_iter().map(|it| it.advice).collect();
+        let has = |text: &str| advice.iter().any(|advice| advice.starts_with(text));
+        assert!(has("there is no crate `sim`"));
+        assert!(has("`clock` does not use `model`"));
+        assert!(!has("there is no crate `clock`"));
     }
 }

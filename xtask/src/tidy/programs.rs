@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use super::Finding;
+use crate::sources::File;
 
 /// Of packages that Debian calls essential or required: bash, coreutils, dash, findutils, grep, hostname, mawk, mount,
 /// sed, tar and util-linux. No machine is without them.
@@ -40,12 +41,12 @@ impl Row {
 }
 
 /// Checks these files, each with its path, against the text of `tools/need`.
-pub(super) fn check(files: &[(String, String)], need: &str) -> Vec<Finding> {
+pub(super) fn check(files: &[File], need: &str) -> Vec<Finding> {
     let rows = rows(need);
     let scanner = Scanner::new();
     let mut findings = Vec::new();
     let mut tests = BTreeSet::new();
-    for (path, text) in files {
+    for File { path, text } in files {
         let Some(test) = test_name(path).filter(|_| !path.starts_with(THEMSELVES)) else {
             continue;
         };
@@ -200,8 +201,8 @@ mod tests {
     const NEED: &str = "table() {\n  cat <<'END'\nhash | md6sum:hashes | power/fake\nnets | ip:iproute2 nft |\nEND\n}\n";
 
     fn said(path: &str, text: &str) -> Vec<String> {
-        let file = (path.to_owned(), text.to_owned());
-        let findings = check(&[file, ("crates/power/tests/fake.rs".into(), String::new())], NEED);
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let findings = check(&[file(path, text), file("crates/power/tests/fake.rs", "")], NEED);
         findings.iter().map(ToString::to_string).collect()
     }
 
@@ -245,14 +246,15 @@ mod tests {
         assert!(stale[0].advice.contains("`power/fake`, which is no file"), "{stale:?}");
     }
 
-    fn files_under(folder: &Path, root: &Path, files: &mut Vec<(String, String)>) {
+    fn files_under(folder: &Path, root: &Path, files: &mut Vec<File>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 files_under(&path, root, files);
             } else if path.extension().is_some_and(|it| it == "rs") {
-                let name = path.strip_prefix(root).unwrap().display().to_string();
-                files.push((name, std::fs::read_to_string(&path).unwrap()));
+                let text = std::fs::read_to_string(&path).unwrap();
+                let path = path.strip_prefix(root).unwrap().display().to_string();
+                files.push(File { path, text });
             }
         }
     }

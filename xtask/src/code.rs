@@ -2,30 +2,51 @@
 
 use std::iter::repeat_n;
 
-/// The text with the insides of comments and literals blanked, line by line as long as before.
-pub(super) fn code_of(text: &str) -> String {
-    let text: Vec<char> = text.chars().collect();
-    let mut code = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let end = literal_or_comment(&text, at);
-        let blank = |c: &char| if *c == '\n' { '\n' } else { ' ' };
-        match end {
-            // Quotes stay, or a blanked literal would look like an argument left out.
-            Some(end) if end > at + 1 => {
-                let edge = if text[at] == '/' { ' ' } else { '"' };
-                code.push(edge);
-                code.extend(text[at + 1..end - 1].iter().map(blank));
-                code.push(if text[end - 1] == '\n' { '\n' } else { edge });
-                at = end;
+/// The code, the comments and the literals of a Rust file. Each is as long as the file, line by line, with everything
+/// else blanked.
+pub(crate) struct Parts {
+    /// Keeps the quotes of literals, or a blanked literal would look like an argument left out.
+    pub(crate) code: String,
+    pub(crate) comments: String,
+    pub(crate) literals: String,
+}
+
+impl Parts {
+    pub(crate) fn of(text: &str) -> Self {
+        let text: Vec<char> = text.chars().collect();
+        let empty = || String::with_capacity(text.len());
+        let mut parts = Self { code: empty(), comments: empty(), literals: empty() };
+        let mut at = 0;
+        while at < text.len() {
+            let end = literal_or_comment(&text, at).filter(|end| *end > at + 1);
+            let end = end.unwrap_or(at + 1);
+            let part = &text[at..end];
+            let is_comment = part.len() > 1 && part[0] == '/';
+            let is_literal = part.len() > 1 && !is_comment;
+            parts.comments.extend(part.iter().map(|c| if is_comment { *c } else { blank(*c) }));
+            parts.literals.extend(part.iter().map(|c| if is_literal { *c } else { blank(*c) }));
+            match part {
+                [only] => parts.code.push(*only),
+                [_, inside @ .., last] if is_literal => {
+                    parts.code.push('"');
+                    parts.code.extend(inside.iter().map(|c| blank(*c)));
+                    parts.code.push(if *last == '\n' { '\n' } else { '"' });
+                }
+                _ => parts.code.extend(part.iter().map(|c| blank(*c))),
             }
-            _ => {
-                code.push(text[at]);
-                at += 1;
-            }
+            at = end;
         }
+        parts
     }
-    code
+}
+
+fn blank(c: char) -> char {
+    if c == '\n' { '\n' } else { ' ' }
+}
+
+/// The text with the insides of comments and literals blanked, line by line as long as before.
+pub(crate) fn code_of(text: &str) -> String {
+    Parts::of(text).code
 }
 
 /// The end of the literal or comment that begins here, if one does.
@@ -89,28 +110,28 @@ fn raw(text: &[char]) -> Option<usize> {
     Some(found.map_or(text.len(), |found| start + found + end.len()))
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
 /// The names in a line.
-pub(super) fn words(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c| !is_word(c)).filter(|word| !word.is_empty())
 }
 
 /// A function with a body of several lines.
 #[derive(Debug, PartialEq)]
-pub(super) struct Function<'a> {
-    pub(super) name: &'a str,
+pub(crate) struct Function<'a> {
+    pub(crate) name: &'a str,
     /// Index of the line with `fn`.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// From there to the closing brace.
-    pub(super) lines: usize,
+    pub(crate) lines: usize,
 }
 
 /// The functions of a file whose literals are blanked. A function ends at the next closing brace
 /// that is indented as its `fn` is.
-pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
+pub(crate) fn functions(code: &str) -> Vec<Function<'_>> {
     let lines: Vec<&str> = code.lines().collect();
     let mut found = Vec::new();
     for (start, line) in lines.iter().enumerate() {
@@ -164,6 +185,13 @@ mod tests {
             assert_eq!(code_of(text), code, "{text}");
             assert_eq!(code.chars().count(), text.chars().count());
         }
+    }
+
+    #[test]
+    fn comments_and_literals_stand_where_they_stood() {
+        let parts = Parts::of("a(\"b\"); // c\n");
+        assert_eq!(parts.literals, "  \"b\"       \n");
+        assert_eq!(parts.comments, "        // c\n");
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! The layers inside `gateway`, from the lowest to the highest. A file may import from its own layer and from lower
+//! ones.
+
+/// The crate that has them.
+pub(crate) const LAYERED: &str = "gateway";
+
+/// A layer, and the modules in it: each with the modules inside it, unless these are named themselves.
+pub(crate) struct Layer {
+    pub(crate) name: &'static str,
+    modules: &'static [&'static str],
+}
+
+/// Modules are where they belong, not where their imports of today would put them.
+pub(crate) const LAYERS: [Layer; 9] = [
+    Layer {
+        name: "config",
+        modules: &[
+            "authority",
+            "config",
+            "error",
+            "hand_over_error",
+            "private",
+            "secrets",
+            "state_dir",
+        ],
+    },
+    Layer {
+        name: "observe",
+        modules: &["access", "metrics::tally", "passthrough::tally", "repeats", "status"],
+    },
+    Layer { name: "cache", modules: &["disk_cache", "flights", "store", "wishes"] },
+    Layer { name: "upstream", modules: &["body", "origin", "web"] },
+    Layer {
+        name: "power",
+        modules: &[
+            "journal",
+            "lessons",
+            "machine",
+            "metering",
+            "past",
+            "pool",
+            "shadow",
+            "supervisor",
+        ],
+    },
+    Layer {
+        name: "request",
+        modules: &[
+            "accept",
+            "answers",
+            "books",
+            "client_facts",
+            "client_limits",
+            "clients",
+            "exchange",
+            "facts",
+            "forward",
+            "forwarded",
+            "hit",
+            "hold",
+            "https",
+            "proxy",
+            "question",
+            "quick",
+            "refusing",
+            "request_rules",
+            "site",
+            "tunnel",
+            "waiting",
+        ],
+    },
+    Layer {
+        name: "front",
+        modules: &[
+            "client_hello",
+            "gate",
+            "http2",
+            "listen",
+            "passthrough",
+            "proxy_protocol",
+            "tls",
+        ],
+    },
+    Layer { name: "renewal", modules: &["own_request", "refresh", "warm_up"] },
+    Layer {
+        name: "operate",
+        modules: &[
+            "acme",
+            "admin",
+            "control",
+            "crate",
+            "gateway",
+            "hand_over",
+            "health",
+            "live",
+            "metrics",
+            "opening",
+            "reload",
+            "running",
+            "successor",
+            "webhooks",
+        ],
+    },
+];
+
+/// The index of the layer of a module, or of the innermost module around it that has one.
+pub(crate) fn layer_of(module: &str) -> Option<usize> {
+    let has = |module: &str| LAYERS.iter().position(|layer| layer.modules.contains(&module));
+    has(module).or_else(|| layer_of(module.rsplit_once("::")?.0))
+}
+
+/// Entries of the table that name no module of these.
+pub(crate) fn stale(modules: &[String]) -> impl Iterator<Item = &'static str> {
+    let entries = LAYERS.iter().flat_map(|layer| layer.modules.iter().copied());
+    entries.filter(|entry| !modules.iter().any(|module| module == entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_in_the_layer_of_the_innermost_entry() {
+        let name = |module| layer_of(module).map(|layer| LAYERS[layer].name);
+        assert_eq!(name("metrics::tally"), Some("observe"));
+        assert_eq!(name("metrics::disk"), Some("operate"));
+        assert_eq!(name("disk_cache::writer"), Some("cache"));
+        assert_eq!(name("brand_new::part"), None);
+    }
+
+    #[test]
+    fn entries_without_a_module_are_stale() {
+        let modules: Vec<String> =
+            LAYERS.iter().flat_map(|it| it.modules).map(|it| (*it).into()).collect();
+        assert_eq!(stale(&modules).count(), 0);
+        assert!(stale(&modules[1..]).eq(modules[..1].iter().map(String::as_str)));
+    }
+}
