@@ -28,7 +28,10 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("tcp", &["clock", "model"]),
     ("power", &["agent", "clock", "model"]),
     ("load", &["clock", "model", "report", "traffic"]),
-    ("gateway", &["clock", "http1", "httpcache", "meters", "model", "power", "report", "traffic"]),
+    (
+        "gateway",
+        &["clock", "http1", "httpcache", "meters", "mirror", "model", "power", "report", "traffic"],
+    ),
     (
         "lab",
         &[
