@@ -257,10 +257,11 @@ fn storm(seed: u64, phase: u64, requests: u64, gateway: &Gateway, origin: &Origi
 /// So many clients are remembered at most, of each site.
 const REMEMBERED: u32 = 16_384;
 
-/// Has more clients ask both sites than are remembered, so that the tables of clients are full.
-fn crowd(to: SocketAddr) {
+/// Has `times` as many clients ask both sites as are remembered, so that the tables of clients are full. They double
+/// once more when places of forgotten clients use up what is free.
+fn crowd(to: SocketAddr, times: u32) {
     for host in ["awake.test", "sleepy.test"] {
-        for first in (0..2 * REMEMBERED).step_by(64) {
+        for first in (0..times * REMEMBERED).step_by(64) {
             let ask = |number| {
                 format!(
                     "GET /hit/1/0 HTTP/1.1\r\nHost: {host}\r\nUser-Agent: client-of-{number}\r\n\r\n"
@@ -279,13 +280,13 @@ fn crowd(to: SocketAddr) {
     }
 }
 
-fn storms(requests: u64) {
+fn storms(requests: u64, crowds: u32) {
     let seed = seed();
     println!("{requests} requests, {VARIABLE}={seed}");
     let origin = Origin::start(false);
     let mut gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
     let idle = gateway.holds().descriptors + POOL;
-    crowd(gateway.address);
+    crowd(gateway.address, crowds);
     storm(seed, 0, requests / 4, &gateway, &origin);
     let before = gateway.settled(idle);
     storm(seed, 1, requests - requests / 4, &gateway, &origin);
@@ -308,12 +309,14 @@ fn storms(requests: u64) {
 
 #[test]
 fn fifty_thousand_generated_requests_leave_no_trace() {
-    storms(50_000);
+    storms(50_000, 2);
 }
 
 #[test]
 #[ignore = "takes minutes: `make garbage`"]
 fn a_million_generated_requests_leave_no_trace() {
     let requests = std::env::var("GARBAGE_REQUESTS").ok();
-    storms(requests.map_or(1_000_000, |it| it.parse().expect("GARBAGE_REQUESTS is a number")));
+    let requests =
+        requests.map_or(1_000_000, |it| it.parse().expect("GARBAGE_REQUESTS is a number"));
+    storms(requests, 16);
 }
