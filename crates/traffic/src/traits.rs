@@ -5,7 +5,7 @@
 //!
 //! [`Classifier`]: crate::classes::Classifier
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use nightwatt_model::policy::admission::is_proof;
 use nightwatt_model::visit::Visitor;
@@ -455,7 +455,7 @@ pub fn visitor(address: &str, traits: &Traits) -> Visitor {
 /// As `ClientKey::from`, quick for the dotted form of IPv4, which most logs are full of.
 pub(crate) fn client_key(client: &str) -> ClientKey {
     quick_ipv4(client.as_bytes())
-        .map_or_else(|| ClientKey::from(client), |address| ClientKey::V4(address.to_bits()))
+        .map_or_else(|| ClientKey::from(client), |address| ClientKey::from(IpAddr::V4(address)))
 }
 
 /// Four numbers up to 255, without leading zeros; anything else is left to the standard library.
