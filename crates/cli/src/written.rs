@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nightwatt_lab::mining;
 use nightwatt_load::{CacheRule, Waiting};
 use nightwatt_meters::{MeterError, MeterSpec};
 use nightwatt_model::duration_text;
-use nightwatt_model::mining::Exact;
+use nightwatt_mining::pure::Exact;
 #[cfg(feature = "bpf")]
 use nightwatt_model::storage::Class;
 
@@ -59,12 +58,12 @@ pub(crate) fn currency(text: &str) -> Result<String, String> {
 
 /// `2016-04-01`, as days since 1970.
 pub(crate) fn date(text: &str) -> Result<i64, String> {
-    mining::day_of(text).map_err(|error| error.to_string())
+    nightwatt_mining::day_of(text).map_err(|error| error.to_string())
 }
 
 /// `110 TH/s`, as hashes a second.
 pub(crate) fn hash_rate(text: &str) -> Result<Exact, String> {
-    mining::hash_rate(text).map_err(|error| error.to_string())
+    nightwatt_mining::hash_rate(text).map_err(|error| error.to_string())
 }
 
 /// A device and its kind: `vda=nvme`.

@@ -21,7 +21,6 @@ pub mod fleet;
 #[cfg(feature = "bpf")]
 pub mod kernel_time;
 pub mod meter_check;
-pub mod mining;
 pub mod published;
 pub mod reproduce;
 mod resources;

@@ -6,6 +6,7 @@
 
 mod compression;
 mod context;
+mod mining;
 mod page;
 #[cfg(feature = "bpf")]
 pub(crate) mod pairs;
@@ -22,7 +23,7 @@ use serde::Serialize;
 pub(crate) use self::context::Context;
 pub(crate) use self::printed::{Printed, rows};
 pub use crate::claim::{Figure, Verdict};
-use crate::{analyze, calibrate, compare, fleet, mining, published, tcp};
+use crate::{analyze, calibrate, compare, fleet, published, tcp};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -40,9 +41,9 @@ const ANSWERS: &[(&str, Answering)] = &[
     ("O5", published::claims::tails),
     ("O6", published::throughput::throughput),
     ("O7", compare::claims::measured),
-    ("O8", mining::claims::expected_time),
-    ("O9", mining::claims::network_power),
-    ("O10", mining::claims::efficiencies),
+    ("O8", mining::expected_time),
+    ("O9", mining::network_power),
+    ("O10", mining::efficiencies),
     ("V1", fleet_claim),
     ("V2", fleet_claim),
     ("V3", fleet_claim),
@@ -68,7 +69,7 @@ const ANSWERS: &[(&str, Answering)] = &[
     ("S3", unanswered::without_probes),
     ("S4", compression::compressors),
     ("S5", unanswered::not_built),
-    ("X1", mining::claims::halving),
+    ("X1", mining::halving),
 ];
 
 /// Why claims cannot be answered.
@@ -82,7 +83,7 @@ pub enum Error {
     Fleet(#[from] fleet::Error),
     /// Mining that cannot be worked out.
     #[error(transparent)]
-    Mining(#[from] mining::Error),
+    Mining(#[from] nightwatt_mining::Error),
     /// Samples that cannot be aligned.
     #[error(transparent)]
     Sync(#[from] SyncError),

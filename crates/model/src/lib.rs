@@ -23,7 +23,6 @@ pub mod least_squares;
 pub mod ledger;
 pub mod markers;
 pub mod meter_check;
-pub mod mining;
 pub mod policy;
 pub mod power_log;
 pub mod power_model;

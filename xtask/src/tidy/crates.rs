@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("needs", &[]),
     ("markers", &[]),
     ("model", &[]),
@@ -17,6 +17,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("workloads", &[]),
     ("clock", &["model"]),
     ("report", &["model"]),
+    ("mining", &["model", "report"]),
     ("sim", &["model"]),
     ("traffic", &["model"]),
     ("agent", &["clock", "model"]),
@@ -40,6 +41,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
             "gateway",
             "load",
             "meters",
+            "mining",
             "model",
             "power",
             "probes",
@@ -53,8 +55,8 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     (
         "cli",
         &[
-            "agent", "clock", "gateway", "lab", "load", "meters", "model", "power", "report",
-            "tcp", "traffic",
+            "agent", "clock", "gateway", "lab", "load", "meters", "mining", "model", "power",
+            "report", "tcp", "traffic",
         ],
     ),
     (

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_model::mining::{CompactBits, Exact};
+use nightwatt_mining::pure::{CompactBits, Exact};
 
 use crate::written;
 

@@ -6,7 +6,7 @@
 //! money are as uncertain as prices and devices are, and are `f64`.
 //!
 //! ```
-//! use nightwatt_model::mining::{CompactBits, Exact, Target};
+//! use nightwatt_mining::pure::{CompactBits, Exact, Target};
 //!
 //! // The block of 20 December 2009 that was the first to be harder than the first one.
 //! let target = CompactBits(0x1d00_d86a).target()?;
@@ -17,7 +17,7 @@
 //! let difficulty: Exact = "166,851,513,283".parse()?;
 //! let seconds = difficulty * Exact::power_of_two(32) / Exact::whole(1_000_000_u32);
 //! assert_eq!(seconds.scientific(), "7.16621792838594592768e14");
-//! # Ok::<(), nightwatt_model::mining::MiningError>(())
+//! # Ok::<(), nightwatt_mining::pure::MiningError>(())
 //! ```
 
 mod coin;

@@ -6,12 +6,12 @@
 
 mod band;
 mod charts;
-pub(crate) mod claims;
 mod coins;
 mod devices;
 mod error;
 mod history;
 mod page;
+pub mod pure;
 mod result;
 mod rules;
 mod tables;
@@ -19,7 +19,7 @@ mod text;
 mod written;
 mod years;
 
-use nightwatt_model::mining::{Coin, CompactBits, Exact, Market};
+use crate::pure::{Coin, CompactBits, Exact, Market};
 
 pub use self::band::{BAND_GW, Band, EFFICIENCIES, Span, band};
 pub use self::coins::Coins;
@@ -28,7 +28,8 @@ pub use self::error::Error;
 pub use self::history::{Gap, Histories, History, Unread};
 pub use self::result::{DeviceRow, Mining, Point};
 pub use self::rules::{Outside, RuleCheck};
-pub use self::written::{day_of, hash_rate};
+pub use self::text::spans;
+pub use self::written::{SECONDS_PER_DAY, day_of, hash_rate};
 pub use self::years::{DeviceOfYear, Year};
 
 /// The published example: O'Dwyer 2017, section 6.2.1.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nightwatt_model::mining::{Coin, CompactBits, Exact, MiningError};
+use crate::pure::{Coin, CompactBits, Exact, MiningError};
 use serde::Serialize;
 
 use super::written::{self, Row, SECONDS_PER_DAY};

@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::quantity::Watts;
+use nightwatt_model::quantity::Watts;
 
 fn exact(text: &str) -> Exact {
     text.parse().unwrap()
 }
 
-/// As in `crates/lab/data/coins.toml`.
+/// As in `crates/mining/data/coins.toml`.
 fn bitcoin() -> Retarget {
     Retarget {
         blocks: 2016,

@@ -1,6 +1,6 @@
 //! What comes of it.
 
-use nightwatt_model::mining::{
+use crate::pure::{
     Assessment, CompactBits, Difficulty, Exact, HashesPerJoule, Market, Network, Target,
 };
 use serde::Serialize;
@@ -169,7 +169,7 @@ pub(super) fn draw_up(options: &MiningOptions, place: &Place) -> Result<Mining, 
         (Difficulty::Target, None) => Some(Target::of_difficulty(&place.difficulty)?),
     };
     if place.difficulty.is_zero() {
-        return Err(nightwatt_model::mining::MiningError::NoDifficulty.into());
+        return Err(crate::pure::MiningError::NoDifficulty.into());
     }
     let hashes = coin.hashes(&place.difficulty);
     let exact_hashes = target.as_ref().map(Target::expected_hashes);

@@ -1,6 +1,6 @@
 //! The network year by year: what it could draw at fixed efficiencies, and with the devices of the time.
 
-use nightwatt_model::mining::{HashesPerJoule, Network};
+use crate::pure::{HashesPerJoule, Network};
 use serde::Serialize;
 
 use super::band::EFFICIENCIES;

@@ -1,7 +1,7 @@
 //! The five published charts: difficulty, fees, exchange rate, cost of a coin against its price, and the
 //! power of the network.
 
-use nightwatt_model::mining::HashesPerJoule;
+use crate::pure::HashesPerJoule;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 
 use super::band::{BAND_GW, EFFICIENCIES};

@@ -114,7 +114,7 @@ impl Mining {
             let it = &row.assessment;
             let since =
                 row.device.since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-            let name: String = row.device.name.chars().take(22).map(crate::cells::shown).collect();
+            let name: String = row.device.name.chars().take(22).map(nightwatt_model::display::shown).collect();
             let _ = writeln!(
                 text,
                 "  {name:<22} {since:>7} {:>10} {:>11.4e} {:>11.4e} {:>12} {:>11} {:>11} {:>10}",
@@ -161,7 +161,7 @@ impl Mining {
             let _ = writeln!(
                 text,
                 "  {:<22} {:>5} of {:>5}  {}",
-                row.device.name.chars().map(crate::cells::shown).collect::<String>(),
+                row.device.name.chars().map(nightwatt_model::display::shown).collect::<String>(),
                 row.days_profitable,
                 row.days_known,
                 spans(&row.profitable_spans)
@@ -183,7 +183,7 @@ impl Mining {
         }
         for it in &self.unread {
             let names = it.columns.join(", ");
-            let names: String = names.chars().map(crate::cells::shown).collect();
+            let names: String = names.chars().map(nightwatt_model::display::shown).collect();
             let _ = writeln!(text, "\nColumns of {} that are not read: {names}", it.file);
         }
     }
@@ -232,7 +232,7 @@ fn band_line(band: &Band) -> String {
 }
 
 /// `from until until, from on and 3 more times`.
-pub(super) fn spans(spans: &[Span]) -> String {
+pub fn spans(spans: &[Span]) -> String {
     let told = spans.iter().take(SPANS).map(|span| match &span.until {
         Some(until) => format!("{} until {until}", span.from),
         None => format!("{} on", span.from),

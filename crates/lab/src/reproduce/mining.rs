@@ -1,33 +1,33 @@
 //! O8 to O10, and a date (X1).
 
-use nightwatt_model::mining::Exact;
+use nightwatt_mining::pure::Exact;
 
-use super::band::{self, BAND_GW};
-use super::history::History;
-use super::result::Point;
-use super::written::SECONDS_PER_DAY;
-use super::{Coins, Devices, MiningOptions, PUBLISHED_DIFFICULTY, day_of, hash_rate, text};
-use crate::reproduce::{Answer, Context, Error, Figure, Printed};
+use nightwatt_mining::{
+    At, BAND_GW, Band, Coins, Devices, Histories, History, MiningOptions, PUBLISHED_DIFFICULTY, Point,
+    SECONDS_PER_DAY, band, day_of, hash_rate, spans,
+};
+
+use super::{Answer, Context, Error, Figure, Printed};
 
 const EPOCHS: &str = include_str!("../../data/bitcoin-epochs.csv");
 
 const SECONDS_PER_YEAR: f64 = 365.0 * 86_400.0;
 
 /// O8: the published example, digit by digit.
-pub(crate) fn expected_time(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+pub(super) fn expected_time(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     let options = MiningOptions {
         coin: Coins::with(None)?.get("bitcoin")?.clone(),
-        at: super::At::Difficulty(PUBLISHED_DIFFICULTY.parse().map_err(super::Error::from)?),
+        at: At::Difficulty(PUBLISHED_DIFFICULTY.parse().map_err(nightwatt_mining::Error::from)?),
         hash_rate: hash_rate("1 Mhash/s")?,
         devices: Devices::ours()?,
-        histories: super::Histories::default(),
+        histories: Histories::default(),
         per_kwh: 0.1,
         per_coin: None,
         fees: None,
         height: None,
         currency: "USD".to_owned(),
     };
-    let mining = super::run(&options)?;
+    let mining = nightwatt_mining::run(&options)?;
     let seconds: f64 = mining.expected_s.parse().unwrap_or(f64::NAN);
     let exact: f64 =
         mining.exact_expected_s.as_deref().and_then(|it| it.parse().ok()).unwrap_or(f64::NAN);
@@ -49,7 +49,7 @@ pub(crate) fn expected_time(_: &mut Context<'_>, printed: &Printed) -> Result<An
 
 /// Our few epochs, in the order of time.
 fn epochs() -> Result<Vec<Point>, Error> {
-    let mut histories = super::Histories::default();
+    let mut histories = Histories::default();
     histories.add(History::parse("bitcoin-epochs.csv", EPOCHS)?)?;
     let coin = Coins::with(None)?.get("bitcoin")?.clone();
     let points = histories.timeline(&coin).into_iter().map(Point::from);
@@ -58,10 +58,10 @@ fn epochs() -> Result<Vec<Point>, Error> {
 }
 
 /// O9: the power of the network between the two published efficiencies, when it was written.
-pub(crate) fn network_power(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+pub(super) fn network_power(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     let points = epochs()?;
     let per_difficulty = Exact::power_of_two(32).to_f64();
-    let bands = band::band(&points, 600.0, per_difficulty)?;
+    let bands = band(&points, 600.0, per_difficulty)?;
     let mut figures = Vec::new();
     for (when, day) in [("January 2014", "2014-01-02"), ("April 2016", "2016-04-01")] {
         let day = day_of(day)?;
@@ -76,8 +76,8 @@ pub(crate) fn network_power(_: &mut Context<'_>, printed: &Printed) -> Result<An
     }
     let [least, most] = &bands[..] else { return Err(Error::Data("two bounds".to_owned())) };
     figures.push(printed.figure("factor", most.mhash_j / least.mhash_j)?);
-    let told = |band: &band::Band| {
-        format!("at {} Mhash/J from {}", band.mhash_j, text::spans(&band.spans))
+    let told = |band: &Band| {
+        format!("at {} Mhash/J from {}", band.mhash_j, spans(&band.spans))
     };
     let why = format!(
         "the power is D x 2^32 / 600 s / efficiency, so that 2 and 2000 Mhash/J always span a factor of 1000, \
@@ -89,7 +89,7 @@ pub(crate) fn network_power(_: &mut Context<'_>, printed: &Printed) -> Result<An
 }
 
 /// O10: rate over power of each published device. What was printed may have been cut instead of rounded.
-pub(crate) fn efficiencies(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Error> {
+pub(super) fn efficiencies(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Error> {
     let (mut figures, mut wrong) = (Vec::new(), Vec::new());
     for device in Devices::ours()?.iter() {
         let (Some(theirs), Some(text)) = (device.printed_mhash_j, &device.printed) else {
@@ -121,7 +121,7 @@ pub(crate) fn efficiencies(_: &mut Context<'_>, _: &Printed) -> Result<Answer, E
 }
 
 /// X1: when block 420,000 was found, ten minutes a block from the beginning of its epoch on.
-pub(crate) fn halving(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+pub(super) fn halving(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     const HALVED: u64 = 420_000;
     let epoch = epochs()?.into_iter().rfind(|epoch| epoch.height.is_some_and(|it| it <= HALVED));
     let missing = || Error::Data("no epoch before the halving".to_owned());

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use nightwatt_model::mining::Exact;
+use crate::pure::Exact;
 
 use super::Error;
 
-pub(super) const SECONDS_PER_DAY: i64 = 86_400;
+pub const SECONDS_PER_DAY: i64 = 86_400;
 
 /// More than this is no table of days or devices.
 const MOST_BYTES: u64 = 64 << 20;

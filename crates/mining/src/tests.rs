@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use nightwatt_model::mining::CompactBits;
+use crate::pure::CompactBits;
 use nightwatt_report::Block;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! A history by height against the rules: each difficulty from its compact bits, and each change from
 //! the time that its epoch took.
 
-use nightwatt_model::mining::{Coin, CompactBits, Difficulty, Exact, ImpliedSpan, Retarget};
+use crate::pure::{Coin, CompactBits, Difficulty, Exact, ImpliedSpan, Retarget};
 use serde::Serialize;
 
 use super::Error;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use nightwatt_model::mining::Coin;
+use crate::pure::Coin;
 use serde::Deserialize;
 
 use super::{Error, written};
 
-const OURS: &str = include_str!("../../data/coins.toml");
+const OURS: &str = include_str!("../data/coins.toml");
 
 /// Coins by their rules.
 #[derive(Debug, Clone, Deserialize)]

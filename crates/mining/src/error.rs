@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nightwatt_model::mining::MiningError;
+use crate::pure::MiningError;
 
 /// Why there is nothing to be said about mining.
 #[derive(Debug, thiserror::Error)]

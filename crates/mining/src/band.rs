@@ -1,6 +1,6 @@
 //! The power of the network between two efficiencies, and when it lay in the published band.
 
-use nightwatt_model::mining::{Coin, HashesPerJoule, Network};
+use crate::pure::{Coin, HashesPerJoule, Network};
 use serde::Serialize;
 
 use super::result::Point;

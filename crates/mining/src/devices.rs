@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use nightwatt_model::mining::{Coin, Device, HashRate};
+use crate::pure::{Coin, Device, HashRate};
 use nightwatt_model::quantity::Watts;
 use serde::{Serialize, Serializer};
 
 use super::{Error, written};
 
-const OURS: &str = include_str!("../../data/mining-devices.csv");
+const OURS: &str = include_str!("../data/mining-devices.csv");
 
 /// A device, its rate and its power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
