@@ -33,7 +33,7 @@ const WINDOW_OF_XML_RPC: Duration = Duration::from_mins(10);
 const SPARED_ONCE_IN: Duration = Duration::from_hours(1);
 
 /// Addresses and paths remembered.
-const REMEMBERED: usize = 4096;
+const REMEMBERED: usize = 3584;
 
 /// Agents remembered for each of these: the latest that failed.
 const AGENTS: usize = 4;
