@@ -33,6 +33,9 @@ pub struct DiskProbes {
     told: [HashMap<Whose, Traffic>; 2],
 }
 
+/// Requests last: whose pages they carry is to be known by then.
+const PROGRAMS: [&str; 4] = ["on_block", "on_folio", "on_delete", "on_request"];
+
 /// Which table of the kernel's half a sum is in.
 const TABLES: [&str; 2] = ["sums", "folded"];
 
@@ -56,9 +59,7 @@ impl DiskProbes {
 
     /// From here on it counts.
     pub fn start(&mut self) -> Result<(), ProbeError> {
-        // Requests last: whose pages they carry is to be known by then.
-        let programs = ["on_block", "on_folio", "on_delete", "on_request"];
-        self.loaded.attach(&programs, "watch the page cache and the block layer")
+        self.loaded.attach(&PROGRAMS, "watch the page cache and the block layer")
     }
 
     /// These devices carry others as a whole (device mapper, RAID): what processes send on to them is
@@ -109,10 +110,11 @@ impl DiskProbes {
         Ok(known.map_err(refused("tell a file's name"))?.and_then(|value| maps::path(&value)))
     }
 
-    /// What found no room, since the beginning.
+    /// What was not counted, since the beginning.
     pub fn lost(&self) -> Result<Lost, ProbeError> {
         let bss = self.loaded.map("disk.bss").lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        Ok(Lost::of(&bss.map_err(refused("tell what it lost"))?.unwrap_or_default()))
+        let bss = bss.map_err(refused("tell what it lost"))?.unwrap_or_default();
+        Ok(Lost { events: self.loaded.missed(&PROGRAMS), ..Lost::of(&bss) })
     }
 }
 

@@ -1,5 +1,7 @@
 //! The kernel's half of whatever it is: loaded, found by name, attached, read.
 
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,12 +73,26 @@ impl Loaded {
         maps.find(|map| map.name() == name).expect("the object has a map of that name")
     }
 
+    /// How often the kernel skipped one of these programs, because it ran on the same CPU already: for a task that
+    /// was preempted in it (Linux 7.0 and later), or that was interrupted.
+    pub(crate) fn missed(&self, programs: &[&str]) -> u64 {
+        let ours = self.object.progs().filter(|it| programs.iter().any(|name| it.name() == *name));
+        let files = ours.map(|it| format!("/proc/self/fdinfo/{}", it.as_fd().as_raw_fd()));
+        files.map(|file| misses(&fs::read_to_string(file).unwrap_or_default())).sum()
+    }
+
     pub(crate) fn program(&mut self, name: &str) -> ProgramMut<'_> {
         let mut programs = self.object.progs_mut();
         programs
             .find(|program| program.name() == name)
             .expect("the object has a program of that name")
     }
+}
+
+/// How often the kernel skipped a program, as the file of its descriptor in `/proc/self/fdinfo` says.
+fn misses(fdinfo: &str) -> u64 {
+    let count = fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 /// What libbpf said since it was asked last: the verifier's log, and which program it is of.
@@ -115,4 +131,18 @@ pub(crate) fn word(value: &[u8], number: usize) -> u64 {
 pub(crate) fn half_word(value: &[u8], at: usize) -> u32 {
     let bytes = value.get(at..at + 4);
     bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux 6.18 writes it.
+    #[test]
+    fn runs_that_the_kernel_skipped_are_read() {
+        let fdinfo = "pos:\t0\nflags:\t02000002\nprog_type:\t26\nprog_jited:\t1\nrun_cnt:\t0\n\
+                      recursion_misses:\t338\nverified_insns:\t91\n";
+        assert_eq!(misses(fdinfo), 338);
+        assert_eq!(misses("prog_type:\t26\n"), 0);
+    }
 }

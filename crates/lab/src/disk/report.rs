@@ -217,6 +217,13 @@ impl DiskReport {
                 "{bytes} bytes may have the wrong owner: too many pages were dirty at a time"
             ));
         }
+        if lost.events > 0 {
+            let events = lost.events;
+            warnings.push(format!(
+                "the kernel did not report {events} blocks or requests: too much happened at a time, and \
+                 their bytes are in no row"
+            ));
+        }
         for device in &self.devices {
             let missing = device.kernel_written.saturating_sub(device.written);
             if missing as f64 > MAY_MISS * device.kernel_written as f64 {

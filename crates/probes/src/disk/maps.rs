@@ -20,19 +20,21 @@ const PATH: usize = 24;
 /// Where the command stands in `struct sums`.
 const COMMAND: usize = 120;
 
-/// What found no room.
+/// What was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Bytes that are in no sum.
+    /// Bytes that found no room, and are in no sum.
     pub sums: u64,
     /// Bytes whose owner may be told wrongly.
     pub pages: u64,
+    /// Blocks, folios and requests that the kernel did not report.
+    pub events: u64,
 }
 
 impl Lost {
     /// `struct lost`.
     pub(super) fn of(value: &[u8]) -> Self {
-        Self { sums: word(value, 0), pages: word(value, 1) }
+        Self { sums: word(value, 0), pages: word(value, 1), events: 0 }
     }
 }
 
