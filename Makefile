@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -64,6 +64,7 @@ help:
 	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; up to an hour of CPU time for all)'
 	@echo 'make bench-tcp   nightwatt tcp beside iperf3 on loopback (ARGS="--seconds 10 --send")'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
+	@echo 'make mirror      what a mirror of the site would save on each real log, and the medians (ARGS="a.log b.log")'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
@@ -113,6 +114,10 @@ bench:
 policies:
 	@tools/need rust cc bpf
 	@cargo test -p nightwatt-lab --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
+
+mirror:
+	@tools/need rust cc bpf python3
+	@tools/mirror $(ARGS)
 
 bench-analyze:
 	@tools/need rust cc bpf python3

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nightwatt_load::{CacheRule, Waiting};
 use nightwatt_meters::{MeterError, MeterSpec};
-use nightwatt_model::duration_text;
 use nightwatt_mining::pure::Exact;
+use nightwatt_model::duration_text;
 #[cfg(feature = "bpf")]
 use nightwatt_model::storage::Class;
 

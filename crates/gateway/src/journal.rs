@@ -61,6 +61,8 @@ pub enum WakeCause {
     CrawlWindow,
     /// The policy expected a request.
     Policy,
+    /// Copies of its site had to be looked at again.
+    Refresh,
     /// The operator.
     Operator,
     /// The pool that it belongs to needed it.
@@ -74,7 +76,8 @@ pub enum WakeCause {
 
 impl WakeCause {
     /// Every word that [`WakeCause::as_str`] gives.
-    pub const NAMES: [&str; 6] = ["request", "crawl-window", "policy", "operator", "pool", "guest"];
+    pub const NAMES: [&str; 7] =
+        ["request", "crawl-window", "policy", "refresh", "operator", "pool", "guest"];
 
     /// What it is, in a word.
     pub const fn as_str(&self) -> &'static str {
@@ -82,6 +85,7 @@ impl WakeCause {
             Self::Request { .. } => "request",
             Self::CrawlWindow => "crawl-window",
             Self::Policy => "policy",
+            Self::Refresh => "refresh",
             Self::Operator => "operator",
             Self::Pool => "pool",
             Self::Guest { .. } => "guest",

@@ -10,8 +10,8 @@
 //!
 //! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
 //! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's
-//! size, histograms, the newest 2^16 requests, and of each pause that could hold a sleep 32 bytes
-//! (there is at most one in five seconds).
+//! size, what mirrors hold of 2^17 URLs, histograms, the newest 2^16 requests, and of each pause that
+//! could hold a sleep 64 bytes (there is at most one in five seconds).
 
 mod bills;
 mod charts;
@@ -21,11 +21,13 @@ mod crew;
 mod gaps;
 mod hide;
 mod holes;
+mod mirror;
 mod page;
 mod pass;
 mod result;
 mod tables;
 mod text;
+mod url_rules;
 mod wakers;
 mod what_if;
 mod year;
@@ -40,7 +42,7 @@ use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::{CacheSettings, SiteRun, World};
+use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
 use nightwatt_traffic::Reading;
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::scan::{self, Progress};
@@ -48,11 +50,11 @@ use nightwatt_traffic::traits::Rules;
 
 use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
-use self::crew::{Job, SiteJob};
+use self::crew::{Job, Purpose, SiteJob};
 pub use self::gaps::{GapBand, GapFigures};
 pub use self::holes::Hole;
 use self::pass::Pass;
-pub use self::result::{Analysis, PolicyFigures};
+pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures};
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};
 pub use self::what_if::WhatIf;
@@ -113,16 +115,30 @@ fn jobs(options: &AnalyzeOptions, (start, utc_offset): (Wall, i32)) -> Vec<Job> 
     let shared_budget = (options.classes.unrecognised_wakes_per_hour, Duration::from_hours(1));
     let settings = Settings { shared_budget, ..Settings::of(scenario) };
     let world = World { states: scenario.power_states(), settings, start, utc_offset };
-    let cache = CacheSettings::of(&scenario.cache);
+    let run = |choice: &PolicyChoice, world: &World| {
+        let cache = CacheSettings::of(&scenario.cache);
+        let run = SiteRun::begin(world, cache, choice.build(&scenario.terms()));
+        if bills::by_hour(scenario) { run.with_hours() } else { run }
+    };
     let site = |(does, choices): (PolicyChoice, Vec<PolicyChoice>)| {
-        let run = SiteRun::begin(&world, cache, does.build(&scenario.terms()));
-        let run = if bills::by_hour(scenario) { run.with_hours() } else { run };
         let wakers = choices.contains(&scenario.policy).then(Wakers::default);
         let names = choices.iter().map(ToString::to_string).collect();
-        Job::Site(Box::new(SiteJob::new(names, run, wakers)))
+        SiteJob::new(Purpose::Policies(names), run(&does, &world), wakers)
     };
+    let own = same_as(&scenario.policy, scenario);
+    let mirror = |extent| {
+        let run = run(&own, &world).with_mirror(extent, result::refresh_rule(scenario));
+        SiteJob::new(Purpose::Mirror(extent), run, None)
+    };
+    let without_sla = scenario.sla.enabled.then(|| {
+        let settings = Settings { sla: None, ..world.settings.clone() };
+        let world = World { settings, ..world.clone() };
+        SiteJob::new(Purpose::WithoutSla, run(&own, &world), None)
+    });
+    let mirrors = [Extent::Remembered, Extent::Crawled, Extent::Complete].map(mirror);
     let costs = Costs::begin(scenario, start, utc_offset);
-    let mut jobs: Vec<Job> = alike(scenario).into_iter().map(site).collect();
+    let sites = alike(scenario).into_iter().map(site).chain(mirrors).chain(without_sla);
+    let mut jobs: Vec<Job> = sites.map(|job| Job::Site(Box::new(job))).collect();
     jobs.push(Job::Bank(Box::new(costs.bank)));
     jobs.extend(costs.policies.into_iter().map(|cost| Job::Cost(Box::new(cost))));
     jobs

@@ -1,6 +1,6 @@
 //! What caches may do with the requests of a log.
 
-use nightwatt_sim::{Resource, Slot};
+use nightwatt_sim::{Mirrorable, Resource, Slot};
 use nightwatt_traffic::scan::Logged;
 
 /// What a request asks for, by the rules of the log-backed origin of `demo` and `replay`: answers to
@@ -14,5 +14,6 @@ pub(crate) fn resource_of(logged: &Logged<'_>) -> Resource {
         bytes: logged.bytes,
         is_read: is_get || logged.method == "HEAD",
         storable: is_get && stored,
+        mirror: Mirrorable::NOTHING,
     }
 }

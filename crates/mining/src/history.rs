@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::pure::{Coin, CompactBits, Exact, MiningError};
 use serde::Serialize;
 
+use super::result::Point;
 use super::written::{self, Row, SECONDS_PER_DAY};
 use super::{Error, written::date};
 
@@ -194,8 +195,11 @@ impl History {
         Self::parse(&path.display().to_string(), &written::text_of(path)?)
     }
 
-    /// Reads one from its text.
-    pub(super) fn parse(name: &str, text: &str) -> Result<Self, Error> {
+    /// Reads one from its text; `name` is for the messages.
+    ///
+    /// # Errors
+    /// Text that is no history, and values that cannot be.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let (heading, rows) = written::table(name, text)?;
         let (columns, unread) =
             Columns::of(&heading).map_err(|why| Error::Text(format!("{name}: {why}")))?;
@@ -270,8 +274,11 @@ impl Histories {
         Ok(histories)
     }
 
-    /// One more.
-    pub(super) fn add(&mut self, history: History) -> Result<(), Error> {
+    /// Adds a history.
+    ///
+    /// # Errors
+    /// A history of the same kind is there already.
+    pub fn add(&mut self, history: History) -> Result<(), Error> {
         let (place, kind) = if history.by_height {
             (&mut self.by_height, "by height")
         } else {
@@ -300,6 +307,11 @@ impl Histories {
     /// The epochs of a history by height.
     pub(super) fn epochs(&self) -> &[Moment] {
         self.by_height.as_ref().map_or(&[], |history| &history.moments)
+    }
+
+    /// All that is known as points, in the order of time.
+    pub fn points(&self, coin: &Coin) -> Vec<Point> {
+        self.timeline(coin).into_iter().map(Point::from).collect()
     }
 
     /// All that is known, in the order of time: days, and epochs where there are no days.

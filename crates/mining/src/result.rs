@@ -130,7 +130,8 @@ pub struct Point {
 }
 
 impl Point {
-    pub(super) const fn day(&self) -> i64 {
+    /// The day, in days since the epoch of Unix.
+    pub const fn day(&self) -> i64 {
         self.time.div_euclid(SECONDS_PER_DAY)
     }
 }
@@ -183,8 +184,7 @@ pub(super) fn draw_up(options: &MiningOptions, place: &Place) -> Result<Mining, 
     for (place, mhash_j) in network_gw.iter_mut().zip(EFFICIENCIES) {
         *place = (mhash_j, now.power(HashesPerJoule::new(mhash_j * 1e6)?).get() / 1e9);
     }
-    let history: Vec<Point> =
-        options.histories.timeline(coin).into_iter().map(Point::from).collect();
+    let history: Vec<Point> = options.histories.points(coin);
     let gaps = options.histories.gaps(coin);
     let of_coin = options.devices.clone().of_coin(coin);
     let mut devices = Vec::new();

@@ -114,7 +114,8 @@ impl Mining {
             let it = &row.assessment;
             let since =
                 row.device.since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-            let name: String = row.device.name.chars().take(22).map(nightwatt_model::display::shown).collect();
+            let name: String =
+                row.device.name.chars().take(22).map(nightwatt_model::display::shown).collect();
             let _ = writeln!(
                 text,
                 "  {name:<22} {since:>7} {:>10} {:>11.4e} {:>11.4e} {:>12} {:>11} {:>11} {:>10}",

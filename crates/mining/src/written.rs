@@ -5,12 +5,13 @@ use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use crate::pure::Exact;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use crate::pure::Exact;
 
 use super::Error;
 
+/// Seconds of a day.
 pub const SECONDS_PER_DAY: i64 = 86_400;
 
 /// More than this is no table of days or devices.

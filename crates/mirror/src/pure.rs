@@ -1,6 +1,8 @@
 //! Everything that decides: no clock, files, sockets or threads. Time is an argument, and actions are return
 //! values. `cargo xtask tidy` checks it for this folder, and for `discover`.
 
+pub use nightwatt_httpcache::Timestamp;
+
 pub mod address;
 pub mod admit;
 pub mod bypass;

@@ -6,25 +6,11 @@ use nightwatt_model::policy::admission::Cached;
 use nightwatt_model::scenario::CacheRule;
 use nightwatt_model::time::Mono;
 
-use crate::entries::{Entries, Entry, Slot};
+use crate::entries::{Entries, Entry};
+use crate::resource::Resource;
 
 /// A resource takes no more than this part of the cache, as in the gateway's store.
 const LARGEST: u64 = 8;
-
-/// What a request asks for and got, as far as the cache is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resource {
-    /// Names it: a hash of its address.
-    pub key: u64,
-    /// Its number, if the caller numbers them; caches are quicker then.
-    pub slot: Slot,
-    /// Bytes of the answer.
-    pub bytes: u64,
-    /// Asked for by GET or HEAD: may be answered from the cache.
-    pub is_read: bool,
-    /// The answer may be stored (status and method).
-    pub storable: bool,
-}
 
 /// How the cache behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,9 +138,17 @@ impl CacheModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entries::Slot;
+    use crate::resource::Mirrorable;
 
-    const PAGE: Resource =
-        Resource { key: 1, slot: Slot::NONE, bytes: 1000, is_read: true, storable: true };
+    const PAGE: Resource = Resource {
+        key: 1,
+        slot: Slot::NONE,
+        bytes: 1000,
+        is_read: true,
+        storable: true,
+        mirror: Mirrorable::NOTHING,
+    };
 
     fn cache(warm_up: bool) -> CacheModel {
         let (ttl, grace) = (Duration::from_mins(2), Duration::from_hours(1));

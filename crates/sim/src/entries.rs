@@ -27,7 +27,12 @@ impl Slot {
     /// It has no number.
     pub const NONE: Self = Self(u32::MAX);
 
-    const fn index(self) -> usize {
+    /// As a number, which is small; none for [`Slot::NONE`].
+    pub fn number(self) -> Option<usize> {
+        (self != Self::NONE).then(|| self.index())
+    }
+
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 }

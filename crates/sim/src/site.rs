@@ -8,8 +8,11 @@ use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::Mono;
 use nightwatt_model::visit::Visitor;
 
-use crate::cache::{CacheModel, CacheSettings, Resource};
+use crate::cache::{CacheModel, CacheSettings};
 use crate::days::Days;
+use crate::mirror::{Extent, MirrorModel};
+use crate::refresh::RefreshRule;
+use crate::resource::{Resource, Shows};
 use crate::visits::Visit;
 use crate::world::{Awakenings, Demand, Outcome, Run, World};
 
@@ -54,14 +57,23 @@ pub struct Asked {
 pub struct SiteRun<P> {
     run: Run<P>,
     cache: CacheModel,
+    /// Where the proxy has one.
+    mirror: Option<Box<MirrorModel>>,
     /// Scanners' rules that the site has shown to be wrong.
     wrong_rules: u64,
     seen: Awakenings,
     /// What the server will be asked once it is awake: held requests, and renewals of what was
     /// answered stale.
-    on_waking: Vec<Resource>,
+    on_waking: Vec<Waiting>,
     /// What crawlers asked for in vain, if that is to be fetched.
     wishes: VecDeque<Resource>,
+}
+
+/// What the server will be asked, and for whom.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    resource: Resource,
+    client: u64,
 }
 
 impl<P: SleepPolicy> SiteRun<P> {
@@ -70,6 +82,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         Self {
             run: world.begin(policy),
             cache: CacheModel::new(cache),
+            mirror: None,
             wrong_rules: 0,
             seen: Awakenings::default(),
             on_waking: Vec::new(),
@@ -81,6 +94,14 @@ impl<P: SleepPolicy> SiteRun<P> {
     #[must_use]
     pub fn with_hours(mut self) -> Self {
         self.run = self.run.with_hours();
+        self
+    }
+
+    /// The same with a mirror of the site beside the cache.
+    #[must_use]
+    pub fn with_mirror(mut self, extent: Extent, rule: RefreshRule) -> Self {
+        self.run = self.run.with_refresh(rule);
+        self.mirror = Some(Box::new(MirrorModel::new(extent)));
         self
     }
 
@@ -101,16 +122,28 @@ impl<P: SleepPolicy> SiteRun<P> {
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
-        let cached = if asked.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
+        let in_cache =
+            if asked.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
+        let cached = self.or_in_mirror(in_cache, asked);
         let request = Request { class, want, cached };
         let demand = Demand { number, at, visitor, visit, client, request, recognised };
         let route = self.run.demand(&demand);
         match route {
             Route::Forward => {
-                self.cache.answered(&resource, at);
+                if self.answered(&Waiting { resource, client }, at) {
+                    self.run.site_changed();
+                }
                 self.learn(asked);
             }
-            Route::Hold | Route::WaitingPage | Route::Stale => self.on_waking.push(resource),
+            // What the mirror has is renewed by its passes.
+            Route::Stale if in_cache == Cached::Nothing => {}
+            Route::Hold | Route::WaitingPage | Route::Stale => {
+                if resource.mirror.shows == Shows::Change {
+                    // As soon as the server is awake.
+                    self.run.site_changed();
+                }
+                self.on_waking.push(Waiting { resource, client });
+            }
             Route::Later(_)
                 if self.cache.fetches_wishes() && cached == Cached::Nothing && resource.is_read =>
             {
@@ -122,6 +155,31 @@ impl<P: SleepPolicy> SiteRun<P> {
             _ => {}
         }
         route
+    }
+
+    /// What there is for a request: in the cache, or else while the server sleeps in the mirror.
+    fn or_in_mirror(&self, in_cache: Cached, asked: &Asked) -> Cached {
+        match (in_cache, &self.mirror) {
+            (Cached::Nothing, Some(mirror))
+                if mirror.answers(&asked.resource, asked.client, asked.at) =>
+            {
+                Cached::Stale
+            }
+            _ => in_cache,
+        }
+    }
+
+    /// The server answered; says whether that changed the site.
+    fn answered(&mut self, waiting: &Waiting, at: Mono) -> bool {
+        let Waiting { resource, client } = waiting;
+        self.cache.answered(resource, at);
+        let Some(mirror) = &mut self.mirror else { return false };
+        let before = mirror.counts();
+        let changed = mirror.answered(resource, *client, at);
+        if mirror.counts() != before {
+            self.run.mirror_holds(mirror.counts());
+        }
+        changed
     }
 
     /// The class that the proxy would give the client: it knows only those answers of the site that it
@@ -167,11 +225,11 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     fn wake(&mut self, at: Mono) {
         self.cache.wakes(at);
-        for resource in self.on_waking.drain(..) {
-            self.cache.answered(&resource, at);
+        for waiting in std::mem::take(&mut self.on_waking) {
+            self.answered(&waiting, at);
         }
-        for wish in self.wishes.drain(..) {
-            self.cache.answered(&wish, at);
+        for resource in std::mem::take(&mut self.wishes) {
+            self.answered(&Waiting { resource, client: 0 }, at);
         }
     }
 

@@ -15,6 +15,8 @@ use nightwatt_model::visit::Visitor;
 
 use crate::days::Days;
 use crate::hours::Savings;
+use crate::mirror::Counts;
+use crate::refresh::{Refresh, RefreshCost, RefreshRule, Step};
 use crate::visits::{Visit, VisitCount};
 
 /// A request that reaches the proxy.
@@ -66,6 +68,35 @@ pub struct Outcome {
     pub woken_by_requests: u64,
     /// Requests of all kinds that were sent away (crawlers, scanners, over budget, failed).
     pub sent_away: u64,
+    /// How admitted requests were answered.
+    pub answers: Answers,
+    /// What keeping a mirror fresh came to; nothing without a mirror.
+    pub refresh: RefreshCost,
+}
+
+/// How admitted requests were answered: each is counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answers {
+    /// From a copy.
+    pub from_copies: u64,
+    /// By a server that was awake.
+    pub by_server: u64,
+    /// After the server had woken, or with a page that waits for that.
+    pub after_waking: u64,
+    /// By the proxy itself, or with an error.
+    pub by_proxy: u64,
+}
+
+impl Answers {
+    fn count(&mut self, route: Route) {
+        let count = match route {
+            Route::Cache | Route::Stale => &mut self.from_copies,
+            Route::Forward => &mut self.by_server,
+            Route::Hold | Route::WaitingPage => &mut self.after_waking,
+            _ => &mut self.by_proxy,
+        };
+        *count += 1;
+    }
 }
 
 impl World {
@@ -108,6 +139,7 @@ impl World {
             days: Days::default(),
             last: Awakenings::default(),
             savings: None,
+            refresh: None,
             outcome: Outcome::default(),
         }
     }
@@ -137,6 +169,8 @@ pub struct Run<P> {
     last: Awakenings,
     /// Kept where somebody asked for it.
     savings: Option<Box<Savings>>,
+    /// Where the proxy has a mirror of the site.
+    refresh: Option<Box<Refresh>>,
     outcome: Outcome,
 }
 
@@ -161,6 +195,29 @@ impl<P: SleepPolicy> Run<P> {
     pub fn with_hours(mut self) -> Self {
         self.savings = Some(Box::new(Savings::of(self.world.states)));
         self
+    }
+
+    /// The same with a mirror whose copies are kept fresh.
+    #[must_use]
+    pub(crate) fn with_refresh(mut self, rule: RefreshRule) -> Self {
+        self.refresh = Some(Box::new(Refresh::new(rule, self.world.states.wake_time)));
+        self
+    }
+
+    /// The mirror holds so much.
+    pub(crate) fn mirror_holds(&mut self, counts: Counts) {
+        if let Some(refresh) = &mut self.refresh {
+            refresh.holds(counts);
+            self.due = Mono::ZERO;
+        }
+    }
+
+    /// Something on the site has changed, or will have when the server has woken.
+    pub(crate) fn site_changed(&mut self) {
+        if let Some(refresh) = &mut self.refresh {
+            refresh.site_changed();
+            self.due = Mono::ZERO;
+        }
     }
 
     /// From `at` on, which is not before the last request, local time is UTC and so many seconds.
@@ -204,13 +261,17 @@ impl<P: SleepPolicy> Run<P> {
             let (report_at, index) =
                 report.map_or((Mono::NEVER, 0), |(index, (at, _))| (*at, index));
             let timer = self.manager.next_timer();
-            self.due = report_at.min(timer);
+            let phase = self.manager.phase();
+            let refresh_at = self.refresh.as_ref().map_or(Mono::NEVER, |it| it.next(phase));
+            self.due = report_at.min(timer).min(refresh_at);
             if self.due > end {
                 break;
             }
             self.now = self.now.max(self.due);
             let now = self.world.now(self.now);
-            if report_at <= timer {
+            if self.due < report_at.min(timer) {
+                self.refresh_step();
+            } else if report_at <= timer {
                 let (_, report) = self.pending.swap_remove(index);
                 self.up = match report {
                     Report::WakeDone(..) => true,
@@ -225,12 +286,35 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
+    /// A pass over the copies of the mirror begins or ends, or the server is woken for one.
+    fn refresh_step(&mut self) {
+        let (phase, now) = (self.manager.phase(), self.world.now(self.now));
+        let Some(refresh) = &mut self.refresh else { return };
+        match refresh.step(phase) {
+            Step::Begin if self.manager.begin_background() => refresh.begin(self.now),
+            // It is about to sleep.
+            Step::Begin => refresh.postpone(self.now),
+            Step::End => {
+                refresh.end(self.now);
+                self.manager.end_background(now);
+            }
+            Step::Wake => {
+                refresh.wakes_server();
+                self.manager.wake_to_refresh(now, &mut self.actions);
+            }
+        }
+    }
+
     /// Does what the manager wants; what it wants next may come at once.
     #[inline]
     fn act(&mut self) {
         self.due = Mono::ZERO;
         if !self.actions.is_empty() {
             self.act_upon_all();
+        }
+        if let Some(refresh) = &mut self.refresh {
+            let is_awake = self.manager.phase() == Phase::Awake;
+            refresh.sleep_waits(self.now, is_awake && !self.manager.is_free());
         }
     }
 
@@ -278,10 +362,13 @@ impl<P: SleepPolicy> Run<P> {
                 self.last.slept = Some(self.now);
                 self.last.changes += 1;
                 self.savings.iter_mut().for_each(|savings| savings.falls_asleep(now));
+                self.refresh.iter_mut().for_each(|refresh| refresh.used(self.now));
             }
             _ => {}
         }
         if matches!(change, Change::Woke | Change::StayedAwake) {
+            let somebody_waits = !self.held.is_empty() || !self.waiting.is_empty();
+            self.refresh.iter_mut().for_each(|it| it.woke(self.now, somebody_waits));
             let mut held = std::mem::take(&mut self.held);
             for (arrived, visit) in held.drain(..) {
                 let now = self.world.now(self.now);
@@ -316,7 +403,10 @@ impl<P: SleepPolicy> Run<P> {
         let knock = Knock { id: number, visitor, client, network: client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
-            Route::Forward if request.class.is_admitted() => self.manager.end(now, client),
+            Route::Forward if request.class.is_admitted() => {
+                self.manager.end(now, client);
+                self.refresh.iter_mut().for_each(|refresh| refresh.used(self.now));
+            }
             Route::Forward => self.manager.end_as_guest(now),
             _ => {}
         }
@@ -327,6 +417,7 @@ impl<P: SleepPolicy> Run<P> {
         self.outcome.sent_away += u64::from(sent_away);
         if request.class.is_admitted() {
             self.outcome.admitted += 1;
+            self.outcome.answers.count(route);
             match route {
                 Route::Hold => self.held.push((self.now, visit)),
                 Route::WaitingPage => {
@@ -375,6 +466,7 @@ impl<P: SleepPolicy> Run<P> {
             bill: self.manager.bill(self.world.now(self.now)),
             visits: self.visits.visits(),
             delayed_visits: self.visits.delayed(),
+            refresh: self.refresh.map(|mut it| it.cost(end)).unwrap_or_default(),
             ..self.outcome
         }
     }

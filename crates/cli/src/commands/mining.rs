@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use nightwatt_clock::Clock;
-use nightwatt_mining::{self, At, Coins, Devices, Error, Histories, Mining, MiningOptions};
+use nightwatt_mining::{
+    self as mining, At, Coins, Devices, Error, Histories, Mining, MiningOptions,
+};
 
 use crate::ExitStatus;
 use crate::args::MiningArgs;

@@ -97,6 +97,43 @@ fn three_requests_come_to_what_one_reckons_by_hand() {
     }
 }
 
+/// Two pages, a search, and a path where nothing is.
+const FIVE: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.8 - - [04/Mar/2024:12:01:40 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.9 - - [04/Mar/2024:12:16:40 +0000] "GET /b HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.10 - - [04/Mar/2024:12:33:20 +0000] "GET /find?q=x HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.11 - - [04/Mar/2024:12:50:00 +0000] "GET /c HTTP/1.1" 404 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+"#;
+
+#[test]
+fn a_mirror_spares_the_wake_ups_that_one_reckons_by_hand() {
+    let desk = Desk::new();
+    let (log, bare) = (desk.write("a.log", FIVE), desk.write("bare.toml", BARE));
+    let analysis = json(&[&log, "--scenario", &bare]);
+    let mirror = &analysis["mirror"];
+    // Awake for 10 s at the start and after each request that wakes it; in the last second, 3,000 to 3,001 s, it
+    // is still waking for `/c`, unless it is known that nothing is there. 5 W x 3,001 s of the proxy.
+    let joules = |awake: f64, sleeps: f64| {
+        40.0 * awake + 2.0 * (3001.0 - awake) + 100.0 * sleeps + 5.0 * 3001.0
+    };
+    for (run, energy, delayed, from_copies) in [
+        (&analysis["policies"]["timeout 10s"], joules(40.0, 4.0), 4, 0),
+        (&mirror["remembered"], joules(30.0, 3.0), 3, 1),
+        (&mirror["crawled"], joules(20.0, 2.0), 2, 2),
+        (&mirror["complete"], joules(20.0, 2.0), 1, 3),
+    ] {
+        let energy_j = run["energy_j"].as_f64().unwrap();
+        assert!((energy_j - energy).abs() < 1e-6, "{energy_j} is not {energy}");
+        assert_eq!((&run["delayed_requests"], &run["admitted"]), (&delayed.into(), &5.into()));
+        assert_eq!(run["from_copies"], from_copies);
+    }
+    let limit = mirror["limit"]["energy_j"].as_f64().unwrap();
+    assert!(limit < mirror["complete"]["energy_j"].as_f64().unwrap(), "{limit}");
+    assert_eq!(analysis["without_sla"], Value::Null, "there is no SLA");
+    let text = desk.said(&[&log, "--scenario", &bare, "--show-addresses"]);
+    insta::assert_snapshot!("analyze_mirror", text);
+}
+
 #[test]
 fn json_has_the_keys_that_programs_rely_on() {
     let desk = Desk::new();
@@ -134,7 +171,15 @@ fn json_has_the_keys_that_programs_rely_on() {
         "delayed_visits",
         "oracle_share",
     ] {
-        assert!(own[key].is_number(), "{key}");
+        for run in [own, &analysis["mirror"]["remembered"], &analysis["mirror"]["crawled"]] {
+            assert!(run[key].is_number(), "{key}");
+        }
+    }
+    for key in own.as_object().unwrap().keys() {
+        for run in ["remembered", "crawled", "complete"] {
+            assert!(analysis["mirror"][run].get(key).is_some(), "{key} of {run}");
+        }
+        assert!(analysis["without_sla"].get(key).is_some(), "{key}");
     }
     for price in ["0", "1000", "5000", "20000", "50000"] {
         for policy in ["learned", "window", "best_fixed", "oracle"] {
@@ -173,6 +218,7 @@ fn the_page_has_every_part_and_loads_nothing() {
         "Answers",
         "The log",
         "What was taken for granted",
+        "Today, with a mirror, and the limit",
         "Saving against delayed visits",
         "Energy with perfect knowledge",
         "Modelled",
@@ -223,7 +269,7 @@ fn every_table_is_a_file_whose_rows_have_the_columns_of_its_heading() {
     }
     // Spreadsheets link to these names: a new one may come, none may go.
     for name in
-        "summary policies frontier costs wakers-urls wakers-clients wakers-classes ideal gaps \
+        "summary mirror policies frontier costs wakers-urls wakers-clients wakers-classes ideal gaps \
          gap-histogram hours-of-day hours-of-week classes crawlers suspects sizes methods statuses \
          logs holes bad-requests malformed assumptions"
             .split_whitespace()

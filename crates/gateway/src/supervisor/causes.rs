@@ -10,6 +10,7 @@ impl Managed {
         match cause {
             Cause::CrawlWindow => WakeCause::CrawlWindow,
             Cause::Policy => WakeCause::Policy,
+            Cause::Refresh => WakeCause::Refresh,
             Cause::Operator => WakeCause::Operator,
             Cause::Request(id) => {
                 let asker = self.askers.iter().find(|(asker, _)| *asker == id);

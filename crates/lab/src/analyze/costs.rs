@@ -30,6 +30,8 @@ pub(super) struct Admitted {
     pub(super) class: ClientClass,
     /// Only the server can answer it.
     pub(super) needs_server: bool,
+    /// So it is behind a mirror that holds everything.
+    pub(super) needs_server_behind_mirror: bool,
     /// Local time minus UTC, s.
     pub(super) utc_offset: i32,
 }
@@ -53,7 +55,7 @@ impl PolicyCost {
     }
 
     pub(super) fn request(&mut self, request: &Admitted) {
-        let Admitted { at, visitor, visit, class, needs_server, utc_offset } = *request;
+        let Admitted { at, visitor, visit, class, needs_server, utc_offset, .. } = *request;
         if !needs_server && !self.learns {
             return;
         }
@@ -80,11 +82,16 @@ pub(super) struct Bank {
     /// By seat: the visit that had it last, and under which time-outs it was delayed.
     visits: Vec<(u64, DelayedUnder)>,
     busy: BusyTimes,
+    /// Behind a mirror that holds everything.
+    busy_behind_mirror: BusyTimes,
     requests: u64,
 }
 
 impl Bank {
     pub(super) fn request(&mut self, request: &Admitted) {
+        if request.needs_server_behind_mirror {
+            self.busy_behind_mirror.push(request.at);
+        }
         if !request.needs_server {
             return;
         }
@@ -105,6 +112,11 @@ impl Bank {
     /// What somebody would have done who knew the future, so that nobody waits.
     pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
         plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
+    }
+
+    /// The same behind a mirror that holds everything.
+    pub(super) fn plan_ahead_behind_mirror(&self, end: Mono, rules: &Constraints) -> Plan {
+        plan(self.busy_behind_mirror.times(), (Mono::ZERO, end), Waking::Ahead, rules)
     }
 }
 
@@ -164,6 +176,7 @@ impl Costs {
             ski_rental,
             visits: Vec::new(),
             busy: BusyTimes::new(rules.quiet),
+            busy_behind_mirror: BusyTimes::new(rules.quiet),
             requests: 0,
         };
         Self { policies, bank }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use nightwatt_model::policy::admission::{ClientClass, Route};
 use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_sim::{Asked, SiteRun};
+use nightwatt_sim::{Asked, Extent, SiteRun};
 
 use super::costs::{Admitted, Bank, PolicyCost};
 use super::wakers::Wakers;
@@ -29,14 +29,25 @@ pub(super) struct Event {
     pub(super) class: ClientClass,
     /// Behind a cache that is the same for all policies, only the server can answer it.
     pub(super) needs_server: bool,
+    /// So it is behind a mirror that holds everything.
+    pub(super) needs_server_behind_mirror: bool,
     /// Local time minus UTC, s.
     pub(super) utc_offset: i32,
 }
 
+/// What a run is for.
+pub(super) enum Purpose {
+    /// The comparison of policies: this one, and others that do the same under this scenario.
+    Policies(Vec<String>),
+    /// The scenario's policy with a mirror.
+    Mirror(Extent),
+    /// The scenario's policy without an SLA.
+    WithoutSla,
+}
+
 /// One policy as `serve` would run it.
 pub(super) struct SiteJob {
-    /// And others that do the same under this scenario.
-    pub(super) names: Vec<String>,
+    pub(super) purpose: Purpose,
     pub(super) run: SiteRun<Box<dyn SleepPolicy + Send>>,
     /// Who wakes the server; kept for one policy only.
     pub(super) wakers: Option<Wakers>,
@@ -46,11 +57,11 @@ pub(super) struct SiteJob {
 
 impl SiteJob {
     pub(super) fn new(
-        names: Vec<String>,
+        purpose: Purpose,
         run: SiteRun<Box<dyn SleepPolicy + Send>>,
         wakers: Option<Wakers>,
     ) -> Self {
-        Self { names, run, wakers, recent: VecDeque::new(), woken_by: None }
+        Self { purpose, run, wakers, recent: VecDeque::new(), woken_by: None }
     }
 
     fn take(&mut self, event: &Event) {
@@ -115,6 +126,7 @@ impl Batch {
                 visit: event.asked.visit,
                 class: event.class,
                 needs_server: event.needs_server,
+                needs_server_behind_mirror: event.needs_server_behind_mirror,
                 utc_offset: event.utc_offset,
             });
         }

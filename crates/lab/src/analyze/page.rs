@@ -36,6 +36,7 @@ impl Analysis {
     fn short_section(&self) -> Section {
         let mut blocks = vec![marked(&self.in_short()).into()];
         blocks.push(Block::Figures(self.key_figures()));
+        blocks.extend(self.mirror_blocks());
         if let Some(chosen) = self.chosen() {
             let energy = Energy::modelled(
                 Joules(chosen.energy_j),

@@ -9,7 +9,9 @@ use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource, Slots, Visit, VisitBook};
+use nightwatt_sim::{
+    Asked, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
+};
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
@@ -18,6 +20,7 @@ use nightwatt_traffic::{Classifier, ClientKey, CrawlerTable, Suspects};
 use super::crew::{Crew, Event, Job};
 use super::gaps::Gaps;
 use super::holes::Pauses;
+use super::url_rules::{UrlRules, holds};
 use super::what_if::Trace;
 use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
@@ -52,6 +55,8 @@ struct Caches {
     grace: CacheModel,
     /// With the scenario's grace: the one behind which policies are compared.
     asleep: CacheModel,
+    /// Beside it, for the limit of what a mirror can do.
+    mirror: MirrorModel,
     by_default: u64,
     with_grace: u64,
 }
@@ -83,6 +88,7 @@ pub(super) struct Pass {
     caches: Caches,
     visits: VisitBook,
     slots: Slots,
+    url_rules: UrlRules,
     trace: Trace,
     crew: Crew,
 }
@@ -123,11 +129,13 @@ impl Pass {
                 default: cache(Duration::ZERO),
                 grace: cache(GRACE),
                 asleep: cache(rule.grace_asleep),
+                mirror: MirrorModel::new(Extent::Complete),
                 by_default: 0,
                 with_grace: 0,
             },
             visits: VisitBook::default(),
             slots: Slots::default(),
+            url_rules: UrlRules::default(),
             trace: Trace::default(),
             crew: Crew::begin(jobs(options, start)),
         }
@@ -155,18 +163,23 @@ impl Pass {
             self.crawler(logged);
         }
         let mut resource = resource_of(logged);
-        resource.slot = self.slots.of(resource.key, resource.storable);
+        let may_be_mirrored = logged.method == "GET" && holds(logged).is_some();
+        resource.slot = self.slots.of(resource.key, resource.storable || may_be_mirrored);
+        resource.mirror = self.url_rules.of(logged, resource.slot);
         let cached = self.caches.ask(&resource, at);
         self.sequences(at, class, cached);
         let want = want_of(logged, class);
+        let client = logged.traits.client;
         let needs_server = self.caches.needs_server(class, want, &resource, at);
+        let needs_server_behind_mirror =
+            self.caches.needs_server_behind_mirror(needs_server, &resource, client, at);
         // A policy's own cache may lack what this one has: whoever may wake the server is named.
         if class.is_admitted() || beside_paths.is_admitted() {
             remember(&mut self.resources, resource.key, logged.target);
             remember(&mut self.clients, logged.traits.client, logged.client);
         }
         let number = self.requests;
-        let (visitor, client) = (logged.visitor, logged.traits.client);
+        let visitor = logged.visitor;
         let asked = Asked {
             number,
             at,
@@ -182,7 +195,13 @@ impl Pass {
             is_pinned: false,
         };
         self.trace.push(asked);
-        self.crew.push(Event { asked, class, needs_server, utc_offset });
+        self.crew.push(Event {
+            asked,
+            class,
+            needs_server,
+            needs_server_behind_mirror,
+            utc_offset,
+        });
     }
 
     /// The visit of whoever may be admitted; nobody asks for that of others.
@@ -276,6 +295,19 @@ impl Caches {
         if needs {
             self.asleep.answered(resource, at);
         }
+        needs
+    }
+
+    /// The same with a mirror that holds all that is ever asked for.
+    fn needs_server_behind_mirror(
+        &mut self,
+        needs_server: bool,
+        resource: &Resource,
+        client: u64,
+        at: Mono,
+    ) -> bool {
+        let needs = needs_server && !self.mirror.answers(resource, client, at);
+        self.mirror.answered(resource, client, at);
         needs
     }
 }

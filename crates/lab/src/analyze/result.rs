@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use nightwatt_model::energy::Energy;
 use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::sleep::Plan;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::{Day, Days, Outcome};
+use nightwatt_sim::{Day, Days, Extent, Outcome, RefreshCost, RefreshRule};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
-use super::crew::{Job, SiteJob};
+use super::crew::{Job, Purpose, SiteJob};
 use super::gaps::{GapFigures, THRESHOLDS};
 use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
@@ -104,6 +105,10 @@ pub struct Analysis {
     pub default_policy: String,
     /// What each policy would have done, as `serve` would have run it.
     pub policies: BTreeMap<String, PolicyFigures>,
+    /// What a mirror of the site would make of the scenario's policy.
+    pub mirror: MirrorFigures,
+    /// The scenario's policy without its SLA; none if it has none.
+    pub without_sla: Option<PolicyFigures>,
     /// The yardstick.
     pub oracle: OracleFigures,
     /// Price in joules per delayed visit -> policy -> joules.
@@ -211,6 +216,8 @@ pub struct PolicyFigures {
     pub wakeups_per_day: f64,
     /// Requests of people and programs.
     pub admitted: u64,
+    /// Of those, answered from a copy without the server.
+    pub from_copies: u64,
     /// Of those, delayed.
     pub delayed_requests: u64,
     /// Visits of people and programs.
@@ -250,23 +257,21 @@ pub(super) fn draw_up(
     let scenario = &options.scenario;
     let end = end_of(&pass, options, resolution_s);
     let (crawler_share, cache_share) = shares(&pass);
-    let requests = pass.requests;
     let ideal = ideal(&pass.gaps, scenario);
     let crawlers = crawlers(&pass);
     let gap_figures = BySequence::of(&pass.gaps, super::gaps::Gaps::figures);
-    let classes = pass.classes.clone();
+    let (requests, classes) = (pass.requests, pass.classes.clone());
     let start @ (from, _) = pass.start;
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
     let (holes, hole) = holes(&pass, end);
     let Ended { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
     let bills = Bills::of(scenario, &zones, end);
-    let Done { policies, oracle, costs, seen } = Done::of(jobs, scenario, (&bills, &zones), end);
-    let rules = rules(&seen);
+    let done = Done::of(jobs, scenario, (&bills, &zones), end);
+    let rules = rules(&done.seen);
     let tried = try_each(trace, &rules, scenario, start, end);
-    let wakers = WakerFigures::of(&seen, (&resources, &clients), &rules, tried);
+    let wakers = WakerFigures::of(&done.seen, (&resources, &clients), &rules, tried);
     let always_on = bills.always_on((scenario.power_states().on * end.0).get());
     let default_policy = scenario.policy.to_string();
-    let year = year(policies.get(&default_policy), scenario, always_on, end);
     Ok(Analysis {
         schema: 1,
         warnings: all_warnings(&scan, options, hole),
@@ -297,14 +302,16 @@ pub(super) fn draw_up(
         ideal,
         always_on_j: always_on.joules,
         always_on_bill: always_on.bill,
-        year,
+        year: year(done.policies.get(&default_policy), scenario, always_on, end),
         default_policy,
-        policies,
-        oracle,
-        costs: costs.by_price,
-        best_fixed_timeout_s: costs.best_timeout_s,
-        reach_server: costs.reach_server,
-        frontier: costs.frontier,
+        policies: done.policies,
+        mirror: done.mirror,
+        without_sla: done.without_sla,
+        oracle: done.oracle,
+        costs: done.costs.by_price,
+        best_fixed_timeout_s: done.costs.best_timeout_s,
+        reach_server: done.costs.reach_server,
+        frontier: done.costs.frontier,
         wakers,
         scenario: scenario.clone(),
         provenance: "modelled from the scenario's power states; traffic and classes from the log",
@@ -374,6 +381,8 @@ fn end_of(pass: &Pass, options: &AnalyzeOptions, resolution_s: f64) -> Mono {
 /// What the jobs came to.
 struct Done {
     policies: BTreeMap<String, PolicyFigures>,
+    mirror: MirrorFigures,
+    without_sla: Option<PolicyFigures>,
     oracle: OracleFigures,
     costs: CostTable,
     /// Who wakes the server under the scenario's policy.
@@ -400,31 +409,94 @@ impl Done {
         let rules = scenario.constraints();
         let costs = table(costs, &bank, scenario, &rules, end);
         let always_on = rules.states.on * end.0;
-        let ahead = bank.plan_ahead(end, &rules);
-        let oracle_j = (always_on - ahead.saved).get();
         let proxy_j = (scenario.proxy_power() * end.0).get();
-        let by_hour = bills::by_hour(scenario);
-        let planned = by_hour.then(|| bills::planned(&ahead, &rules.states, zones, end));
-        let oracle = OracleFigures {
-            energy_j: oracle_j + proxy_j,
-            bill: bills.of_both(oracle_j + proxy_j, planned.as_ref()),
-            saving: 1.0 - (oracle_j + proxy_j) / always_on.get(),
+        let of_plan = |plan: &Plan| {
+            let by_hour = bills::by_hour(scenario);
+            let saved = by_hour.then(|| bills::planned(plan, &rules.states, zones, end));
+            let energy_j = (always_on - plan.saved).get() + proxy_j;
+            OracleFigures {
+                energy_j,
+                bill: bills.of_both(energy_j, saved.as_ref()),
+                saving: 1.0 - energy_j / always_on.get(),
+            }
         };
+        let oracle = of_plan(&bank.plan_ahead(end, &rules));
+        let limit = of_plan(&bank.plan_ahead_behind_mirror(end, &rules));
         let mut wakers = Wakers::default();
         let mut policies = BTreeMap::new();
-        for SiteJob { names, mut run, wakers: seen, .. } in sites {
+        let (mut mirrors, mut without_sla) = (Vec::new(), None);
+        for SiteJob { purpose, mut run, wakers: seen, .. } in sites {
             if let Some(seen) = seen {
                 wakers = seen;
             }
             let days = run.days().clone();
             let saved = run.saved_by_hour(end);
             let outcome = run.finish(end);
-            let mut figures = policy_figures(&outcome, &days, scenario, oracle_j, end);
+            let mut figures =
+                policy_figures(&outcome, &days, scenario, oracle.energy_j - proxy_j, end);
             figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
-            policies.extend(names.into_iter().map(|name| (name, figures.clone())));
+            match purpose {
+                Purpose::Policies(names) => {
+                    policies.extend(names.into_iter().map(|name| (name, figures.clone())));
+                }
+                Purpose::WithoutSla => without_sla = Some(figures),
+                Purpose::Mirror(extent) => {
+                    mirrors.push((extent, MirrorRun::new(figures, &outcome.refresh, scenario)));
+                }
+            }
         }
-        Self { policies, oracle, costs, seen: wakers }
+        let mut of = |extent: Extent| {
+            let place = mirrors.iter().position(|(of, _)| *of == extent);
+            mirrors.swap_remove(place.expect("`jobs` makes one of each")).1
+        };
+        let mirror = MirrorFigures {
+            remembered: of(Extent::Remembered),
+            crawled: of(Extent::Crawled),
+            complete: of(Extent::Complete),
+            limit,
+            max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
+        };
+        Self { policies, mirror, without_sla, oracle, costs, seen: wakers }
     }
+}
+
+/// What the scenario's policy would do with a mirror of the site beside the cache.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MirrorFigures {
+    /// The mirror holds what this log had asked for before: the lower bound.
+    pub remembered: MirrorRun,
+    /// It holds all that the log shows to exist: the upper bound.
+    pub crawled: MirrorRun,
+    /// It also knows every path where there is nothing (`complete = true`).
+    pub complete: MirrorRun,
+    /// Behind that mirror, with a known future: no visit waits.
+    pub limit: OracleFigures,
+    /// No copy gets older while the server sleeps, s.
+    pub max_age_s: f64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MirrorRun {
+    /// As of a policy.
+    #[serde(flatten)]
+    pub figures: PolicyFigures,
+    /// Wake-ups without a request: copies had to be checked again.
+    pub refresh_wakeups: u64,
+    /// Energy of these, and of the sleeps that waited for copies to be looked at, J; part of `energy_j`.
+    pub refresh_j: f64,
+}
+
+impl MirrorRun {
+    pub(super) fn new(figures: PolicyFigures, refresh: &RefreshCost, scenario: &Scenario) -> Self {
+        let refresh_j = refresh.energy(&scenario.power_states()).get();
+        Self { figures, refresh_wakeups: refresh.wakeups, refresh_j }
+    }
+}
+
+/// How mirrors are kept fresh here.
+pub(super) fn refresh_rule(scenario: &Scenario) -> RefreshRule {
+    RefreshRule::of(scenario.server.service_time)
 }
 
 fn policy_figures(
@@ -461,6 +533,7 @@ fn policy_figures(
         saving: bill.saving(&states, scenario.proxy_power()),
         wakeups_per_day: bill.wakeups as f64 / days,
         admitted: outcome.admitted,
+        from_copies: outcome.answers.from_copies,
         delayed_requests: outcome.delayed_requests,
         visits: outcome.visits,
         delayed_visits: outcome.delayed_visits,

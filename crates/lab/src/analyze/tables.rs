@@ -24,6 +24,7 @@ impl Analysis {
         let wakers = &self.wakers;
         vec![
             ("summary", self.summary_table()),
+            ("mirror", self.mirror_table()),
             ("policies", self.policies_table()),
             ("frontier", self.frontier_table()),
             ("costs", self.costs_table()),

@@ -26,6 +26,7 @@ impl Analysis {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut text = wrapped(&self.in_short());
+        self.first_lines(&mut text);
         self.counts(&mut text);
         self.policies(&mut text);
         self.prices(&mut text);
@@ -100,7 +101,7 @@ impl Analysis {
         );
     }
 
-    fn money(&self, bill: f64) -> String {
+    pub(super) fn money(&self, bill: f64) -> String {
         self.saved_in_a_year(bill).map(|money| grouped(money, 2)).unwrap_or_default()
     }
 
@@ -301,7 +302,7 @@ fn seconds_text(seconds: f64) -> String {
     format!("{seconds} s")
 }
 
-fn ratio(some: u64, all: u64) -> f64 {
+pub(super) fn ratio(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64
 }
 
@@ -315,7 +316,7 @@ fn cut(name: &str) -> String {
 }
 
 /// Broken into lines.
-fn wrapped(text: &str) -> String {
+pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut column = 0;
     for word in text.split(' ') {

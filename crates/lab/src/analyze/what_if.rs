@@ -169,7 +169,7 @@ mod tests {
     use nightwatt_model::policy::sleep::PolicyChoice;
     use nightwatt_model::scenario::SlaRule;
     use nightwatt_model::visit::Visitor;
-    use nightwatt_sim::{Resource, Slot, Visit};
+    use nightwatt_sim::{Mirrorable, Resource, Slot, Visit};
 
     use super::*;
 
@@ -192,6 +192,7 @@ mod tests {
                 bytes: 1000,
                 is_read: true,
                 storable: false,
+                mirror: Mirrorable::NOTHING,
             },
             is_pinned: false,
         }

@@ -3,8 +3,8 @@
 use nightwatt_mining::pure::Exact;
 
 use nightwatt_mining::{
-    At, BAND_GW, Band, Coins, Devices, Histories, History, MiningOptions, PUBLISHED_DIFFICULTY, Point,
-    SECONDS_PER_DAY, band, day_of, hash_rate, spans,
+    At, BAND_GW, Band, Coins, Devices, Histories, History, MiningOptions, PUBLISHED_DIFFICULTY,
+    Point, SECONDS_PER_DAY, band, day_of, hash_rate, spans,
 };
 
 use super::{Answer, Context, Error, Figure, Printed};
@@ -52,9 +52,9 @@ fn epochs() -> Result<Vec<Point>, Error> {
     let mut histories = Histories::default();
     histories.add(History::parse("bitcoin-epochs.csv", EPOCHS)?)?;
     let coin = Coins::with(None)?.get("bitcoin")?.clone();
-    let points = histories.timeline(&coin).into_iter().map(Point::from);
     // Epochs between these are left out because nothing happens in them.
-    Ok(points.map(|point| Point { missing_since: None, ..point }).collect())
+    let points = histories.points(&coin);
+    Ok(points.into_iter().map(|point| Point { missing_since: None, ..point }).collect())
 }
 
 /// O9: the power of the network between the two published efficiencies, when it was written.
@@ -76,9 +76,7 @@ pub(super) fn network_power(_: &mut Context<'_>, printed: &Printed) -> Result<An
     }
     let [least, most] = &bands[..] else { return Err(Error::Data("two bounds".to_owned())) };
     figures.push(printed.figure("factor", most.mhash_j / least.mhash_j)?);
-    let told = |band: &Band| {
-        format!("at {} Mhash/J from {}", band.mhash_j, spans(&band.spans))
-    };
+    let told = |band: &Band| format!("at {} Mhash/J from {}", band.mhash_j, spans(&band.spans));
     let why = format!(
         "the power is D x 2^32 / 600 s / efficiency, so that 2 and 2000 Mhash/J always span a factor of 1000, \
          and no date fits a band of 100. 0.1 to 10 GW holds {}, and {}: never for both",

@@ -21,6 +21,9 @@ use crate::coding::{Coding, CodingError, unpack};
 use crate::discover::html::has_nonce;
 use crate::discover::{Document, Found, discover};
 
+/// Bytes of the longest body that is kept, unless the operator says otherwise.
+pub const PAGE_SIZE: u64 = 64 << 20;
+
 /// What the operator decides about answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmitRules {
@@ -189,22 +192,46 @@ fn is_proved(digest: Digest, before: &Before<'_>) -> bool {
     before.first == Some(digest) || before.entry.is_some_and(|it| Digest::of_entry(it) == digest)
 }
 
+/// What an answer says about its address, by its status alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StatusKind {
+    /// The page is in the body.
+    Page,
+    /// The page is elsewhere.
+    Redirect,
+    /// There is no page.
+    Gone,
+    /// Such an answer is not mirrored.
+    Refused(Reason),
+}
+
+impl StatusKind {
+    /// The kind of a status.
+    pub const fn of(status: u16) -> Self {
+        match status {
+            200 | 203 => Self::Page,
+            301 | 302 | 303 | 307 | 308 => Self::Redirect,
+            404 | 410 => Self::Gone,
+            401 | 403 | 407 => Self::Refused(Reason::Refused),
+            // It has too much to do, or meets with trouble: that says nothing about the page.
+            408 | 425 | 429 | 500..=599 => Self::Refused(Reason::ServerError),
+            _ => Self::Refused(Reason::Status),
+        }
+    }
+}
+
 /// Why an answer with this status is not mirrored.
 fn by_status(answer: &Answer) -> Option<Reason> {
-    let status = answer.status;
-    match status.as_u16() {
-        200 | 203 | 404 | 410 => None,
-        301 | 302 | 303 | 307 | 308 => {
+    match StatusKind::of(answer.status.as_u16()) {
+        StatusKind::Page | StatusKind::Gone => None,
+        StatusKind::Redirect => {
             let target = answer.headers.get(LOCATION).map(HeaderValue::as_bytes);
             let Some(target) = target.and_then(|it| std::str::from_utf8(it).ok()) else {
                 return Some(Reason::Status);
             };
             leads_to_log_in(target).then_some(Reason::Refused)
         }
-        401 | 403 | 407 => Some(Reason::Refused),
-        // It has too much to do, or meets with trouble: that says nothing about the page.
-        408 | 425 | 429 | 500..=599 => Some(Reason::ServerError),
-        _ => Some(Reason::Status),
+        StatusKind::Refused(reason) => Some(reason),
     }
 }
 

@@ -333,6 +333,13 @@ mod tests {
             ("/f?X-Amz-Signature=abc", Reason::OneTime),
             ("/list?confirm=1", Reason::OneTime),
             ("/page;JSESSIONID=0F", Reason::OneTime),
+            ("/a?tok%65n=8f3a", Reason::OneTime),
+            ("/callback?code=8f3a", Reason::OneTime),
+            ("/callback?state=8f3a", Reason::OneTime),
+            ("/a?api_key=8f3a", Reason::OneTime),
+            ("/unsubscribe/8f3a", Reason::Action),
+            ("/confirm/8f3a", Reason::Action),
+            ("/list?page=2&q=word", Reason::Search),
             ("/page?sid=0f", Reason::OneTime),
         ] {
             assert_eq!(why(address, Origin::Linked), Some(reason), "{address}");
@@ -352,6 +359,9 @@ mod tests {
             "/style.css?ver=6.4.2",
             "/list?page=3",
             "/session.html",
+            "/feed",
+            "/img/a%20photo.JPG",
+            "/statement.pdf",
         ] {
             assert_eq!(why(address, Origin::Linked), None, "{address}");
         }
@@ -363,6 +373,10 @@ mod tests {
             ("/list?sort=name", Some(Reason::NotLinked)),
             ("/blog/page/3/", Some(Reason::NotLinked)),
             ("/download/token-abc", Some(Reason::OneTime)),
+            ("/share/key/8f3a", Some(Reason::OneTime)),
+            ("/state/8f3a", Some(Reason::OneTime)),
+            ("/confirm-email/8f3a", Some(Reason::OneTime)),
+            ("/newsletter/unsubscribed/8f3a", Some(Reason::OneTime)),
             ("/invitation/x", Some(Reason::OneTime)),
             ("/about", None),
         ] {

@@ -20,12 +20,14 @@ impl Default for RefreshRules {
 }
 
 impl RefreshRules {
-    /// Whether an answer is due before the server is put to sleep: it is half as old as it may become, or
-    /// popular and an eighth as old.
+    /// The age at which an answer is due: half of that which it may reach, an eighth if it is popular.
+    pub fn due_after(&self, popularity: f64) -> Duration {
+        self.max_age / if popularity >= 1.0 { 8 } else { 2 }
+    }
+
+    /// Whether an answer is [due](Self::due_after) before the server is put to sleep.
     pub fn is_due(&self, confirmed: Timestamp, popularity: f64, now: Timestamp) -> bool {
-        let age = now.since(confirmed);
-        let share = if popularity >= 1.0 { 8 } else { 2 };
-        age >= self.max_age / share || confirmed > now
+        now.since(confirmed) >= self.due_after(popularity) || confirmed > now
     }
 
     /// Whether an answer is too old to be given while the server sleeps.

@@ -13,6 +13,7 @@ mod crawl;
 mod guests;
 mod habits;
 mod hindrance;
+mod refresh;
 mod settings;
 mod wakes;
 
@@ -63,6 +64,8 @@ pub enum Cause {
     CrawlWindow,
     /// The policy expects somebody.
     Policy,
+    /// Copies of its site have to be looked at again.
+    Refresh,
     /// The operator said so.
     Operator,
 }
@@ -134,6 +137,8 @@ pub struct PowerManager<P> {
     last_to_server: Mono,
     stay_awake_until: Mono,
     sleep_ordered: bool,
+    /// It was woken for copies of its site alone, and no request has used it since.
+    resumes_sleep: bool,
     /// The policy put the server to sleep, so it may wake it.
     policy_wakes: bool,
     /// When to consider sleeping again.
@@ -173,6 +178,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             last_to_server: now.mono,
             stay_awake_until: Mono::ZERO,
             sleep_ordered: false,
+            resumes_sleep: false,
             policy_wakes: false,
             check_at: Mono::NEVER,
             held: Vec::new(),
@@ -288,7 +294,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn begin(&mut self, now: Now, network: u64) {
         self.awake_budget.begin(now.mono, network);
         self.in_flight += 1;
-        (self.draining, self.guests_until) = (false, None);
+        (self.draining, self.guests_until, self.resumes_sleep) = (false, None, false);
     }
 
     /// An exchange with the server is over that [`begin`](Self::begin) began for this network: whole
@@ -497,6 +503,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         match change {
             Change::FallingAsleep => {
                 self.wake_cause = None;
+                self.resumes_sleep = false;
                 self.delayed_this_sleep = 0;
                 self.waiting_pages.clear();
             }
@@ -504,7 +511,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             _ if self.lifecycle.phase() == Phase::Awake => {
                 self.policy_wakes = false;
                 self.release_held(now);
-                if change == Change::Woke {
+                if change == Change::Woke && !self.resumes_sleep {
                     let seen = f64::from(self.delayed_this_sleep);
                     self.delayed_per_sleep +=
                         DELAYED_PER_SLEEP_GAIN * (seen - self.delayed_per_sleep);

@@ -244,3 +244,12 @@ fn a_confirmed_override_stays_one() {
     assert!(new.overridden);
     assert_eq!(new.headers()["cache-control"], lines[0].1);
 }
+
+#[test]
+fn pages_redirects_and_missing_pages_are_kept() {
+    let of = |kind| (100..600).filter(|&it| StatusKind::of(it) == kind).collect::<Vec<u16>>();
+    assert_eq!(of(StatusKind::Page), [200, 203]);
+    assert_eq!(of(StatusKind::Redirect), [301, 302, 303, 307, 308]);
+    assert_eq!(of(StatusKind::Gone), [404, 410]);
+    assert_eq!(of(StatusKind::Refused(Reason::Refused)), [401, 403, 407]);
+}

@@ -4,6 +4,7 @@ use super::PowerManager;
 use crate::hours::Hours;
 use crate::policy::lifecycle::Phase;
 use crate::policy::sleep::SleepPolicy;
+use crate::sla::SlaWindow;
 use crate::time::{Mono, Now};
 
 /// Why a server that is awake does not sleep now.
@@ -57,7 +58,12 @@ impl<P: SleepPolicy> PowerManager<P> {
                 _ => Hindrance::Until(until),
             });
         }
-        let used = self.sla.as_mut().map(|sla| sla.used(now, self.delayed_per_sleep));
+        // A sleep that goes on uses no more of it than it did when it was allowed.
+        let fresh = self.resumes_sleep;
+        let used = |sla: &mut SlaWindow| {
+            if fresh { 0.0 } else { sla.used(now, self.delayed_per_sleep) }
+        };
+        let used = self.sla.as_mut().map(used);
         let promise_kept = self.sleep_ordered || used.is_none_or(|used| used <= 1.0);
         if promise_kept { Ok(used) } else { Err(Hindrance::Sla) }
     }

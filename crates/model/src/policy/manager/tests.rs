@@ -1,6 +1,7 @@
 //! Stories of one server, told against a clock of our own.
 
 mod budgets;
+mod refresh;
 
 use super::*;
 use crate::policy::admission::Want;
