@@ -3,7 +3,7 @@
 use crate::pure::{Coin, HashesPerJoule, Network};
 use serde::Serialize;
 
-use super::result::Point;
+use super::history::Point;
 use super::written::{self, SECONDS_PER_DAY};
 use super::{Error, PUBLISHED_COIN};
 

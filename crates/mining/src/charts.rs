@@ -5,8 +5,9 @@ use crate::pure::HashesPerJoule;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 
 use super::band::{BAND_GW, EFFICIENCIES};
-use super::result::{DeviceRow, Mining, Point};
-use super::years::year_of;
+use super::history::Point;
+use super::result::{DeviceRow, Mining};
+use super::written::year_of;
 
 fn time() -> Axis {
     Axis::new("Date", "", Scale::Time { utc_offset: 0 })

@@ -54,7 +54,7 @@ impl Since {
 
     /// The year of it.
     pub fn year(&self) -> i64 {
-        super::years::year_of(self.day)
+        super::written::year_of(self.day)
     }
 }
 

@@ -1,11 +1,13 @@
 //! What was: difficulties, prices and fees, by day or by height of the block.
 
+mod point;
+
 use std::path::{Path, PathBuf};
 
 use crate::pure::{Coin, CompactBits, Exact, MiningError};
 use serde::Serialize;
 
-use super::result::Point;
+pub use self::point::Point;
 use super::written::{self, Row, SECONDS_PER_DAY};
 use super::{Error, written::date};
 

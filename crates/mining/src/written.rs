@@ -90,6 +90,11 @@ pub(super) fn date(day: i64) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
+/// The year of a day, in days since the epoch of Unix.
+pub(super) fn year_of(day: i64) -> i64 {
+    date(day).get(..4).and_then(|year| year.parse().ok()).unwrap_or_default()
+}
+
 /// The text of a file that is a table.
 pub(super) fn text_of(path: &Path) -> Result<String, Error> {
     // A pipe or a device does not tell its length beforehand.

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::band::EFFICIENCIES;
 use super::history::Gap;
-use super::result::Point;
-use super::{Devices, Error, written};
+use super::history::Point;
+use super::written::year_of;
+use super::{Devices, Error};
 
 /// A year of the history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,11 +39,6 @@ pub struct DeviceOfYear {
     pub mhash_j: f64,
     /// The whole network of such devices, GW.
     pub power_gw: f64,
-}
-
-/// Of days since 1970.
-pub(super) fn year_of(day: i64) -> i64 {
-    written::date(day).get(..4).and_then(|year| year.parse().ok()).unwrap_or_default()
 }
 
 /// Devices that came in a year; in a year without any, the most efficient one that there was.
