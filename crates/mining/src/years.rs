@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::band::EFFICIENCIES;
 use super::history::Gap;
 use super::history::Point;
-use super::written::year_of;
+use super::written::{self, year_of};
 use super::{Devices, Error};
 
 /// A year of the history.
