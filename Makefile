@@ -113,7 +113,7 @@ bench:
 
 policies:
 	@tools/need rust cc bpf
-	@cargo test -p nightwatt-lab --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
+	@cargo test -p nightwatt-savings --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
 
 mirror:
 	@tools/need rust cc bpf python3
@@ -243,7 +243,7 @@ test-vm:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
-	@cargo test --locked --workspace --test kernel_time -- --nocapture
+	@cargo test --locked -p nightwatt-profile --tests -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests 3
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked --workspace --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
