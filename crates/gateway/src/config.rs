@@ -12,6 +12,7 @@ mod limits;
 mod listening;
 mod machine;
 mod meter;
+mod mirror;
 mod network;
 mod origin;
 mod places;
@@ -44,6 +45,7 @@ pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
+pub use self::mirror::MirrorConfig;
 pub use self::network::Network;
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
@@ -196,6 +198,9 @@ pub struct SiteConfig {
     /// What of its answers is kept, for whom and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
+    /// A copy of its public pages, from which it is answered while the server sleeps.
+    #[serde(default)]
+    pub mirror: MirrorConfig,
     /// A meter of the server; default: none, and what it draws is modelled.
     pub meter: Option<MeterConfig>,
     /// Instead of the file's `[scenario]`.
@@ -414,6 +419,7 @@ impl SiteConfig {
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;
+        self.mirror.check(self.kind)?;
         self.limits.check()?;
         check_clients(&self.clients)?;
         if self.awake_per_client_and_day > Duration::from_hours(24) {

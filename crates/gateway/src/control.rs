@@ -28,6 +28,7 @@ use crate::error::StartError;
 use crate::gateway::{Gateway, file};
 use crate::hand_over::Taker;
 use crate::live::Live;
+use crate::mirror::Mirror;
 use crate::reload::Reloaded;
 use crate::site::Site;
 use crate::status::Status;
@@ -440,12 +441,18 @@ fn look_up<'a>(
 struct Purged {
     resources: usize,
     from_disk: Vec<Forgotten>,
+    /// What is to go from mirrors.
+    from_mirrors: Vec<(Arc<Mirror>, Purge)>,
 }
 
 impl Purged {
     fn add(&mut self, (resources, forgotten): (usize, Forgotten)) {
         self.resources += resources;
         self.from_disk.push(forgotten);
+    }
+
+    fn of_mirror(&mut self, site: &Site, purge: Purge) {
+        self.from_mirrors.extend(site.mirror.clone().map(|mirror| (mirror, purge)));
     }
 
     /// When the disk knows too: what is said to be purged never comes back.
@@ -458,18 +465,29 @@ impl Purged {
                 ));
             }
         }
-        Reply::Purged(self.resources)
+        let mut pages = 0;
+        for (mirror, purge) in self.from_mirrors {
+            match mirror.purge(move |key| purge.covers(key)).await {
+                Ok(purged) => pages += purged,
+                Err(why) => return Reply::Error(format!("the mirror is not purged: {why}")),
+            }
+        }
+        // Most of what a cache has, the mirror has too.
+        Reply::Purged(self.resources.max(pages))
     }
 }
 
 fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
     let mut purged = Purged::default();
     if name.is_some() {
-        purged.add(named(gateway, name)?.store.purge(&Purge::All));
+        let site = named(gateway, name)?;
+        purged.add(site.store.purge(&Purge::All));
+        purged.of_mirror(site, Purge::All);
         return Ok(purged);
     }
     for site in &gateway.sites {
         purged.resources += site.store.purge_untold();
+        purged.of_mirror(site, Purge::All);
     }
     // The disk may know sites that the configuration does not.
     purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));
@@ -501,8 +519,9 @@ fn purge(
         purges.push((site, purge.under(&site.rules.key)));
     }
     let mut done = Purged::default();
-    for (site, purge) in &purges {
-        done.add(site.store.purge(purge));
+    for (site, purge) in purges {
+        done.add(site.store.purge(&purge));
+        done.of_mirror(site, purge);
     }
     Ok(done)
 }

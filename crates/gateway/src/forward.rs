@@ -255,6 +255,9 @@ impl Forwarding<'_> {
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
             self.gateway.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
+        if let Some(mirror) = &self.site().mirror {
+            mirror.after(&self.parts.method, status, self.facts.budget).await;
+        }
     }
 
     /// The answer as the client gets it; what may be kept is kept.

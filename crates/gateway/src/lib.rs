@@ -45,6 +45,7 @@ mod live;
 mod machine;
 pub mod metering;
 mod metrics;
+mod mirror;
 mod opening;
 mod origin;
 mod own_request;

@@ -73,6 +73,17 @@ impl AnswerKind {
     }
 }
 
+/// Where to ask for something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// As if a client spoke TLS.
+    pub(crate) secure: bool,
+    /// Host and port, in normal form.
+    pub(crate) authority: &'a str,
+    /// Path and query.
+    pub(crate) target: &'a str,
+}
+
 /// A request that the proxy sends by itself.
 pub(crate) struct OwnRequest {
     pub(crate) facts: Facts,
@@ -88,13 +99,16 @@ impl OwnRequest {
         rules: &Rules,
     ) -> Option<Self> {
         let (secure, authority, target) = key.parts();
-        if !may_be_prefetched(target) {
+        if !may_be_prefetched(target) || rules.key.key(&base(secure, authority), target)? != *key {
             return None;
         }
-        let base = base(secure, authority);
-        if rules.key.key(&base, target)? != *key {
-            return None;
-        }
+        Self::at(&Place { secure, authority, target }, fields, gateway)
+    }
+
+    /// A request for what a page of the site links to, as it is linked; none if there cannot be one. Whether it
+    /// may be asked for is for the caller to know.
+    pub(crate) fn at(place: &Place<'_>, fields: Fields, gateway: &Gateway) -> Option<Self> {
+        let Place { secure, authority, target } = *place;
         let mut request = Request::new(());
         *request.uri_mut() = target.parse().ok()?;
         let (mut parts, ()) = request.into_parts();
@@ -120,7 +134,7 @@ impl OwnRequest {
             is_unreadable: false,
             secure,
             authority: authority.to_owned(),
-            base,
+            base: base(secure, authority),
             target: target.to_owned(),
             method: Method::GET,
             visitor: Visitor::new(&address, agent.as_deref()),

@@ -27,7 +27,7 @@ use crate::site::Common;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, refresh, warm_up, webhooks};
+use crate::{acme, gate, mirror, refresh, warm_up, webhooks};
 
 /// The handle by which a running gateway is looked at, changed and stopped.
 pub struct Running {
@@ -244,9 +244,12 @@ impl Running {
         let Some((_, site)) = self.gateway.site_named(name) else { return };
         let (live, phase) = (Live::of(&self.live), site.supervisor.phase());
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
-        let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
+        let warming = warm_up::run(live.clone(), Arc::clone(name), phase.clone());
+        let mirroring = mirror::crawl::run(live.clone(), Arc::clone(name), phase);
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
-        let jobs = vec![tokio::spawn(renewing), tokio::spawn(warming), tokio::spawn(watching)];
+        let mirroring = tokio::spawn(mirroring);
+        let jobs =
+            vec![tokio::spawn(renewing), tokio::spawn(warming), mirroring, tokio::spawn(watching)];
         self.tending.insert(name.to_string(), jobs);
     }
 

@@ -59,6 +59,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "hit",
             "hold",
             "https",
+            "mirror",
             "proxy",
             "question",
             "quick",
@@ -81,7 +82,17 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "tls",
         ],
     },
-    Layer { name: "renewal", modules: &["own_request", "refresh", "warm_up"] },
+    Layer {
+        name: "renewal",
+        modules: &[
+            "mirror::crawl",
+            "mirror::fetch",
+            "mirror::pass",
+            "own_request",
+            "refresh",
+            "warm_up",
+        ],
+    },
     Layer {
         name: "operate",
         modules: &[

@@ -12,6 +12,7 @@ use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::machine::{Guest, Machine};
+use crate::mirror::Mirror;
 use crate::origin::OriginPool;
 use crate::supervisor::{Learns, Retuning};
 
@@ -47,6 +48,14 @@ impl Site {
         // mean something else.
         let rules = site.cache_rules(&scenario);
         let keeps_store = self.rules == rules && self.scenario.cache == scenario.cache;
+        let keeps_mirror = self.rules == rules
+            && old.mirror == site.mirror
+            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
+        let mirror = if keeps_mirror {
+            self.mirror.clone()
+        } else {
+            Mirror::of(site, common.config, &rules, common.clock)
+        };
         let (store, wishes) = if keeps_store {
             (Arc::clone(&self.store), Arc::clone(&self.wishes))
         } else {
@@ -67,6 +76,7 @@ impl Site {
             rules,
             refresher: Arc::clone(&self.refresher),
             wishes,
+            mirror,
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),

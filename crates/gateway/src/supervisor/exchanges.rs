@@ -146,6 +146,22 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end_background(now));
     }
 
+    /// Does the server's sleep wait for exchanges without a client, and for nothing else?
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().manager.is_draining()
+    }
+
+    /// Wakes a server that sleeps, so that copies of its site can be looked at again.
+    pub(crate) fn wake_to_refresh(&self) {
+        let now = self.clock.now();
+        self.with(|managed, actions| managed.manager.wake_to_refresh(now, actions));
+    }
+
+    /// Whether it was woken for copies of its site alone, and no request has used it since.
+    pub(crate) fn is_up_to_refresh(&self) -> bool {
+        self.lock().manager.is_up_to_refresh()
+    }
+
     /// What is left of the budgets of a client.
     pub(crate) fn budget_left(&self, payer: &Payer) -> BudgetLeft {
         let now = self.clock.now();

@@ -25,6 +25,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
+    /// Does the server's sleep wait for exchanges that nobody asked for, and for nothing else?
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Is now a good time for exchanges that nobody asked for: would one begin, and would nobody's
     /// request have to share the server with it?
     pub const fn is_free(&self) -> bool {

@@ -1,0 +1,327 @@
+//! The task of a mirror: opens the copy, looks at the site while the server is awake, and wakes it when that must be.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nightwatt_httpcache::Timestamp;
+use nightwatt_mirror::pure::plan::{PassKind, PassReport};
+use nightwatt_mirror::store::StoreError;
+use nightwatt_model::policy::lifecycle::Phase;
+use tokio::sync::futures::Notified;
+use tokio::sync::watch;
+
+use super::Mirror;
+use super::base::Base;
+use super::open::{NotOpened, OpenMirror, Plot, remembered_base};
+use super::pass::Pass;
+use super::schedule::{self, Awake, Needs, Step};
+use crate::authority::{Authority, host_name};
+use crate::exchange::Exchange;
+use crate::gateway::Gateway;
+use crate::live::Live;
+use crate::site::Site;
+
+/// Those who waited for the server go first.
+const AFTER_WAKING: Duration = Duration::from_secs(1);
+
+/// Between two looks at what is due, and at a mirror that cannot be opened.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Between two looks at whether the server's sleep waits.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Between two tries to open a mirror that another process still has, or whose URL no client has used yet.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+
+/// Keeps the mirror of the site of this name, if it has one.
+pub(crate) async fn run(mut live: Live, name: Arc<str>, mut phase: watch::Receiver<Phase>) {
+    let mut closing: Option<Closing> = None;
+    loop {
+        let gateway = live.now();
+        let Some((site, served)) = gateway.site_named(&name) else { return };
+        let mirror = served.mirror.as_ref().filter(|_| !gateway.observe);
+        // After a reload another one may have taken its place.
+        closing = closing.filter(|it| mirror.is_some_and(|mirror| Arc::ptr_eq(&it.0, mirror)));
+        let Some(mirror) = mirror else {
+            live.changed().await;
+            continue;
+        };
+        closing.get_or_insert_with(|| Closing(Arc::clone(mirror)));
+        let keeper = Keeper { gateway: &gateway, site, mirror };
+        tokio::select! {
+            biased;
+            () = live.changed() => {}
+            () = keeper.keep(&mut phase) => {}
+        }
+    }
+}
+
+/// Closes the copy in the end, however that comes.
+struct Closing(Arc<Mirror>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let now = self.0.now();
+        let Some(open) = self.0.set_open(None) else { return };
+        if let Err(error) = open.flush(now).and_then(|()| open.save()) {
+            tracing::warn!(site = %self.0.site, %error, "the mirror");
+        }
+    }
+}
+
+struct Keeper<'a> {
+    gateway: &'a Arc<Gateway>,
+    site: usize,
+    mirror: &'a Arc<Mirror>,
+}
+
+impl Keeper<'_> {
+    fn site(&self) -> &Site {
+        &self.gateway.sites[self.site]
+    }
+
+    fn now(&self) -> Timestamp {
+        self.gateway.timestamp()
+    }
+
+    /// Until it is dropped.
+    async fn keep(&self, phase: &mut watch::Receiver<Phase>) {
+        let open = self.open().await;
+        let mut woken = None;
+        loop {
+            let now = *phase.borrow_and_update();
+            match now {
+                Phase::Awake => {
+                    tokio::select! {
+                        biased;
+                        _ = phase.wait_for(|it| *it != Phase::Awake) => {}
+                        () = self.awake(&open) => {}
+                    }
+                    self.leave(&open).await;
+                }
+                Phase::Asleep => self.asleep(&open, phase, &mut woken).await,
+                _ => {
+                    let _ = phase.changed().await;
+                }
+            }
+            if phase.has_changed().is_err() {
+                // The supervisor has ended, and so will this task.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Opens the copy as soon as it is known of which URL, and no other process has it.
+    async fn open(&self) -> Arc<OpenMirror> {
+        let clock = &self.gateway.clock;
+        loop {
+            if let Some(open) = self.mirror.opened() {
+                return open;
+            }
+            let wait = match self.base() {
+                None => RETRY_EVERY,
+                Some(base) => match self.try_open(base).await {
+                    Ok(open) => return open,
+                    Err(NotOpened::Store(StoreError::InUse(_))) => RETRY_EVERY,
+                    Err(error) => {
+                        self.gateway.warn_of(
+                            self.site(),
+                            "",
+                            "the mirror cannot be opened",
+                            &error,
+                        );
+                        LOOK_EVERY
+                    }
+                },
+            };
+            clock.sleep(wait).await;
+        }
+    }
+
+    fn base(&self) -> Option<Base> {
+        if let Some(url) = &self.mirror.url {
+            return Base::of_url(url);
+        }
+        let is_served = |base: &Base| {
+            let host = Authority::parse(&base.authority).map(|it| host_name(it.host));
+            host.is_some_and(|host| self.gateway.site_of(&host) == Some(self.site))
+        };
+        let remembered = remembered_base(&self.mirror.folder).filter(is_served);
+        remembered.or_else(|| Base::of_key(&self.site().wishes.main_base()?))
+    }
+
+    async fn try_open(&self, base: Base) -> Result<Arc<OpenMirror>, NotOpened> {
+        let (mirror, now) = (Arc::clone(self.mirror), self.now());
+        let _debt = self.gateway.clock.owe();
+        let opened = tokio::task::spawn_blocking(move || {
+            let Mirror { folder, rules, bounds, .. } = &*mirror;
+            OpenMirror::open(&Plot { folder, base: &base, rules, bounds: *bounds }, now)
+        });
+        // Without an outcome the runtime is ending.
+        let Ok(opened) = opened.await else { return std::future::pending().await };
+        let open = Arc::new(opened?);
+        if self.mirror.changed_unseen.swap(false, Ordering::Relaxed) {
+            let open = Arc::clone(&open);
+            let _ = tokio::task::spawn_blocking(move || open.outdate("/")).await;
+        }
+        self.mirror.set_open(Some(Arc::clone(&open)));
+        Ok(open)
+    }
+
+    /// Wakes the server when that must be; returns when it is not asleep.
+    async fn asleep(
+        &self,
+        open: &Arc<OpenMirror>,
+        phase: &mut watch::Receiver<Phase>,
+        woken: &mut Option<Timestamp>,
+    ) {
+        let needs = Needs {
+            kept: open.store.current().len(),
+            wake_time: self.site().supervisor.expected_wake_time(),
+            last: *woken,
+        };
+        let at = schedule::wake_at(&open.plan(), needs);
+        let wake = async {
+            let Some(at) = at else { return std::future::pending().await };
+            self.gateway.clock.sleep(at.since(self.now())).await;
+        };
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|it| *it != Phase::Asleep) => return,
+            () = wake => {}
+        }
+        *woken = Some(self.now());
+        self.site().supervisor.wake_to_refresh();
+        let _ = phase.wait_for(|it| *it != Phase::Asleep).await;
+    }
+
+    /// While the server is awake; until it is dropped.
+    async fn awake(&self, open: &Arc<OpenMirror>) {
+        let clock = &self.gateway.clock;
+        clock.sleep(AFTER_WAKING).await;
+        loop {
+            let mut news = std::pin::pin!(self.mirror.news.notified());
+            news.as_mut().enable();
+            let step = schedule::step(&open.plan(), self.how_awake(), self.now());
+            let exchange = match step {
+                Step::Rest => None,
+                Step::Pass(_) | Step::AwaitSleep => Exchange::begin_background(self.site()),
+            };
+            match (step, exchange) {
+                (Step::Pass(kind), Some(exchange)) => {
+                    self.pass(open, kind, exchange).await;
+                    self.rest(news).await;
+                }
+                (Step::AwaitSleep, Some(exchange)) => {
+                    self.sample(open, &exchange).await;
+                    tokio::select! {
+                        () = self.sleep_waits() => {}
+                        () = self.rest(news) => {}
+                    }
+                    self.before_sleep(open, exchange).await;
+                }
+                // It is about to sleep, or there is nothing to do.
+                (_, _) => {
+                    let samples = open.plan().rules().complete;
+                    let exchange = samples.then(|| Exchange::begin_background(self.site()));
+                    if let Some(exchange) = exchange.flatten() {
+                        self.sample(open, &exchange).await;
+                    }
+                    self.rest(news).await;
+                }
+            }
+        }
+    }
+
+    /// Until there is something new, and not for ever: time passes too.
+    async fn rest(&self, news: Pin<&mut Notified<'_>>) {
+        tokio::select! {
+            () = news => {}
+            () = self.gateway.clock.sleep(LOOK_EVERY) => {}
+        }
+    }
+
+    fn how_awake(&self) -> Awake {
+        let supervisor = &self.site().supervisor;
+        Awake { is_alone: supervisor.is_up_to_refresh(), is_draining: supervisor.is_draining() }
+    }
+
+    /// What is due is confirmed, if the server's sleep waits for that now.
+    async fn before_sleep(&self, open: &Arc<OpenMirror>, exchange: Arc<Exchange>) {
+        let step = schedule::step(&open.plan(), self.how_awake(), self.now());
+        if let Step::Pass(kind) = step
+            && !self.pass(open, kind, exchange).await
+        {
+            // It makes way for the server's sleep, and goes on after that.
+            self.gateway.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Makes a pass, or goes on with one; false if it was stopped before its end.
+    async fn pass(&self, open: &Arc<OpenMirror>, kind: PassKind, exchange: Arc<Exchange>) -> bool {
+        if !open.plan().is_running() {
+            open.plan().begin(kind, self.now(), None);
+        }
+        let pass = Pass::new(self.gateway, self.site, open, exchange);
+        let in_time = async {
+            self.sleep_waits().await;
+            let longest = schedule::longest(&open.plan(), self.how_awake().is_alone, self.now());
+            self.gateway.clock.sleep(longest).await;
+            pass.stop();
+            std::future::pending::<()>().await;
+        };
+        let report = tokio::select! {
+            biased;
+            report = pass.run() => report,
+            () = in_time => None,
+        };
+        self.settle().await;
+        if let Some(report) = &report {
+            self.tell(report);
+        }
+        report.is_some()
+    }
+
+    /// Comes when the server's sleep waits for the mirror.
+    async fn sleep_waits(&self) {
+        let supervisor = &self.site().supervisor;
+        let mut free = supervisor.free();
+        while !supervisor.is_draining() {
+            tokio::select! {
+                _ = free.changed() => {}
+                () = self.gateway.clock.sleep(WATCH_EVERY) => {}
+            }
+        }
+    }
+
+    /// Looks whether there is nothing where clients are told so.
+    async fn sample(&self, open: &Arc<OpenMirror>, exchange: &Arc<Exchange>) {
+        Pass::new(self.gateway, self.site, open, Arc::clone(exchange)).sample().await;
+    }
+
+    /// The server is not awake any more: what a pass has brought so far is written.
+    async fn leave(&self, open: &Arc<OpenMirror>) {
+        if open.plan().is_running() || open.is_marked() {
+            self.settle().await;
+        }
+    }
+
+    /// Writes what waits, and what is known.
+    async fn settle(&self) {
+        let now = self.now();
+        let settled = self.mirror.on_disk(move |open| open.flush(now).and_then(|()| open.save()));
+        if let Some(Err(error)) = settled.await {
+            self.gateway.warn_of(self.site(), "", "the mirror cannot be written", &error);
+        }
+    }
+
+    fn tell(&self, report: &PassReport) {
+        let site = &self.site().name;
+        let PassReport { requests, kept, confirmed, deleted, failed, was_cut, .. } = report;
+        tracing::info!(
+            %site, requests, kept, confirmed, deleted, failed, was_cut, "a pass over the site has ended"
+        );
+    }
+}
