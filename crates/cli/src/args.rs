@@ -126,6 +126,9 @@ pub(crate) enum Command {
     /// Remove answers from the cache of a running gateway
     #[command(after_help = purge::PURGE_EXAMPLES)]
     Purge(PurgeArgs),
+    /// Show what the mirror of a site holds, and have it confirmed
+    #[command(after_help = crate::commands::mirror::EXAMPLES)]
+    Mirror(crate::commands::mirror::MirrorArgs),
     /// Show the class of a client, and why it has that class
     #[command(after_help = clients::WHY_EXAMPLES)]
     Why(ClientArgs),

@@ -29,6 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "sleep",
             "stay-awake",
             "purge",
+            "mirror",
             "why",
             "forgive",
             "reload",

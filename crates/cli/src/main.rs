@@ -83,6 +83,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Sleep(args) => commands::sleep::run(args),
         Command::StayAwake(args) => commands::stay_awake::run(args),
         Command::Purge(args) => commands::purge::run(args),
+        Command::Mirror(args) => commands::mirror::run(args),
         Command::Why(args) => commands::why::run(args),
         Command::Forgive(args) => commands::forgive::run(args),
         Command::Reload(args) => commands::reload::run(args),

@@ -29,6 +29,7 @@ use crate::gateway::{Gateway, file};
 use crate::hand_over::Taker;
 use crate::live::Live;
 use crate::mirror::Mirror;
+use crate::mirror::orders::{self, MirrorOrder, MirrorReply};
 use crate::reload::Reloaded;
 use crate::site::Site;
 use crate::status::Status;
@@ -89,6 +90,13 @@ pub enum Order {
         /// Name of the site; default: all.
         site: Option<String>,
     },
+    /// Something about mirrors.
+    Mirror {
+        /// Name of the site; default: all that have one.
+        site: Option<String>,
+        /// What.
+        ask: MirrorOrder,
+    },
     /// Read the configuration again.
     Reload,
     /// Let this process take over: from here on the connection speaks of that (see `hand_over`).
@@ -123,6 +131,8 @@ pub enum Reply {
     Why(Vec<ClientStatus>),
     /// To `forgive`.
     Forgiven(Forgiven),
+    /// To an order about mirrors.
+    Mirror(Box<MirrorReply>),
     /// The configuration was read again.
     Reloaded(Reloaded),
     /// It was not.
@@ -378,6 +388,7 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
                 Err(why) => Reply::Error(why),
             };
         }
+        Order::Mirror { site, ask } => return of_mirrors(gateway, site.as_deref(), ask).await,
         Order::Wake { site } => (site, manager::Order::Wake),
         Order::Sleep { site } => (site, manager::Order::Sleep),
         Order::StayAwake { site, seconds } => {
@@ -418,6 +429,21 @@ fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, 
             found.ok_or_else(|| format!("there is no such site; there are: {}", names()))
         }
     }
+}
+
+async fn of_mirrors(gateway: &Gateway, site: Option<&str>, ask: &MirrorOrder) -> Reply {
+    let sites = match site.map(|_| named(gateway, site)).transpose() {
+        Ok(Some(site)) => std::slice::from_ref(site),
+        Ok(None) => gateway.sites.as_slice(),
+        Err(why) => return Reply::Error(why),
+    };
+    let mirrors: Vec<&Arc<Mirror>> = sites.iter().filter_map(|it| it.mirror.as_ref()).collect();
+    if mirrors.is_empty() {
+        let text = "no mirror is configured: `kind = \"pages\"` of a site turns it on";
+        return Reply::Error(text.to_owned());
+    }
+    let done = orders::obey(&mirrors, ask).await;
+    done.map_or_else(Reply::Error, |reply| Reply::Mirror(Box::new(reply)))
 }
 
 /// The sites that are meant, all without a name, and the address of a client.

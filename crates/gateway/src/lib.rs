@@ -45,7 +45,7 @@ mod live;
 mod machine;
 pub mod metering;
 mod metrics;
-mod mirror;
+pub mod mirror;
 mod opening;
 mod origin;
 mod own_request;

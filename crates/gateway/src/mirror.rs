@@ -6,6 +6,7 @@
 //! open   the copy, opened: store and plan together
 //! base   by which scheme and host the pages are asked for
 //! answer answers to clients
+//! orders what the operator asks (status)
 //! ```
 //!
 //! What is decided is decided in `nightwatt_mirror`, by the rules of `httpcache`. While the server is awake, clients
@@ -16,8 +17,10 @@ pub(crate) mod base;
 pub(crate) mod crawl;
 mod fetch;
 pub(crate) mod open;
+pub mod orders;
 mod pass;
 mod schedule;
+pub mod status;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,11 +121,26 @@ impl Mirror {
         let site = Arc::clone(&self.site);
         let changed = self.on_disk(move |open| open.changed_by(client, now)).await;
         match changed {
-            None => self.changed_unseen.store(true, Ordering::Relaxed),
+            None => self.changed_unseen().await,
             Some(Err(error)) => tracing::warn!(%site, %error, "the mirror"),
             Some(Ok(())) => {}
         }
         self.news.notify_waiters();
+    }
+
+    /// Content has changed while the copy was not open; it may be by now.
+    async fn changed_unseen(self: &Arc<Self>) {
+        self.changed_unseen.store(true, Ordering::SeqCst);
+        if self.opened().is_some() {
+            self.take_up_unseen().await;
+        }
+    }
+
+    /// What has changed while the copy was not open is not known: nothing is given before it is confirmed.
+    async fn take_up_unseen(self: &Arc<Self>) {
+        if self.changed_unseen.swap(false, Ordering::SeqCst) {
+            self.on_disk(|open| open.outdate("/")).await;
+        }
     }
 
     /// A client was answered by the server or from a cache: the page may come to be mirrored, or be more popular.
@@ -168,18 +186,16 @@ impl Mirror {
         let purged = purged.await;
         self.news.notify_waiters();
         if purged.is_none() {
-            self.changed_unseen.store(true, Ordering::Relaxed);
+            self.changed_unseen().await;
         }
         purged.unwrap_or(Ok(0))
     }
 
     /// Content has changed, as the operator says: what begins so is not given before it is confirmed.
-    pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) -> Result<(), String> {
-        let outdated = self.on_disk(move |open| open.outdate(&prefix)).await;
-        self.news.notify_waiters();
-        if outdated.is_none() {
-            self.changed_unseen.store(true, Ordering::Relaxed);
+    pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) {
+        if self.on_disk(move |open| open.outdate(&prefix)).await.is_none() {
+            self.changed_unseen().await;
         }
-        outdated.unwrap_or(Ok(())).map_err(|error| error.to_string())
+        self.news.notify_waiters();
     }
 }

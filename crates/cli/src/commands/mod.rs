@@ -20,6 +20,7 @@ pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod meters;
 pub(crate) mod mining;
+pub(crate) mod mirror;
 pub(crate) mod origin;
 pub(crate) mod published;
 pub(crate) mod purge;

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nightwatt_httpcache::Timestamp;
@@ -162,11 +161,8 @@ impl Keeper<'_> {
         // Without an outcome the runtime is ending.
         let Ok(opened) = opened.await else { return std::future::pending().await };
         let open = Arc::new(opened?);
-        if self.mirror.changed_unseen.swap(false, Ordering::Relaxed) {
-            let open = Arc::clone(&open);
-            let _ = tokio::task::spawn_blocking(move || open.outdate("/")).await;
-        }
         self.mirror.set_open(Some(Arc::clone(&open)));
+        self.mirror.take_up_unseen().await;
         Ok(open)
     }
 

