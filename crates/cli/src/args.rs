@@ -15,6 +15,7 @@ mod install;
 mod load;
 mod measure;
 mod mining;
+mod mirror;
 mod purge;
 mod reading;
 mod replay;
@@ -56,6 +57,7 @@ pub(crate) use install::{CompletionsArgs, ManArgs};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 pub(crate) use mining::MiningArgs;
+pub(crate) use mirror::{MirrorArgs, MirrorStep};
 pub(crate) use purge::{PurgeArgs, ReloadArgs};
 pub(crate) use reading::ReadingArgs;
 pub(crate) use replay::{OriginArgs, ReplayArgs};
@@ -127,8 +129,8 @@ pub(crate) enum Command {
     #[command(after_help = purge::PURGE_EXAMPLES)]
     Purge(PurgeArgs),
     /// Show what the mirror of a site holds, and have it confirmed
-    #[command(after_help = crate::commands::mirror::EXAMPLES)]
-    Mirror(crate::commands::mirror::MirrorArgs),
+    #[command(after_help = mirror::EXAMPLES)]
+    Mirror(MirrorArgs),
     /// Show the class of a client, and why it has that class
     #[command(after_help = clients::WHY_EXAMPLES)]
     Why(ClientArgs),

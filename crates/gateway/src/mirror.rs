@@ -43,6 +43,20 @@ use crate::config::{Config, MirrorConfig, SiteConfig};
 /// Bodies that are read and packed at once, for clients.
 const READS: usize = 8;
 
+/// An answer that a client was given.
+pub(crate) struct Given<'a> {
+    /// To which request, with what its cache key begins with as authority.
+    pub(crate) request: RequestHead<'a>,
+    /// Tells clients apart.
+    pub(crate) client: u64,
+    /// What the request says of its sender.
+    pub(crate) sender: Sender,
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// The fields.
+    pub(crate) headers: &'a HeaderMap,
+}
+
 /// The mirror of one site. It is empty until [`crawl::run`] has opened the copy on the disk.
 #[derive(Debug)]
 pub(crate) struct Mirror {
@@ -144,12 +158,8 @@ impl Mirror {
     }
 
     /// A client was answered by the server or from a cache: the page may come to be mirrored, or be more popular.
-    pub(crate) fn learn(
-        &self,
-        request: &RequestHead<'_>,
-        (client, sender): (u64, Sender),
-        (status, headers): (StatusCode, &HeaderMap),
-    ) {
+    pub(crate) fn learn(&self, given: &Given<'_>) {
+        let Given { request, client, sender, status, headers } = given;
         let is_plain = *request.method == Method::GET && sender.is_anonymous();
         let Some(open) = self.opened().filter(|it| is_plain && it.base.is_of(request.authority))
         else {
@@ -162,11 +172,11 @@ impl Mirror {
         let rules = &self.rules.admit.cache;
         let is_good = || {
             let stored =
-                Stored::new(request, Filler::Proxy, status, headers, Times::at(now), rules);
+                Stored::new(request, Filler::Proxy, *status, headers, Times::at(now), rules);
             status.is_success() && stored.is_ok()
         };
         let is_good = plan.page(&address).is_some() || is_good();
-        plan.requested(&address, client, is_good, now);
+        plan.requested(&address, *client, is_good, now);
     }
 
     /// Forgets what is covered, on the disk too: it is fetched again when the server is awake. Returns how many

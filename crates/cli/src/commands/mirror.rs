@@ -8,67 +8,20 @@ use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
 use nightwatt_gateway::mirror::status::{Explained, MirrorStatus};
 
 use crate::ExitStatus;
-use crate::args::GatewayArgs;
+use crate::args::{MirrorArgs, MirrorStep};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted, time};
 use crate::output;
 
-/// `mirror`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct MirrorArgs {
-    #[command(subcommand)]
-    step: Step,
-}
-
-/// Whom to ask.
-#[derive(Debug, clap::Args)]
-struct Whom {
-    /// Name of the site [default: all that have a mirror]
-    #[arg(long, value_name = "NAME")]
-    site: Option<String>,
-    #[command(flatten)]
-    gateway: GatewayArgs,
-}
-
-/// What is asked.
-#[derive(Debug, clap::Subcommand)]
-enum Step {
-    /// Show what is mirrored, how old it is, and what is not mirrored
-    Status {
-        #[command(flatten)]
-        whom: Whom,
-    },
-    /// Have pages confirmed before they are served again
-    Refresh {
-        /// Paths; all pages that begin so are meant [default: all pages]
-        #[arg(value_name = "PATH")]
-        places: Vec<String>,
-        #[command(flatten)]
-        whom: Whom,
-    },
-    /// Show whether an address is mirrored, and why not
-    Explain {
-        /// Path, with its query
-        #[arg(value_name = "PATH")]
-        address: String,
-        #[command(flatten)]
-        whom: Whom,
-    },
-}
-
-/// What `nightwatt help mirror` shows.
-pub(crate) const EXAMPLES: &str = "Examples:
-  nightwatt mirror status
-  nightwatt mirror refresh /news/ --site blog        # text, not folders: /a begins /ab too
-  nightwatt mirror explain /about.html";
-
 /// Asks a running gateway about its mirrors.
 pub(crate) fn run(args: &MirrorArgs) -> Result<ExitStatus, Failure> {
     let (ask, whom) = match &args.step {
-        Step::Status { whom } => (MirrorOrder::Status, whom),
-        Step::Refresh { places, whom } => (MirrorOrder::Refresh { places: places.clone() }, whom),
-        Step::Explain { address, whom } => {
+        MirrorStep::Status { whom } => (MirrorOrder::Status, whom),
+        MirrorStep::Refresh { places, whom } => {
+            (MirrorOrder::Refresh { places: places.clone() }, whom)
+        }
+        MirrorStep::Explain { address, whom } => {
             (MirrorOrder::Explain { address: address.clone() }, whom)
         }
     };

@@ -11,6 +11,7 @@ use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_httpcache::{Filler, Times};
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::{Answer, Ended};
+use nightwatt_model::policy::admission::ClientClass;
 
 use super::base::Base;
 use crate::body::{self, Kept};
@@ -37,13 +38,13 @@ pub(super) struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// Asks for an address with these fields; nothing if no answer came. `anew`: on a connection that was not used
-    /// before.
+    /// Asks for an address with these fields; nothing if no answer came. `unshared`: on a connection that was not
+    /// used before.
     pub(super) async fn fetch(
         &self,
         address: &Address,
         fields: HeaderMap,
-        anew: bool,
+        unshared: bool,
     ) -> Option<Answer> {
         let (gateway, base) = (self.gateway, self.base);
         let (secure, authority) = (base.secure, base.authority.as_str());
@@ -62,13 +63,14 @@ impl Fetcher<'_> {
             key: None,
             found: None,
             flight: Mutex::default(),
-            sake: Sake::Nobody,
+            // Nothing of it goes into the cache.
+            sake: Sake::Of(ClientClass::Crawler),
             filler: Filler::Proxy,
             expected: None,
         };
         let asking = async {
             let (spool, exchange) = (Spool::again(Kept::default()), Arc::clone(self.exchange));
-            let response = forwarding.run(spool, exchange, anew).await.ok()?;
+            let response = forwarding.run(spool, exchange, unshared).await.ok()?;
             let times = Times { requested, received: gateway.timestamp() };
             let (mut head, body) = response.into_parts();
             // What the proxy has added on the way.

@@ -245,7 +245,7 @@ impl OpenMirror {
         Ok(())
     }
 
-    /// The next start mirrors the same, whoever asks by which host until then.
+    /// The next start mirrors the same, by whatever host clients ask until then.
     fn remember_base(&self) {
         if remembered_base(&self.folder).as_ref() != Some(&self.base)
             && let Err(error) = write(&self.folder, URL, self.base.url().as_bytes())
@@ -258,7 +258,7 @@ impl OpenMirror {
 fn tell(folder: &Path, found: &Opened) {
     let folder = folder.display();
     if found.dropped_all {
-        tracing::warn!(%folder, "the mirror was damaged or of another site, and begins anew");
+        tracing::warn!(%folder, "the mirror was damaged or of another site, and is dropped");
     }
     if found.lost > 0 {
         tracing::warn!(%folder, pages = found.lost, "pages of the mirror are missing, and are fetched again");

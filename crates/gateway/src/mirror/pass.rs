@@ -86,8 +86,8 @@ impl<'a> Pass<'a> {
         let before = self.open.store.current().find(&order.address).cloned();
         let fields = order.fields(before.as_deref(), self.open.plan().rules());
         let underway = Underway::new(self, order, before);
-        let anew = underway.order.first.is_some();
-        let answer = self.fetcher().fetch(&underway.order.address, fields, anew).await;
+        let unshared = underway.order.first.is_some();
+        let answer = self.fetcher().fetch(&underway.order.address, fields, unshared).await;
         if let Some(answer) = answer {
             let now = self.gateway.timestamp();
             let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;

@@ -3,8 +3,8 @@
 //! * **A whole pass** begins a second after the server has woken, if there was none within `max_age`.
 //! * **What is old, popular or said to have changed** is confirmed when nothing but that stands between the server and
 //!   its sleep, which waits for it for at most `extension`. What is left then is confirmed the next time.
-//! * **The server is woken** once per `max_age` if nobody woke it before: as early as the pass needs to be over in
-//!   time. Then nobody waits, and its sleep waits for the whole of it.
+//! * **The server is woken** once per `max_age` if nothing woke it before: as early as the pass needs to be over in
+//!   time. Then no client waits, and its sleep waits for the whole of it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LONGEST_ALONE: Duration = Duration::from_mins(10);
 /// Why the server is awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Awake {
-    /// Woken for the mirror, and used by nobody since.
+    /// Woken for the mirror, and not used by a client since.
     pub(super) is_alone: bool,
     /// Its sleep waits for the mirror.
     pub(super) is_draining: bool,

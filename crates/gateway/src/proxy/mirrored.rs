@@ -11,7 +11,7 @@ use super::Asked;
 use crate::access::Answered;
 use crate::body::Answer;
 use crate::hit::{Found, head_of};
-use crate::mirror::{Asking, Mirror};
+use crate::mirror::{Asking, Given, Mirror};
 
 impl Asked<'_> {
     /// The mirror's answer while the server is not awake, if no cache has a better one.
@@ -58,9 +58,13 @@ impl Asked<'_> {
                 | Answered::NotModified
                 | Answered::Mirror
         ) {
-            let request = head_of(self.facts, self.parts);
-            let asker = (self.facts.budget, self.sender);
-            mirror.learn(&request, asker, (response.status(), response.headers()));
+            mirror.learn(&Given {
+                request: head_of(self.facts, self.parts),
+                client: self.facts.budget,
+                sender: self.sender,
+                status: response.status(),
+                headers: response.headers(),
+            });
         }
     }
 }

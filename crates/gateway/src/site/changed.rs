@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use nightwatt_httpcache::Rules;
 use nightwatt_model::frontier::Frontier;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_power::Controller;
@@ -48,14 +49,6 @@ impl Site {
         // mean something else.
         let rules = site.cache_rules(&scenario);
         let keeps_store = self.rules == rules && self.scenario.cache == scenario.cache;
-        let keeps_mirror = self.rules == rules
-            && old.mirror == site.mirror
-            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
-        let mirror = if keeps_mirror {
-            self.mirror.clone()
-        } else {
-            Mirror::of(site, common.config, &rules, common.clock)
-        };
         let (store, wishes) = if keeps_store {
             (Arc::clone(&self.store), Arc::clone(&self.wishes))
         } else {
@@ -73,10 +66,10 @@ impl Site {
             origin,
             pool: self.pool.clone(),
             store,
-            rules,
             refresher: Arc::clone(&self.refresher),
             wishes,
-            mirror,
+            mirror: self.next_mirror(site, &rules, common),
+            rules,
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),
@@ -93,6 +86,23 @@ impl Site {
             scenario,
         };
         Ok((changed, retuning, guest))
+    }
+
+    /// Pages that were mirrored by other rules are looked through before they are given.
+    fn next_mirror(
+        &self,
+        site: &SiteConfig,
+        rules: &Rules,
+        common: &Common<'_>,
+    ) -> Option<Arc<Mirror>> {
+        let old = &self.config;
+        let is_kept = self.rules == *rules
+            && old.mirror == site.mirror
+            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
+        if is_kept {
+            return self.mirror.clone();
+        }
+        Mirror::of(site, common.config, rules, common.clock)
     }
 
     /// Whether its server is still connected to in the same way.

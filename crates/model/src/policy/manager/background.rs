@@ -25,7 +25,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
-    /// Does the server's sleep wait for exchanges that nobody asked for, and for nothing else?
+    /// Does the server's sleep wait for background exchanges, and for nothing else?
     pub const fn is_draining(&self) -> bool {
         self.draining
     }
