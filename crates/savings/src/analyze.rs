@@ -17,10 +17,12 @@ mod bills;
 mod charts;
 mod costs;
 mod crew;
+mod formats;
 mod gaps;
 mod hide;
 mod holes;
 mod mirror;
+mod names;
 mod page;
 mod pass;
 mod result;
@@ -109,7 +111,7 @@ fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
 }
 
 /// All that is to be done with every request.
-fn jobs(options: &AnalyzeOptions, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
+fn jobs(options: &AnalyzeOptions, start: Wall, utc_offset: i32) -> Vec<Job> {
     let scenario = &options.scenario;
     let shared_budget = (options.classes.unrecognised_wakes_per_hour, Duration::from_hours(1));
     let settings = Settings { shared_budget, ..Settings::of(scenario) };

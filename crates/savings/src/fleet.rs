@@ -69,7 +69,8 @@ pub enum Error {
 pub fn play(
     settings: &FleetSettings,
     policy: impl Into<Policy>,
-    (arrivals, service): (&Arrivals, &Service),
+    arrivals: &Arrivals,
+    service: &Service,
     seed: u64,
     window: Window,
 ) -> Result<Outcome, Error> {

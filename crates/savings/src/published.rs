@@ -135,9 +135,9 @@ struct Pass {
 impl Pass {
     fn begin(options: &PublishedOptions, rules: &Arc<Rules>, first: &Logged<'_>) -> Self {
         let scenario = &options.scenario;
-        let start = (first.at, first.utc_offset);
+        let (start, utc_offset) = (first.at, first.utc_offset);
         Self {
-            start: first.at,
+            start,
             last: Mono::ZERO,
             requests: 0,
             by_crawlers: 0,
@@ -152,8 +152,8 @@ impl Pass {
                 AlwaysOn::behind_cache(scenario, GRACE),
             ],
             sleeping: [
-                Sleeping::begin(scenario, false, start),
-                Sleeping::begin(scenario, true, start),
+                Sleeping::begin(scenario, false, start, utc_offset),
+                Sleeping::begin(scenario, true, start, utc_offset),
             ],
         }
     }

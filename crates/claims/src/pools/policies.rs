@@ -88,7 +88,7 @@ fn play(kind: Kind, choice: FleetChoice, rate: f64, window: Window) -> Result<Ou
         overflow_share: 0.01,
     };
     let arrivals = Arrivals::Poisson(Rate::new(rate)?);
-    fleet::play(&settings, choice, (&arrivals, &Service::Deterministic), SEED, window)
+    fleet::play(&settings, choice, &arrivals, &Service::Deterministic, SEED, window)
 }
 
 /// Mean response time in ms of one server with an endless queue.

@@ -27,9 +27,9 @@ impl<'a> Bills<'a> {
     pub(super) fn of(scenario: &'a Scenario, zones: &Zones, end: Mono) -> Self {
         let always_on = by_hour(scenario).then(|| {
             let mut server = EnergyByHour::default();
-            zones.spread((Mono::ZERO, end), scenario.power_states().on, &mut server);
+            zones.spread(Mono::ZERO, end, scenario.power_states().on, &mut server);
             let mut both = server.clone();
-            zones.spread((Mono::ZERO, end), scenario.proxy_power(), &mut both);
+            zones.spread(Mono::ZERO, end, scenario.proxy_power(), &mut both);
             (server, both)
         });
         Self { electricity: &scenario.electricity, always_on }
@@ -59,8 +59,7 @@ impl<'a> Bills<'a> {
 pub(super) fn planned(plan: &Plan, states: &PowerStates, zones: &Zones, end: Mono) -> EnergyByHour {
     let mut saved = EnergyByHour::default();
     for sleep in &plan.sleeps {
-        let asleep = (sleep.from, sleep.until.min(end));
-        zones.spread(asleep, states.on - states.off, &mut saved);
+        zones.spread(sleep.from, sleep.until.min(end), states.on - states.off, &mut saved);
         saved.add(zones.hour_of_week(sleep.from), -states.switch);
     }
     saved

@@ -13,7 +13,7 @@ use nightwatt_model::time::{Mono, Wall};
 use serde::Serialize;
 
 use super::DAY;
-use super::text::days_text;
+use super::formats::days_text;
 
 /// No hole is shorter: sites sleep at night.
 const LEAST: Duration = DAY;

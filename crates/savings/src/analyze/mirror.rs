@@ -9,8 +9,9 @@ use nightwatt_report::{
     Axis, Block, Cell, Chart, Column, Kind, Scale, Series, Table, Text, grouped,
 };
 
+use super::formats::amount;
 use super::result::{Analysis, MirrorRun, PolicyFigures};
-use super::text::{amount, ratio, wrapped};
+use super::text::{ratio, wrapped};
 
 /// A row of what comes first.
 struct Headline<'a> {

@@ -4,9 +4,9 @@ use nightwatt_model::energy::Energy;
 use nightwatt_model::quantity::Joules;
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
 
+use super::formats::{amount, counted, days_text, money};
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
-use super::text::{amount, counted, days_text, money};
 
 impl Analysis {
     /// One page with all that is known; `generated` says by what and when it was made.

@@ -7,14 +7,16 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_sim::Asked;
 use serde::Serialize;
 
-use super::pass::Names;
-use super::result::ROWS;
+use super::names::Names;
 use super::what_if::{Rule, WhatIf};
 
 /// Names remembered, of addresses and of clients each. Beyond that whoever has caused least is
 /// forgotten, half of them at a time, so counts of rare ones may be too low, by the largest count
 /// that was ever forgotten at most.
 const MOST: usize = 1 << 16;
+
+/// Rows of each table of who wakes the server.
+pub(super) const ROWS: usize = 20;
 
 /// Addresses and clients for which a rule is tried.
 const TRIED: usize = 8;
@@ -28,7 +30,7 @@ pub struct Caused {
     pub delayed_requests: u64,
 }
 
-/// Who and what wakes the server.
+/// URLs, clients and classes that wake the server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct WakerFigures {
     /// Addresses of the site.
@@ -41,7 +43,7 @@ pub struct WakerFigures {
     pub rules_span_s: f64,
 }
 
-/// One of them.
+/// One URL, client or class that wakes the server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Waker {
     /// What it is called.
@@ -121,9 +123,11 @@ impl WakerFigures {
     /// Draws them up.
     pub(super) fn of(
         seen: &Wakers,
-        (resources, clients): (&Names, &Names),
+        resources: &Names,
+        clients: &Names,
         rules: &[Rule],
-        (tried, rules_span_s): (Vec<WhatIf>, f64),
+        tried: &[WhatIf],
+        rules_span_s: f64,
     ) -> Self {
         let named = |names: &Names, key: u64| {
             names.get(&key).map_or_else(|| "(not kept)".to_owned(), ToString::to_string)

@@ -97,7 +97,8 @@ pub(super) fn try_each(
     trace: Trace,
     rules: &[Rule],
     scenario: &Scenario,
-    (start, utc_offset): (Wall, i32),
+    start: Wall,
+    utc_offset: i32,
     end: Mono,
 ) -> (Vec<WhatIf>, f64) {
     let first = trace.0.front().map_or(Mono::ZERO, |asked| asked.at);
@@ -212,7 +213,7 @@ mod tests {
             sla: SlaRule { enabled: false, ..SlaRule::default() },
             ..Scenario::default()
         };
-        try_each(trace, rules, &scenario, (Wall::default(), 0), Mono::from_secs(48 * 3600))
+        try_each(trace, rules, &scenario, Wall::default(), 0, Mono::from_secs(48 * 3600))
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn allowed(service: PerSecond, sla: Duration) -> Result<FitSla, Error> {
 }
 
 impl FitResult {
-    /// For a terminal.
+    /// The result as text for a terminal.
     pub fn text(&self) -> String {
         let error = self
             .standard_error

@@ -108,7 +108,8 @@ impl Sleeping {
     pub(super) fn begin(
         scenario: &Scenario,
         waiting_page: bool,
-        (start, utc_offset): (Wall, i32),
+        start: Wall,
+        utc_offset: i32,
     ) -> Self {
         let settings = Settings {
             waiting_page: false,

@@ -156,10 +156,10 @@ impl PlanResult {
                 traffics.push(traffic);
             }
         }
-        traffics.into_iter().map(|traffic| self.trade_off(traffic)).collect()
+        traffics.into_iter().map(|(traffic, rate)| self.trade_off(traffic, rate)).collect()
     }
 
-    fn trade_off(&self, (traffic, rate): (&str, f64)) -> Chart {
+    fn trade_off(&self, traffic: &str, rate: f64) -> Chart {
         let mut chart = Chart::new(
             format!("Energy against transitions: {traffic} at {rate:.0} requests/s"),
             Axis::new("Transitions an hour", "", Scale::Log),

@@ -149,7 +149,7 @@ pub struct ArrivalsFile {
     pub reading: Reading,
 }
 
-/// Which process.
+/// The process that requests arrive by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalKind {

@@ -13,7 +13,7 @@ const CONFIDENCE: f64 = 0.95;
 const SECONDS_PER_HOUR: f64 = 3600.0;
 const HOURS_PER_DAY: f64 = 24.0;
 
-/// All of it. Every figure is simulated from the watts and rates that were given: modelled.
+/// The result of a plan. Every figure is simulated from the watts and rates that were given: modelled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanResult {
     /// Version of this form.

@@ -30,7 +30,7 @@ pub struct Traffic {
     pub skipped: Option<String>,
 }
 
-/// How a log is made larger and shorter.
+/// How a log is multiplied and shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
     /// So many on top of each other.
