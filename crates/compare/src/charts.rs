@@ -79,7 +79,7 @@ impl Report {
             }
             for &workload in &factor.workloads {
                 for figure in [PER_OPERATION, RATE, POWER] {
-                    charts.extend(self.sweep((place, &numbers), workload, figure));
+                    charts.extend(self.sweep(place, &numbers, workload, figure));
                 }
             }
         }
@@ -88,7 +88,8 @@ impl Report {
 
     fn sweep(
         &self,
-        (factor, numbers): (usize, &[f64]),
+        factor: usize,
+        numbers: &[f64],
         workload: usize,
         figure: &str,
     ) -> Option<Chart> {

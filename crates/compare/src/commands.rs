@@ -168,10 +168,11 @@ pub(crate) fn last_words(process: &Process) -> String {
     said.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// Runs a line to its end: `None` if all went well, else why not.
+/// Runs a line to its end, with its output in the folder under this name: `None` if all went well, else why not.
 pub(crate) fn run(
     command: Command,
-    (folder, name): (&Path, &str),
+    folder: &Path,
+    name: &str,
     limit: Duration,
     stop: &Stop,
 ) -> Result<Option<String>, Error> {
@@ -208,8 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         let limit = Duration::from_mins(1);
-        let place = (folder.path(), "a");
-        let ran = |line| run(shell(line), place, limit, &stop).unwrap();
+        let ran = |line| run(shell(line), folder.path(), "a", limit, &stop).unwrap();
         assert_eq!(ran("echo fine"), None);
         assert_eq!(text(&folder.path().join("a.out")).unwrap(), "fine\n");
         assert_eq!(ran("echo no >&2; exit 3"), Some("exit status: 3: no".to_owned()));
@@ -225,7 +225,7 @@ mod tests {
         let mut limit_s = 0.25;
         let pid = loop {
             let limit = Duration::from_secs_f64(limit_s);
-            let why = run(shell(line), (folder.path(), "a"), limit, &stop).unwrap().unwrap();
+            let why = run(shell(line), folder.path(), "a", limit, &stop).unwrap().unwrap();
             assert!(why.starts_with(&format!("it took longer than {limit_s} s")), "{why}");
             let pid = text(&folder.path().join("a.out")).unwrap();
             if pid.ends_with('\n') {
@@ -282,7 +282,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         stop.stop();
-        let result = run(shell("sleep 1000"), (folder.path(), "a"), Duration::from_mins(9), &stop);
+        let result = run(shell("sleep 1000"), folder.path(), "a", Duration::from_mins(9), &stop);
         assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     }
 }

@@ -108,7 +108,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Is the command line or the plan wrong, and nothing was done?
+    /// Whether the command line or the plan is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -75,7 +75,7 @@ pub(crate) fn energy_channels<'a>(
     channels_of(plan.energy.as_deref(), channels)
 }
 
-/// The same for whoever has no plan: the one that is wanted, or those that say most.
+/// The channels without a plan: the one that is wanted, or those that say most.
 pub fn channels_of<'a>(
     wanted: Option<&str>,
     channels: &'a [ChannelRecord],

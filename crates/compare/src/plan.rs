@@ -69,7 +69,7 @@ pub enum Axis {
     Factor(usize),
 }
 
-/// How often, and how long.
+/// Repetitions and times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Runs {
     /// At least so many of each.
@@ -94,7 +94,7 @@ pub struct Runs {
     pub rest: Duration,
 }
 
-/// Where work is done.
+/// An environment of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentPlan {
     /// As tables call it.

@@ -130,7 +130,7 @@ impl Store {
         self.folder.join("undo")
     }
 
-    /// Where it is.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -10,7 +10,9 @@ use nightwatt_model::duration_text;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Site, Workload};
+use super::factor::FactorFile;
+use super::workload::WorkloadFile;
+use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Workload};
 use crate::error::Error;
 use crate::lines::{self, Names};
 
@@ -63,7 +65,7 @@ pub struct PlanFile {
     pub workload: Vec<WorkloadFile>,
 }
 
-/// How often, and how long.
+/// Repetitions and times, as the plan file has them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunsFile {
@@ -118,59 +120,6 @@ pub enum Restart {
     Block,
     /// Before every run.
     Run,
-}
-
-/// Something that is varied.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FactorFile {
-    /// As tables call it, and `{name}` in lines.
-    pub name: String,
-    /// What it takes.
-    pub values: Vec<Value>,
-    /// A setting of this machine; else the value stands for `{name}` in lines.
-    pub setting: Option<toml::Table>,
-    /// A key of environments; else as above.
-    pub option: Option<String>,
-    /// Only in these environments (of `option`); default: in all.
-    #[serde(default)]
-    pub environments: Vec<String>,
-    /// Only with these workloads; default: with all (of a mere `{name}`: with those whose lines have it).
-    #[serde(default)]
-    pub workloads: Vec<String>,
-}
-
-/// What is done. Lines are given to a shell.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkloadFile {
-    /// As tables call it.
-    pub name: String,
-    /// Whose output it is: `nightwatt compare --tools` lists them.
-    pub tool: String,
-    /// The line that is measured.
-    pub command: String,
-    /// Where that is run.
-    #[serde(default)]
-    pub at: Site,
-    /// Lines that are run in the environment before, one after the other.
-    #[serde(default)]
-    pub prepare: Vec<String>,
-    /// A line that runs in the environment meanwhile: the server.
-    pub serve: Option<String>,
-    /// A line that ends well once the server can be used; tried again until then.
-    pub ready: Option<String>,
-    /// Lines that are run then, where `command` is: to fill a database, say.
-    #[serde(default)]
-    pub fill: Vec<String>,
-    /// Lines that are run in the environment afterwards.
-    #[serde(default)]
-    pub finish: Vec<String>,
-    /// Only in these environments; default: in all.
-    #[serde(default)]
-    pub environments: Vec<String>,
-    /// For the tools `regex` and `json`: how their output is read.
-    pub read: Option<toml::Table>,
 }
 
 fn environment() -> String {

@@ -53,7 +53,7 @@ pub struct Cell {
     pub comparison: usize,
 }
 
-/// How often, in which order, and what to do about failures.
+/// The rule for repetitions, their order, and failures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// At least so many runs of each cell.
@@ -108,7 +108,7 @@ pub struct Done {
     pub outcome: Outcome,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

@@ -43,7 +43,7 @@ pub struct RuleUsed {
     pub factor: f64,
 }
 
-/// How a comparison went.
+/// Runs of a comparison, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Course {
     /// The comparison.
@@ -52,7 +52,7 @@ pub struct Course {
     pub end: Option<End>,
 }
 
-/// How a cell went.
+/// Runs of a cell, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellCourse {
     /// The environment.

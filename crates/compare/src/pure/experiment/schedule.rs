@@ -21,7 +21,7 @@ pub enum End {
     GivenUp,
 }
 
-/// How far it is.
+/// Progress of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// Runs that are over, failed ones included.
@@ -245,7 +245,7 @@ impl Experiment {
         order
     }
 
-    /// How far it is.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress {
             done: self.runs.len() as u64,
