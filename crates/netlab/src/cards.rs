@@ -60,7 +60,7 @@ impl Feature {
     pub const JOINING_ANY: [Self; 6] =
         [Self::Tso, Self::Gso, Self::Gro, Self::Lro, Self::GroHardware, Self::UdpSegmentation];
 
-    /// As `ethtool -K` takes it.
+    /// The name for `ethtool -K`.
     pub const fn short(self) -> &'static str {
         match self {
             Self::RxChecksum => "rx",

@@ -106,7 +106,7 @@ pub struct Direction {
     pub loss_is_known: bool,
 }
 
-/// Who measures what.
+/// A check of a link.
 #[derive(Debug)]
 pub struct Check<'a> {
     /// The ends of the link.

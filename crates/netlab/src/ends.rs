@@ -136,7 +136,7 @@ impl End {
         }
     }
 
-    /// What it has counted.
+    /// Reads the counters of this end.
     pub fn count(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
         self.ask(&Question { processes: processes.to_vec(), opened: None })?;
         self.hear(host, processes)
@@ -187,7 +187,7 @@ impl End {
         }
     }
 
-    /// What it is, for reports.
+    /// Facts about this end for reports.
     pub fn facts(&self) -> Vec<(String, String)> {
         self.started.facts()
     }
@@ -400,7 +400,7 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     )))
 }
 
-/// What came of the lists of killed runs.
+/// The result of cleaning up after killed runs.
 #[derive(Debug, Default)]
 pub struct Cleaned {
     /// So many things were undone.

@@ -121,7 +121,7 @@ impl Error {
         matches!(self, Self::Interrupted | Self::Environment(Stopped(_)))
     }
 
-    /// Is the command line wrong, and nothing was done?
+    /// Whether the command line is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         matches!(
             self,

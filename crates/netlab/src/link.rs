@@ -178,7 +178,7 @@ impl Emulation {
         Self { rate, loss, delay, one_way, queue: 0, burst: None, bare, remembered }
     }
 
-    /// Is a process of ours the wire?
+    /// Whether a process of ours relays the frames.
     pub fn is_relayed(&self) -> bool {
         [self.rate, self.loss, self.delay].contains(&Means::Relay)
     }

@@ -54,7 +54,7 @@ pub struct Asking {
     pub count: Option<(f64, u64)>,
 }
 
-/// What came of it.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Probed {
     /// Round trips of the questions that were answered, in seconds, ascending.

@@ -27,7 +27,7 @@ const FRAME: usize = 2048;
 /// So many frames are taken from one card before the other has its turn.
 const BATCH: usize = 64;
 
-/// Where the cards are to be, and what happens between them.
+/// The two cards of a relay, and what it does to frames between them.
 #[derive(Debug, Clone)]
 pub struct Relay {
     /// Files that name network namespaces: `/proc/123/ns/net`.

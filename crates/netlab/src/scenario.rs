@@ -132,7 +132,7 @@ impl Scenario {
         Self { name: BARE.to_owned(), bits_per_second, loss, delay }
     }
 
-    /// Is nothing of it emulated?
+    /// Whether nothing of the link is emulated.
     pub const fn is_bare(&self) -> bool {
         self.bits_per_second.is_infinite()
     }

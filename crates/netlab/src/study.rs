@@ -2,15 +2,18 @@
 
 mod breakdown;
 mod captured;
+mod estimate;
 pub(crate) mod fetching;
 mod figures;
 mod kernel_time;
+pub(crate) mod lab;
 pub(crate) mod notes;
 mod page;
 pub(crate) mod result;
 pub(crate) mod runs;
 mod settled;
 pub(crate) mod text;
+pub(crate) mod units;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,11 +25,12 @@ use serde::Serialize;
 
 pub use breakdown::{Breakdown, CategoryEstimate};
 pub use captured::CaptureBooks;
+pub use estimate::Estimate;
 pub use figures::{
     FIGURES, Fetched, Figure, Figures, Idle, WakeCost, Whole, Window, disagreements, figures,
 };
 pub use kernel_time::KernelTimeReport;
-pub use result::{CellReport, Estimate, Report, Run, ScenarioReport};
+pub use result::{CellReport, Report, Run, ScenarioReport};
 pub use runs::Told;
 
 use super::Error;

@@ -77,7 +77,7 @@ pub fn answer(
     for line in questions.lines() {
         let line = line.map_err(told())?;
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => match count((&host, &idle), card, &question, stop) {
+            Ok(question) => match count(&host, &idle, card, &question, stop) {
                 Ok(counted) => Answer::Counted(Box::new(counted)),
                 Err(error) => Answer::Failed(error.to_string()),
             },
@@ -90,7 +90,8 @@ pub fn answer(
 }
 
 fn count(
-    (host, idle): (&Host, &IdleTrace),
+    host: &Host,
+    idle: &IdleTrace,
     card: &str,
     question: &Question,
     stop: &Stop,

@@ -122,7 +122,7 @@ impl EndConfig {
         Ok(Self { environment, address, card, program, is_metered })
     }
 
-    /// It is this machine.
+    /// Whether this end is this machine.
     pub fn is_here(&self) -> bool {
         matches!(self.environment.kind, KindConfig::Host(_))
     }

@@ -176,7 +176,7 @@ impl Running {
         self.output(stop)
     }
 
-    /// What it prints, for somebody else to read while it runs.
+    /// Opens what the program prints, to be read while it runs.
     pub fn printed(&self) -> io::Result<File> {
         Ok(self.stdout.get_ref().as_fd().try_clone_to_owned()?.into())
     }

@@ -154,7 +154,7 @@ impl Change {
         }
     }
 
-    /// Why it cannot be tried over such a link, whatever the kernel says.
+    /// Why the change cannot be tried over this link, whatever the kernel accepts.
     pub fn senseless(&self, scenario: &Scenario) -> Option<&'static str> {
         let is_paced_by_nothing = *self == Self::Pacing(None) && scenario.is_bare();
         is_paced_by_nothing.then_some(
@@ -162,7 +162,7 @@ impl Change {
         )
     }
 
-    /// Why connections of such a load do not feel it.
+    /// Why connections of this load are not affected.
     pub fn unfelt(&self, cell: &Cell) -> Option<String> {
         let is_unpaced = matches!(self, Self::Pacing(_)) && cell.segments <= UNPACED;
         is_unpaced.then(|| {
@@ -173,12 +173,12 @@ impl Change {
         })
     }
 
-    /// Does it change what a frame is?
+    /// Whether the change joins frames.
     pub fn joins(&self) -> bool {
         matches!(self, Self::Features(all) if all.iter().any(|it| Feature::JOINING.contains(it)))
     }
 
-    /// What it is, for who does not know.
+    /// A description of the change.
     pub fn about(&self) -> String {
         match self {
             Self::Features(all) => {

@@ -6,8 +6,8 @@ use nightwatt_model::stats::moments::Moments;
 use nightwatt_model::stats::sequential::StopRule;
 use serde::Serialize;
 
-use super::result::Estimate;
-use super::text::with_prefix;
+use super::estimate::Estimate;
+use super::units::with_prefix;
 
 /// What one run says of it.
 #[derive(Debug, Clone, PartialEq, Default)]

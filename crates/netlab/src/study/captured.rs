@@ -6,8 +6,7 @@ use nightwatt_tcp::capture::{self, Beside, Compared, Counts, Pair};
 use serde::Serialize;
 
 use super::Error;
-use super::result::Run;
-use super::runs::{Lab, Standing};
+use super::lab::{Lab, Standing};
 use crate::capture::{Captured, Capturing, ROWS};
 use crate::check::ask;
 use crate::ends::{Running, programs};
@@ -352,15 +351,6 @@ impl CaptureBooks {
             let _ = write!(text, "; {queue} dropped by the sender's own queue before");
         }
         (!all.is_empty()).then_some(text)
-    }
-}
-
-impl Run {
-    /// Keeps what was captured of it.
-    pub(super) fn captured(&mut self, books: CaptureBooks) {
-        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
-        self.disagreements.extend(told);
-        self.capture = Some(books);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::figures::Fetched;
-use super::runs::{Lab, Tell};
+use super::lab::{Lab, PORT, Tell};
 use super::{Cell, Error};
 use crate::ends::Running;
 
@@ -12,9 +12,6 @@ pub(crate) const PILOT: Duration = Duration::from_secs(1);
 
 /// It takes so many times as long where nothing has come.
 const PILOTS: [u32; 3] = [1, 5, 20];
-
-/// Where the sender listens.
-pub(super) const PORT: u16 = 5210;
 
 /// Connections that are compared with a capture one by one.
 const COMPARED: &str = "1000";

@@ -77,7 +77,7 @@ impl Fetched {
         (self.failed > 0).then(|| format!("{of_all}: {}", ways.join(", ")))
     }
 
-    /// How many connections that is, those that were cut off as the part of one that they are.
+    /// Number of connections; those cut off at the end count as the fraction that they completed.
     pub fn connections(&self) -> f64 {
         self.bytes as f64 / (self.bytes_per_connection as f64).max(1.0)
     }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::breakdown::{Breakdown, Shares};
 use super::captured::CaptureBooks;
+use super::estimate::Estimate;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
 use super::notes::{ABOUT_ASKING, about_frequency, about_waking, below_idle, unpowered};
@@ -138,17 +139,6 @@ pub struct CellReport {
     pub failures: Vec<String>,
 }
 
-/// A figure of several runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
-    /// Their mean.
-    pub mean: f64,
-    /// Half of its 95 % interval, which holds although it said when to stop; none of a single run.
-    pub half_width: Option<f64>,
-    /// How many runs know it.
-    pub runs: u64,
-}
-
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
@@ -182,6 +172,13 @@ impl Run {
             return format!("no {figure}: nothing came over the link in {:.1} s", self.seconds);
         }
         format!("no {figure}: nothing here tells it")
+    }
+
+    /// Keeps what was captured of it.
+    pub(super) fn captured(&mut self, books: CaptureBooks) {
+        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
+        self.disagreements.extend(told);
+        self.capture = Some(books);
     }
 }
 

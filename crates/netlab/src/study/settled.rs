@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 
 use super::Error;
-use super::runs::Lab;
+use super::lab::Lab;
 use nightwatt_measure::counters::Network;
 
 /// Between two looks; longer by as much as the link takes.
