@@ -33,7 +33,7 @@ const LAG_STEPS: u32 = 500;
 /// Readings further apart than this many intervals have a gap between them.
 const GAP_AFTER: f64 = 2.5;
 
-/// How one meter relates to another.
+/// The relation of one meter to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrossReport {
     /// The meter.

@@ -17,7 +17,7 @@ pub struct IdleTrace {
 }
 
 impl IdleTrace {
-    /// From here on it counts.
+    /// Starts counting wake-ups by their tracepoint.
     #[cfg(feature = "bpf")]
     pub fn start(host: &Host) -> Self {
         let (probe, refused) = match nightwatt_probes::IdleProbe::start() {
@@ -27,7 +27,7 @@ impl IdleTrace {
         Self { probe, names: names(host), refused }
     }
 
-    /// It takes eBPF.
+    /// Counts no wake-ups: that needs eBPF, and so the feature `bpf`.
     #[cfg(not(feature = "bpf"))]
     pub fn start(host: &Host) -> Self {
         let refused = "this binary was built without the feature `bpf`".to_owned();

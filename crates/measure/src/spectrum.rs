@@ -36,7 +36,7 @@ const LONGEST: usize = 1 << 16;
 /// A rate worth having that is so close to the rate of reading may be a sign of faster changes.
 const CLOSE: f64 = 0.8;
 
-/// Of what there is to be a spectrum.
+/// Options of `spectrum`.
 #[derive(Debug, Clone)]
 pub struct SpectrumOptions {
     /// The meter.
@@ -51,7 +51,7 @@ pub struct SpectrumOptions {
     pub resolution: Option<f64>,
 }
 
-/// What came of it.
+/// The result of `spectrum`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpectrumReport {
     /// Version of this form.
@@ -226,8 +226,8 @@ pub fn run(
         let place = pick(opened.channels())?;
         let (about, channel) =
             (opened.interval(options.interval), opened.channels()[place].clone());
-        let time = (options.time, options.interval);
-        let mut read = live::collect(vec![opened], &[(0, place)], time, stop, tell)?;
+        let SpectrumOptions { time, interval, .. } = *options;
+        let mut read = live::collect(vec![opened], &[(0, place)], time, interval, stop, tell)?;
         let series = read.series.pop();
         let series = series.ok_or_else(|| Error::SaidNothing { meter: channel.name.clone() })?;
         if series.dropped > 0 {

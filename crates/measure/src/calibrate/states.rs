@@ -19,7 +19,7 @@ pub use readings::Readings;
 
 use crate::error::Error;
 
-/// How long something took, each time.
+/// A duration that was measured several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Seconds at least.

@@ -41,7 +41,7 @@ pub struct WriteFound {
     pub why: Option<String>,
 }
 
-/// What came of it.
+/// Power and duration of writes, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StorageFound {
     /// Version of this form.
@@ -52,7 +52,7 @@ pub struct StorageFound {
     pub writes: Vec<WriteFound>,
     /// The two figures.
     pub fit: StorageFit,
-    /// For `disk --model DEVICE=FILE`.
+    /// The power model for `disk --model DEVICE=FILE`.
     pub model: StorageModel,
     /// What to think twice about.
     pub warnings: Vec<String>,

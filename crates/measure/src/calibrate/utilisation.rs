@@ -30,7 +30,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// the start covers nearly all.
 const LEAST_COVERED: f64 = 0.5;
 
-/// How it is to be done.
+/// Options of `calibrate utilisation`.
 #[derive(Debug, Clone)]
 pub struct UtilisationOptions {
     /// The meter.
@@ -41,7 +41,7 @@ pub struct UtilisationOptions {
     pub step: Duration,
 }
 
-/// What came of it.
+/// Power by utilisation, as measured, and the model fitted to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// Version of this form.
@@ -71,8 +71,7 @@ pub fn run(
         tell(number, TENTHS.len());
         let load = Load::begin(f64::from(tenths) / 10.0)?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
-        let point =
-            measure(&mut meters, place, options.step.mul_f64(1.0 - SETTLING), (&host, stop));
+        let point = measure(&mut meters, place, options.step.mul_f64(1.0 - SETTLING), &host, stop);
         drop(load);
         points.extend(point?);
         if stop.is_stopped() {
@@ -114,7 +113,8 @@ fn measure(
     meters: &mut Vec<Opened>,
     place: usize,
     time: Duration,
-    (host, stop): (&Host, &Stop),
+    host: &Host,
+    stop: &Stop,
 ) -> Result<Option<UtilisationPoint>, Error> {
     let cannot = |what| move |source| Error::System { what, source };
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };

@@ -24,7 +24,7 @@ const RATES: [f64; 4] = [20.0, 100.0, 500.0, 2000.0];
 /// Share of a step's time that is left for the load to settle.
 const SETTLING: f64 = 0.2;
 
-/// How it is to be measured.
+/// Options of `calibrate wakeups`.
 #[derive(Debug, Clone)]
 pub struct WakeupOptions {
     /// The meter.
@@ -35,7 +35,7 @@ pub struct WakeupOptions {
     pub step: Duration,
 }
 
-/// What came of it.
+/// The energy of a wake-up, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WakeupsFound {
     /// Version of this form.
@@ -86,7 +86,7 @@ pub fn run(
         let load = Load::in_periods(share, Duration::from_secs_f64(1.0 / rate))?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
         let time = options.step.mul_f64(1.0 - SETTLING);
-        let point = measure(&mut meters, place, time, (&host, &trace, stop));
+        let point = measure(&mut meters, place, time, &host, &trace, stop);
         drop(load);
         points.extend(point?);
         if stop.is_stopped() {
@@ -108,7 +108,9 @@ fn measure(
     meters: &mut Vec<Opened>,
     place: usize,
     time: Duration,
-    (host, trace, stop): (&Host, &IdleTrace, &Stop),
+    host: &Host,
+    trace: &IdleTrace,
+    stop: &Stop,
 ) -> Result<Option<WakeupPoint>, Error> {
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     let sampler = Sampler::start(std::mem::take(meters), None, nobody)

@@ -73,7 +73,7 @@ impl Shares {
         }
     }
 
-    /// Of each channel.
+    /// The energy of each channel.
     pub fn channels(&self) -> &[Shared] {
         &self.channels
     }

@@ -57,7 +57,7 @@ impl<Q: PartialOrd> Estimate<Q> {
     }
 }
 
-/// Why there is no calibration.
+/// Why a calibration failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrateError {
     /// The data do not say one of the figures.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub(crate) use self::fft::{Complex, Fft};
 
-/// Why there is no spectrum.
+/// Why a spectrum could not be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum SpectrumError {
     /// Not one segment is full.

@@ -17,7 +17,7 @@ use super::cpu_time::{self, CountedBy, CpuTime, Used};
 use super::instructions::InstructionCounters;
 use crate::error::Error;
 
-/// How others reach the command while it runs; clones share it.
+/// Control of the command while it runs; clones share it.
 #[derive(Debug, Clone)]
 pub struct Running(Arc<Shared>);
 
@@ -48,7 +48,7 @@ impl Running {
         }
     }
 
-    /// Does the user want it to end?
+    /// Whether the user has asked to end it.
     pub fn is_interrupted(&self) -> bool {
         self.0.interrupted.load(Ordering::Acquire)
     }
@@ -74,7 +74,7 @@ impl Running {
 pub struct Ended(ExitStatus);
 
 impl Ended {
-    /// As a shell has it: its exit status, or 128 and the number of the signal that ended it.
+    /// The exit status as a shell has it: that of the command, or 128 and the number of the signal that ended it.
     pub fn code(self) -> u8 {
         let code = self.0.code().unwrap_or_else(|| 128 + self.0.signal().unwrap_or(0));
         u8::try_from(code & 0xff).unwrap_or(u8::MAX)
@@ -102,7 +102,7 @@ pub fn run(
     run_with(command, &[], running, begins)
 }
 
-/// The same, with something more in its environment.
+/// Runs a command as [`run`] does, with additional environment variables.
 pub fn run_with(
     command: &[OsString],
     environment: &[(&str, String)],

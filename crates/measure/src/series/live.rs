@@ -46,7 +46,8 @@ pub(crate) struct Live {
 pub(crate) fn collect(
     meters: Vec<Opened>,
     wanted: &[(usize, usize)],
-    (time, interval): (Duration, Option<Duration>),
+    time: Duration,
+    interval: Option<Duration>,
     stop: &Stop,
     mut tell: impl FnMut(Duration),
 ) -> Result<Live, Error> {

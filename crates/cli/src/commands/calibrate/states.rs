@@ -127,7 +127,7 @@ fn drive_options(args: &StatesArgs, config: &Config) -> Result<DriveOptions, Fai
         site: site.name.clone(),
         meter,
         channel,
-        plan: DrivePlan::new(args.cycles, args.on, args.off),
+        plan: DrivePlan::new(args.cycles, &(args.on.0..=args.on.1), &(args.off.0..=args.off.1)),
     })
 }
 

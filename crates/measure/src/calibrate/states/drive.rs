@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const READINGS: u32 = 20;
 const READ_BETWEEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// How it is to be done.
+/// Options of a driven calibration.
 #[derive(Debug, Clone)]
 pub struct DriveOptions {
     /// How the machine is woken and put to sleep.

@@ -102,7 +102,7 @@ fn config() -> Config {
 }
 
 fn plan() -> DrivePlan {
-    DrivePlan::new(6, (seconds(40), seconds(80)), (seconds(20), seconds(200)))
+    DrivePlan::new(6, &(seconds(40)..=seconds(80)), &(seconds(20)..=seconds(200)))
 }
 
 #[test]

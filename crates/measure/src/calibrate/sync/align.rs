@@ -60,7 +60,7 @@ pub struct Levels {
     pub high: f64,
 }
 
-/// How many toggles of each kind did not serve.
+/// Number of toggles of each kind that could not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct FaultCounts {
     /// Stamps without an edge in the log.
@@ -77,7 +77,7 @@ pub struct FaultCounts {
     pub steps: u64,
 }
 
-/// What came of it.
+/// The result of an alignment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Aligned {
     /// Version of this form.
@@ -115,7 +115,7 @@ pub struct Aligned {
     pub warnings: Vec<String>,
 }
 
-/// How far it is.
+/// Progress of an alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
     /// Reading of the log, from 1.

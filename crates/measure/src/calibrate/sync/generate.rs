@@ -12,19 +12,8 @@ use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use super::line::{Line, LineSpec, open};
-use super::stamps::{StampMeta, StampWriter};
+use super::stamps::{StampMeta, StampWriter, Toggle};
 use crate::error::Error;
-
-/// A toggle, and when it happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toggle {
-    /// Half-way between right before the line was driven and right after.
-    pub time: Mono,
-    /// Half the time in between: the toggle lies within this.
-    pub uncertainty: Duration,
-    /// The level that the line has now.
-    pub high: bool,
-}
 
 /// The clock of the generator.
 pub trait Timer {
@@ -45,7 +34,7 @@ impl Timer for Stop {
     }
 }
 
-/// How it is to be done.
+/// Options of the generator.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
     /// The line.
@@ -95,7 +84,7 @@ pub fn generate(
     let mut stamps = StampWriter::new(file, &meta).map_err(failed)?;
     let ends = options.time.map_or(Mono::NEVER, |time| now.mono + time);
     let plan = SyncPlan::new(meta.seed);
-    let ended = toggle(line.as_mut(), stop, (plan, ends), &mut stamps, tell);
+    let ended = toggle(line.as_mut(), stop, plan, ends, &mut stamps, tell);
     if ended.is_err() {
         // As far as it still can be driven.
         let _ = line.set(false);
@@ -127,7 +116,8 @@ impl ToggleError {
 pub fn toggle<W: Write>(
     line: &mut dyn Line,
     timer: &impl Timer,
-    (plan, ends): (SyncPlan, Mono),
+    plan: SyncPlan,
+    ends: Mono,
     stamps: &mut StampWriter<W>,
     mut tell: impl FnMut(&Toggle),
 ) -> Result<Generated, ToggleError> {

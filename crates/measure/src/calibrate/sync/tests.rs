@@ -104,8 +104,7 @@ fn toggled(
     let file = fs::File::create_new(folder.join("stamps.csv")).unwrap();
     let mut stamps = StampWriter::new(file, &meta()).unwrap();
     let ends = Mono(Duration::from_secs_f64(BEGIN + seconds));
-    let plan = (SyncPlan::new(seed), ends);
-    toggle(&mut machine.clone(), machine, plan, &mut stamps, |_| ())
+    toggle(&mut machine.clone(), machine, SyncPlan::new(seed), ends, &mut stamps, |_| ())
 }
 
 /// A DAQ, and what happens to its log.
@@ -375,9 +374,9 @@ fn a_signal_sent_through_a_pseudo_terminal_is_found_in_the_recording_of_its_othe
     let loopback = Loopback { machine: machine.clone(), master: master.into(), seen, sent };
     let file = fs::File::create_new(folder.path().join("stamps.csv")).unwrap();
     let mut stamps = StampWriter::new(file, &meta()).unwrap();
-    let plan = (SyncPlan::new(11), Mono(Duration::from_secs_f64(BEGIN + 120.0)));
+    let ends = Mono(Duration::from_secs_f64(BEGIN + 120.0));
     let mut port = Port { machine, port };
-    toggle(&mut port, &loopback, plan, &mut stamps, |_| ()).unwrap();
+    toggle(&mut port, &loopback, SyncPlan::new(11), ends, &mut stamps, |_| ()).unwrap();
     loopback.hear();
     let seen = loopback.seen.into_inner();
     assert!(seen.len() > 90 && !seen[seen.len() - 1].1);

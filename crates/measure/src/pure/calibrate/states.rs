@@ -92,7 +92,7 @@ pub struct StatesFit {
 }
 
 impl StatesFit {
-    /// As the policies take them, with times measured elsewhere.
+    /// The power states for policies, with wake and sleep times that were measured elsewhere.
     pub const fn power_states(&self, sleep_time: Duration, wake_time: Duration) -> PowerStates {
         PowerStates {
             on: self.on.value,

@@ -60,7 +60,7 @@ pub fn fit_storage(writes: &[Write]) -> Result<StorageFit, CalibrateError> {
     })
 }
 
-/// How to look for the active period of a write.
+/// Settings of the search for the active period of a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ActivityRule {
     /// Time before the write in which the machine was quiet: baseline and noise come from it.

@@ -62,7 +62,7 @@ impl SyncRule {
     }
 }
 
-/// Why nothing is synchronised.
+/// Why samples could not be synchronised.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum SyncError {
     /// The channel has no two levels.

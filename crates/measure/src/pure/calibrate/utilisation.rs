@@ -96,7 +96,7 @@ impl BrokenLine {
     }
 }
 
-/// Which description to use.
+/// Which of the fits describes the points better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

@@ -67,7 +67,7 @@ pub fn rows_of_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesRows, 
         let before = beside.min(cycle.sleep_commanded.since(awake_from));
         let after = beside.min(next.since(cycle.wake_answered) / 2);
         rows.awake(log, awake_from, cycle.sleep_commanded - before, stretch);
-        rows.asleep(log, cycle, (before, after), stretch);
+        rows.asleep(log, cycle, before, after, stretch);
         awake_from = (cycle.wake_answered + after).max(first.time);
     }
     rows.awake(log, awake_from, last.time, stretch);
@@ -115,16 +115,17 @@ impl StatesRows {
         self.steady(log, from, to, stretch, false);
     }
 
-    /// A cycle, with the time awake `beside` it, before and after.
+    /// A cycle, with so much time awake `before` and `after` it.
     fn asleep(
         &mut self,
         log: &PowerLog,
         cycle: &SleepCycle,
-        beside: (Duration, Duration),
+        before: Duration,
+        after: Duration,
         stretch: Duration,
     ) {
         let (from, to) = (cycle.sleep_commanded, cycle.wake_answered);
-        let (on, whole) = (beside.0 + beside.1, log.energy(from - beside.0, to + beside.1));
+        let (on, whole) = (before + after, log.energy(from - before, to + after));
         let Some((still_from, still_to)) = cycle.still else {
             self.push(on, to.since(from), 1, whole);
             return;
