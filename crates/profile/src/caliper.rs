@@ -209,7 +209,7 @@ pub fn run(
     if options.live {
         books.live = Some(books.live(&sections));
     }
-    let course = follow(options, running, (&mut books, &mut step), &sampler, (sender, &events))?;
+    let course = follow(options, running, &mut books, &mut step, &sampler, sender, &events)?;
     let Books { mut watcher, mut energies, .. } = books;
     let (usage, at) = (watcher.usage()?, monotonic());
     watcher.finish();
@@ -219,7 +219,9 @@ pub fn run(
         energies.event(&event, &usage, at);
     }
     let calls = calls.map(|calls| calls.finish(&watcher.probes)).transpose()?;
-    report(options, &sections, &watcher, &energies, (&usage, &measured), (&course, calls))
+    let used = usage.since(energies.begun());
+    let seen = seen(&sections, &watcher, &energies, used, &measured, &course, calls)?;
+    Ok(CaliperReport::of(options, &seen))
 }
 
 /// What is kept while the target runs.
@@ -415,9 +417,11 @@ pub(crate) fn start(
 fn follow(
     options: &CaliperOptions,
     running: &Running,
-    (books, step): (&mut Books, &mut impl FnMut(Step)),
+    books: &mut Books,
+    step: &mut impl FnMut(Step),
     sampler: &Sampler,
-    (sender, events): (Sender<Event>, &Receiver<Event>),
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
 ) -> Result<Course, Error> {
     let begin = monotonic();
     sampler.begin(begin);
@@ -479,33 +483,31 @@ pub(crate) fn is_there(pid: u32) -> bool {
     is_process && field("State").is_some_and(|state| !state.trim().starts_with(['Z', 'X']))
 }
 
-fn report(
-    options: &CaliperOptions,
-    sections: &[Section],
+/// What was seen until the end.
+fn seen<'a>(
+    sections: &'a [Section],
     watcher: &Watcher,
-    energies: &Energies,
-    (usage, measured): (&Usage, &[Measured]),
-    (course, events): (&Course, Option<EventsReport>),
-) -> Result<CaliperReport, Error> {
+    energies: &'a Energies,
+    used: Usage,
+    measured: &'a [Measured],
+    course: &'a Course,
+    events: Option<EventsReport>,
+) -> Result<result::Seen<'a>, Error> {
     let (tree, is_full) = (watcher.tree()?, watcher.is_full()?);
     let calls = (0..sections.len() as u32).map(|number| watcher.calls(number));
     let (calls, lost) = calls.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
     let warnings = watcher.warnings()?;
-    let used = usage.since(energies.begun());
-    Ok(CaliperReport::of(
-        options,
-        &result::Seen {
-            sections,
-            calls,
-            lost,
-            tree,
-            is_full,
-            used,
-            energies,
-            measured,
-            course,
-            events,
-            warnings,
-        },
-    ))
+    Ok(result::Seen {
+        sections,
+        calls,
+        lost,
+        tree,
+        is_full,
+        used,
+        energies,
+        measured,
+        course,
+        events,
+        warnings,
+    })
 }

@@ -119,7 +119,8 @@ pub(super) struct Looked {
     pub(super) fullest: u64,
 }
 
-fn bytes(file: &File, (from, length): area::Range) -> io::Result<Vec<u8>> {
+fn bytes(file: &File, range: area::Range) -> io::Result<Vec<u8>> {
+    let (from, length) = range;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, from)?;
     Ok(bytes)

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::energies::{Energies, OneChannel};
 use super::events::EventsReport;
-use super::folded::StackReport;
+use super::folded::{self, StackReport};
 use super::{CaliperOptions, Course, Section, Target};
 
 /// Version of the JSON form.
@@ -226,6 +226,12 @@ impl CaliperReport {
         let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
         whole.or_else(|| (!self.channels.is_empty()).then_some(0))
     }
+
+    /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope
+    /// read it: microjoules by the main channel, or microseconds of CPU time where there is none.
+    pub fn folded(&self) -> String {
+        folded::lines(&self.command, self.pid, &self.stacks, self.main_channel())
+    }
 }
 
 impl Seen<'_> {
@@ -264,7 +270,7 @@ impl Seen<'_> {
             off_cpu: Preempted { preempted_s: seconds(calls.preempted), waited_s: seconds(waited) },
             energy: self
                 .channels()
-                .map(|(of, channel, total)| self.energy(number, (of, channel, &total)))
+                .map(|(of, channel, total)| self.energy(number, of, channel, &total))
                 .collect(),
             probe: match section.begin.instruction {
                 _ if section.is_marked() => "marker",
@@ -281,7 +287,9 @@ impl Seen<'_> {
     fn energy(
         &self,
         number: usize,
-        (of, channel, total): (&Channel, &OneChannel, &ChannelTotal),
+        of: &Channel,
+        channel: &OneChannel,
+        total: &ChannelTotal,
     ) -> SectionEnergy {
         let nodes = channel.shares.nodes();
         let joules = self.tree.inclusive(number, nodes);
@@ -299,6 +307,29 @@ impl Seen<'_> {
             per_call_j: (ended > 0).then(|| Joules(joules.get() / ended as f64)),
             share,
         }
+    }
+
+    /// Those in which something ran, the most CPU time first.
+    fn stacks(&self) -> Vec<StackReport> {
+        let stack = |(node, time): (usize, &Duration)| StackReport {
+            sections: self
+                .tree
+                .path(node)
+                .into_iter()
+                .filter_map(|section| Some(self.sections.get(section)?.name.clone()))
+                .collect(),
+            on_cpu_s: time.as_secs_f64(),
+            joules: self
+                .channels()
+                .map(|(_, channel, _)| {
+                    channel.shares.nodes().get(node).copied().unwrap_or_default()
+                })
+                .collect(),
+        };
+        let nodes = self.used.nodes.iter().enumerate().filter(|(_, time)| !time.is_zero());
+        let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
+        stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
+        stacks
     }
 }
 

@@ -5,7 +5,7 @@ use nightwatt_probes::{GoRuntime, Place, function_bodies, go_runtime};
 use super::Section;
 use crate::error::Error;
 
-/// How it is seen that functions return.
+/// How returns of functions are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Returns {
     /// By return probes, but for Go, which does not bear them.

@@ -58,7 +58,7 @@ pub fn run(
     };
     let is_gone = || pid.is_some_and(|pid| !super::is_there(pid));
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let course = followed.to_its_end((&mut samples, &mut books), &metering, (sender, &events))?;
+    let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
     let used =
         time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
     books.end(course.end);

@@ -19,7 +19,7 @@ const SCHEMA: u32 = 1;
 /// A share of the kernel's own count that may be missing before it is warned of.
 const MAY_MISS: f64 = 0.01;
 
-/// Whose bytes went to which device.
+/// The report of `disk`: the bytes of each process to each device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiskReport {
     /// Version of this form.

@@ -26,7 +26,7 @@ const MOSTLY_KNOWN: f64 = 0.1;
 /// Where a larger share of samples was due and never taken, that is warned of.
 const MOST_MISSED: f64 = 0.1;
 
-/// Where the CPUs' time went.
+/// The report of `kernel-time`: the CPUs' time by category.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KernelTimeReport {
     /// Version of this form.
@@ -168,7 +168,8 @@ impl KernelTimeReport {
         books: &Books,
         samples: &Samples,
         measured: &[Measured],
-        (begin, end): (Mono, Mono),
+        begin: Mono,
+        end: Mono,
     ) -> Self {
         let channels: Vec<(&OneChannel, ChannelTotal)> = books
             .channels

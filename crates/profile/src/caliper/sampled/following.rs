@@ -43,9 +43,11 @@ impl Followed<'_> {
     /// To its end.
     pub(crate) fn to_its_end(
         &self,
-        (samples, books): (&mut Samples, &mut impl Kept),
+        samples: &mut Samples,
+        books: &mut impl Kept,
         metering: &Sampler,
-        (sender, events): (Sender<Event>, &Receiver<Event>),
+        sender: Sender<Event>,
+        events: &Receiver<Event>,
     ) -> Result<Course, Error> {
         let begin = monotonic();
         metering.begin(begin);
