@@ -17,7 +17,8 @@ pub(super) fn oracle_saving(
     scenario: &Scenario,
     run: &Run,
     books: &Books,
-    (start, end): (Mono, Mono),
+    start: Mono,
+    end: Mono,
 ) -> Joules {
     let mut demands: Vec<Mono> = run
         .outcomes

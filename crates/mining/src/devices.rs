@@ -76,7 +76,7 @@ impl NamedDevice {
         self.since.as_ref().is_none_or(|since| since.day <= day)
     }
 
-    /// What it can do.
+    /// The device's figures.
     ///
     /// # Errors
     /// A rate that is not above 0.

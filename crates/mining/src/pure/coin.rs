@@ -75,7 +75,7 @@ impl Rewards {
         Some(self.first.checked_shr(shift).unwrap_or(0).max(self.least))
     }
 
-    /// Of the block at this height, in coins.
+    /// The reward of the block at this height, in coins.
     pub fn at(&self, height: u64) -> Option<f64> {
         self.units_at(height).map(|units| units as f64 / self.units_per_coin as f64)
     }

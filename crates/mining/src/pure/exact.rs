@@ -37,7 +37,7 @@ impl Exact {
         Self::whole(BigUint::from(1_u8) << power)
     }
 
-    /// Is it nothing?
+    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.numerator == BigUint::ZERO
     }
