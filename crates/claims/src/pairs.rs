@@ -28,7 +28,8 @@ impl Overheads {
     pub(crate) fn add(
         &mut self,
         printed: &Printed,
-        (program, watched): (&str, &str),
+        program: &str,
+        watched: &str,
         ratios: &Moments,
     ) -> Result<(), Error> {
         let mean = ratios.mean().unwrap_or(f64::NAN);
@@ -122,7 +123,7 @@ mod tests {
 
     fn answer(ratios: &[f64]) -> Answer {
         let mut overheads = Overheads::new();
-        overheads.add(&printed(), ("it", ", one section"), &Moments::of(ratios)).unwrap();
+        overheads.add(&printed(), "it", ", one section", &Moments::of(ratios)).unwrap();
         overheads.answer(1.05, "so there")
     }
 

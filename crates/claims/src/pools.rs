@@ -115,7 +115,7 @@ impl Claim {
     }
 }
 
-/// All of it.
+/// The report of `nightwatt fleet published`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// Version of this form.
@@ -128,7 +128,7 @@ pub struct Comparison {
     pub policies: Vec<PolicyRow>,
 }
 
-/// Works it out. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
+/// Answers the claims about pools. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
 /// `tell` is told how many of how many are done.
 pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Error> {
     let policies = policies::simulate(arrivals, tell)?;

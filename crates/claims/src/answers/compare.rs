@@ -62,7 +62,7 @@ pub(crate) fn intervals(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Erro
         let within = HALF_DIGIT + half_width(nearest, HALF_DIGIT);
         let what = format!("{name}: 1.96 x {sd:.2} / sqrt({nearest})");
         let figure =
-            Figure::within(what, half_width(nearest, sd), (printed, printed), within + 1e-9, "W");
+            Figure::within(what, half_width(nearest, sd), printed..=printed, within + 1e-9, "W");
         if figure.agrees == Some(false) {
             // The number of samples that either end of the roundings asks for.
             let of_two = half_width(2, 1.0);
@@ -78,7 +78,7 @@ pub(crate) fn intervals(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Erro
             let rounding = 100.0 * HALF_TENTH / hardware * (1.0 + mean / hardware) + HALF_TENTH;
             let (what, ours) =
                 (format!("{name}: {mean} W of {hardware} W"), 100.0 * mean / hardware);
-            figures.push(Figure::within(what, ours, (percent, percent), rounding, "%"));
+            figures.push(Figure::within(what, ours, percent..=percent, rounding, "%"));
         }
     }
     let why = if without.is_empty() {

@@ -161,7 +161,7 @@ pub(super) fn claim(rows: &[PolicyRow]) -> Claim {
         Figure::beside(
             "energy of delayed-off over always-on at as many transitions",
             mean,
-            (1.0, 1.5),
+            1.0..=1.5,
             0.0,
             "times",
         ),
@@ -169,14 +169,14 @@ pub(super) fn claim(rows: &[PolicyRow]) -> Claim {
         Figure::beside(
             "energy of ten always on over seven (a constant profile)",
             constant,
-            (10.0 / 7.0, 10.0 / 7.0),
+            10.0 / 7.0..=10.0 / 7.0,
             0.01,
             "times",
         ),
         Figure::beside(
             "transitions of Pis over those of tower servers, baseline, 1500/s (almost the same)",
             kinds,
-            (1.0, 1.0),
+            1.0..=1.0,
             0.25,
             "times",
         ),
