@@ -6,6 +6,7 @@
 //! the answer.
 
 mod answer;
+mod framing;
 mod head;
 mod sending;
 mod underway;

@@ -13,13 +13,10 @@ use tokio::io::ReadBuf;
 use tokio::sync::watch;
 
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
-use crate::reader::{READ_AHEAD, poll_read, still_waits};
+use crate::reader::{READ_AHEAD, SCRATCH, poll_read, still_waits};
 use crate::timer::Timer;
 use crate::writer::send;
 use crate::{Limits, OnSent, Prepared, Progress, Quick, Service, Transport};
-
-/// What is read at a time, into the stack.
-pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// A client's connection.
 pub(crate) struct Connection<S: Service, T> {

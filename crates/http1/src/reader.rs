@@ -16,9 +16,11 @@ use tokio::sync::mpsc;
 use crate::Limits;
 use crate::body::{BodyError, BrokenOff, Dropped, Feeder};
 use crate::chunked::{Chunked, Step};
-use crate::connection::SCRATCH;
 use crate::head::{Framing, Refusal};
 use crate::timer::Timer;
+
+/// What is read at a time, into the stack.
+pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// What a client may send ahead of the answer; the rest waits in the kernel.
 pub(crate) const READ_AHEAD: usize = 64 << 10;

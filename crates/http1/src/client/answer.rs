@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
 use tokio::task::JoinHandle;
 
 use super::ClientError;
-use super::head::{BadAnswer, Framing};
+use super::framing::Framing;
+use super::head::BadAnswer;
 use crate::chunked::Step;
-use crate::connection::SCRATCH;
-use crate::reader::{PART, poll_read};
+use crate::reader::{PART, SCRATCH, poll_read};
 
 /// What an answer is read from.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 use proptest::prelude::*;
 
+use http::Method;
+
+use super::super::framing::Framing;
 use super::*;
 
 /// Head and framing of the answer to a GET.

@@ -12,9 +12,8 @@ use super::head::{Glance, end_of};
 use super::sending::Sending;
 use super::{Answer, Connection, Return, Unanswered, converse};
 use crate::body::BodyError;
-use crate::connection::SCRATCH;
 use crate::head::no_fields;
-use crate::reader::poll_read;
+use crate::reader::{SCRATCH, poll_read};
 
 /// A request without a body that is being sent, or was, and what has come of its answer.
 ///
