@@ -1,10 +1,10 @@
 //! A stored response, less its body.
 
+use crate::content_range;
 use crate::date;
 use crate::directives::ResponseDirectives;
 use crate::fields::{self, strip_hop_by_hop};
 use crate::freshness::{Freshness, Source, date_of, is_heuristically_cacheable};
-use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
 use crate::sharing::{Basis, Filler, Sender};
@@ -66,7 +66,7 @@ impl Stored {
         times: Times,
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
-        if let Some(whole) = range::whole(status, headers) {
+        if let Some(whole) = content_range::whole(status, headers) {
             return Self::assemble(request, filler, StatusCode::OK, &whole, times, rules);
         }
         Self::assemble(request, filler, status, headers, times, rules)
