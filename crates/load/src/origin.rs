@@ -29,11 +29,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use crate::agreed::REPLAY_HEADER;
+use crate::agreed::etag_of;
 use crate::error::Error;
 use crate::request::{REQUEST_ID, looks_like_page};
-
-/// The header that tells the log-backed origin what to answer.
-pub const REPLAY_HEADER: HeaderName = HeaderName::from_static("nightwatt-replay");
 
 /// Size of a page that nobody asked to be of a certain size.
 const SMALL_PAGE: u64 = 512;
@@ -119,20 +118,6 @@ impl Default for OriginOptions {
             clock: Clock::real(),
         }
     }
-}
-
-/// The strong entity tag of a target: a function of its path only, so that client and origin agree
-/// on it without having met.
-pub fn etag_of(target: &str) -> String {
-    let path = target.split(['?', '#']).next().unwrap_or(target);
-    format!("\"{:016x}\"", fingerprint(path))
-}
-
-/// FNV-1a: stable over versions and machines, which the hashers of `std` do not promise.
-pub(crate) fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// Serves until `shutdown` is ready; answers under way are then finished.

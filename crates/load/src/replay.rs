@@ -24,6 +24,7 @@ use crate::refusals::Refusals;
 use crate::request::{Dress, Plan};
 use crate::target::Target;
 use crate::visit::{Manners, Visit};
+pub use crate::visit::{Returning, Waiting};
 
 /// So many of the arrivals that cannot be sent are kept as samples.
 const SAMPLES: usize = 20;
@@ -34,31 +35,6 @@ const LAG_TOLERATED: Duration = Duration::from_millis(10);
 
 /// Size taken for a resource that the log only ever answers with 304.
 const UNKNOWN_SIZE: u64 = 4096;
-
-/// What a browser does with a waiting page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nobody waits for it.
-    Ignore,
-    /// Ask for the state every so often until it is `awake` or the cap is reached, then open.
-    Poll {
-        /// Time from one poll to the next.
-        every: Duration,
-        /// Open without more ado after so long.
-        cap: Duration,
-    },
-    /// Open once, after a fixed time, as in the published runs.
-    ReopenAfter(Duration),
-}
-
-/// How crawlers honour `Retry-After`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Returning {
-    /// So often at most.
-    pub times: u32,
-    /// No later than this after the first attempt.
-    pub horizon: Duration,
-}
 
 /// Tells the class of an arrival's client.
 pub type ClassOf = Arc<dyn Fn(&Arrival) -> ClientClass + Send + Sync>;

@@ -7,7 +7,7 @@ use http::{Method, Request, Uri};
 use http_body_util::Full;
 use nightwatt_traffic::Arrival;
 
-use crate::origin::{REPLAY_HEADER, etag_of, fingerprint};
+use crate::agreed::{REPLAY_HEADER, etag_of, fingerprint};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -11,8 +11,32 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::answer::Answer;
 use crate::exchange::{Client, Reply};
 use crate::outcome::{Kind, Outcome};
-use crate::replay::{Returning, Waiting};
 use crate::request::Plan;
+
+/// What a browser does with a waiting page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nobody waits for it.
+    Ignore,
+    /// Ask for the state every so often until it is `awake` or the cap is reached, then open.
+    Poll {
+        /// Time from one poll to the next.
+        every: Duration,
+        /// Open without more ado after so long.
+        cap: Duration,
+    },
+    /// Open once, after a fixed time, as in the published runs.
+    ReopenAfter(Duration),
+}
+
+/// How crawlers honour `Retry-After`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Returning {
+    /// So often at most.
+    pub times: u32,
+    /// No later than this after the first attempt.
+    pub horizon: Duration,
+}
 
 /// How the clients behind the log behave.
 #[derive(Debug, Clone, Copy)]
