@@ -10,9 +10,9 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
+use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, behind_stack_check, find};
 use crate::error::ProbeError;
-use crate::places::{code_at, file_offset};
 
 /// Names of the section with the table, in programs at fixed and at any addresses.
 const TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];

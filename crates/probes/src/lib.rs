@@ -5,6 +5,7 @@
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
 
+mod addresses;
 mod body;
 mod code;
 mod debug;
@@ -13,7 +14,9 @@ mod error;
 mod go;
 mod idle;
 mod loaded;
+mod names;
 mod offers;
+mod place;
 mod places;
 mod read;
 mod samples;
@@ -28,7 +31,8 @@ pub use error::ProbeError;
 pub use go::{GoRuntime, go_runtime};
 pub use idle::IdleProbe;
 pub use offers::{Offer, offers};
-pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
+pub use place::{InstructionKind, Location, Place, instruction_kind};
+pub use places::function_entries;
 pub use samples::{Function, Look, Program, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

@@ -8,9 +8,9 @@ use libbpf_rs::{Link, MapType, ProgramInput, ProgramMut, UprobeMultiOpts, Uprobe
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object};
 
+use crate::addresses::file_offset;
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, ON_CPU};
-use crate::places::file_offset;
 use crate::samples::Samples;
 
 static PROGRAMS: &Aligned<[u8]> =

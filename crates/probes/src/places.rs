@@ -1,16 +1,19 @@
-//! Functions in ELF files: names to places, and what a probe costs there.
+//! Functions in ELF files: names to places.
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
+use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, behind_stack_check, has_instruction_at};
 use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
+use crate::names::{demangled, fits, without_arguments};
+use crate::place::{InstructionKind, Place, instruction_kind};
 use crate::read::elf_file;
 use crate::target::{Point, resolve_file};
 use crate::usdt;
@@ -20,66 +23,6 @@ const MOST: usize = 64;
 
 /// Names told where none fits.
 const TOLD: usize = 3;
-
-/// Where in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Location {
-    /// Bytes from its beginning.
-    pub offset: u64,
-    /// Where the program counts those who look, by which it knows that somebody does.
-    pub semaphore: Option<u64>,
-}
-
-impl Location {
-    /// Where nobody counts.
-    pub(crate) const fn at(offset: u64) -> Self {
-        Self { offset, semaphore: None }
-    }
-}
-
-/// A place in a file that a probe can be attached to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub path: PathBuf,
-    /// Bytes from its beginning.
-    pub offset: u64,
-    /// Of a USDT probe, see [`Location`].
-    pub semaphore: Option<u64>,
-    /// Where else the same USDT probe is.
-    pub also: Vec<Location>,
-    /// The function's name as its author wrote it, or the address.
-    pub name: String,
-    /// What stands there.
-    pub instruction: InstructionKind,
-    /// Are there functions in the file that exceptions or panics may leave? A return probe on one of
-    /// them, or on what calls them, aborts the program when one does.
-    pub may_unwind: bool,
-    /// Does the file know how to give code another stack (`sigaltstack`, `swapcontext`)? The kernel ends
-    /// a program that returns there by a return probe, while functions on another stack wait for theirs.
-    pub may_switch_stacks: bool,
-}
-
-impl Place {
-    /// All locations of it.
-    pub fn locations(&self) -> impl Iterator<Item = Location> {
-        let first = Location { offset: self.offset, semaphore: self.semaphore };
-        std::iter::once(first).chain(self.also.iter().copied())
-    }
-}
-
-/// How the kernel gets past the instruction that a probe replaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InstructionKind {
-    /// Does nothing: skipped.
-    Nop,
-    /// `push`: the kernel does it itself.
-    Push,
-    /// A jump or call to a place that it names: the kernel does it itself.
-    Jump,
-    /// Any other: run out of line and stepped through, which is some twenty times dearer.
-    Stepped,
-}
 
 /// All functions, or USDT probes, that a point names.
 pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
@@ -232,36 +175,6 @@ fn matching(
     Ok(found)
 }
 
-/// As its author wrote it. A name that no compiler changed stays.
-pub(crate) fn demangled(raw: &str) -> String {
-    if let Ok(name) = rustc_demangle::try_demangle(raw) {
-        // Without the hash that tells instances apart.
-        return format!("{name:#}");
-    }
-    let symbol = cpp_demangle::Symbol::new(raw).ok();
-    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| raw.to_owned())
-}
-
-/// `ns::work(int)` is `ns::work`.
-fn without_arguments(name: &str) -> &str {
-    name.split('(').next().filter(|name| !name.is_empty()).unwrap_or(name)
-}
-
-/// Does a pattern with `*` fit?
-pub(crate) fn fits(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
-}
-
 /// What gives code a stack of its own.
 const STACK_SWITCHES: [&[u8]; 4] = [b"sigaltstack", b"swapcontext", b"makecontext", b"setcontext"];
 
@@ -291,41 +204,6 @@ fn behind_entry(
     begin.and_then(|begin| data.get(begin..)).map_or(0, behind_mark)
 }
 
-/// The bytes of code between two addresses.
-pub(crate) fn code_at<'a>(
-    elf: &ElfFile64<'_, Endianness>,
-    data: &'a [u8],
-    range: &Range<u64>,
-) -> Option<&'a [u8]> {
-    let begin = usize::try_from(file_offset(elf, range.start)?).ok()?;
-    let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
-    data.get(begin..begin.checked_add(length)?)
-}
-
-/// Where in the file an address is.
-pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
-    elf.segments().find_map(|segment| {
-        let inside = address.checked_sub(segment.address())?;
-        let (offset, length) = segment.file_range();
-        (inside < length).then_some(offset + inside)
-    })
-}
-
-/// What the first bytes of `code` are. Kernels before 6.16 or so step through longer `nop`s.
-pub fn instruction_kind(code: &[u8]) -> InstructionKind {
-    match code {
-        // nop; nopl of any length. endbr64 is none to the kernel (6.18).
-        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
-            InstructionKind::Nop
-        }
-        // push of a register, with and without REX.
-        [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => InstructionKind::Push,
-        // jmp, call, conditional jumps.
-        [0xe8 | 0xe9 | 0xeb | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => InstructionKind::Jump,
-        _ => InstructionKind::Stepped,
-    }
-}
-
 /// Compilers mark where indirect calls may lead (`-fcf-protection`).
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
@@ -340,20 +218,6 @@ fn behind_mark(code: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_fit_as_in_a_shell() {
-        for (pattern, name) in
-            [("work", "work"), ("wo*", "work"), ("*rk", "work"), ("w*r*", "work"), ("*", "")]
-        {
-            assert!(fits(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in
-            [("work", "works"), ("wo", "work"), ("*rk", "works"), ("w*x*", "work")]
-        {
-            assert!(!fits(pattern, name), "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn what_the_kernel_need_not_step_through_is_known() {
@@ -375,14 +239,6 @@ mod tests {
         assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), 4);
         assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0]), 0);
         assert_eq!(behind_mark(&[0x55]), 0);
-    }
-
-    #[test]
-    fn names_are_read_as_their_authors_wrote_them() {
-        assert_eq!(demangled("_ZN2ns4workEi"), "ns::work(int)");
-        assert_eq!(without_arguments("ns::work(int)"), "ns::work");
-        assert_eq!(demangled("_ZN4prog4work17h0123456789abcdefE"), "prog::work");
-        assert_eq!(demangled("work"), "work");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, ON_CPU, half_word, refused, word};
-use crate::places::{Location, Place};
+use crate::place::{Location, Place};
 use attach::Probe;
 
 use runs::Runs;

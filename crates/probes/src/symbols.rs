@@ -6,10 +6,12 @@ use std::path::Path;
 use object::Endianness;
 use object::read::elf::ElfFile64;
 
+use crate::addresses::file_offset;
 use crate::debug;
 use crate::error::ProbeError;
 use crate::go;
-use crate::places::{Place, demangled, file_offset};
+use crate::names::demangled;
+use crate::place::Place;
 use crate::read::elf_file;
 
 impl Place {

@@ -7,8 +7,10 @@ use std::path::Path;
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endian, Endianness, Object, ObjectSection};
 
+use crate::addresses::file_offset;
 use crate::error::ProbeError;
-use crate::places::{Location, Place, file_offset, fits, instruction_kind};
+use crate::names::fits;
+use crate::place::{Location, Place, instruction_kind};
 
 /// What a place begins with that is such a probe: `postgres:usdt:postgresql:transaction__start`.
 pub(crate) const PREFIX: &str = "usdt:";

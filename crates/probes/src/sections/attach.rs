@@ -6,7 +6,7 @@ use libbpf_rs::{ErrorKind, Link, OpenObject, ProgramAttachType, UprobeMultiOpts,
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded};
-use crate::places::Location;
+use crate::place::Location;
 
 /// Programs that are attached to places in files.
 const AT_PLACES: [&str; 5] = ["begin", "end", "go_comes", "go_ends", "go_leaves"];
