@@ -18,9 +18,9 @@ use std::time::Duration;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::bad_value::BadValue;
 use crate::duration_text;
 use crate::quantity::{Joules, Watts};
-use crate::scenario::BadValue;
 use crate::time::Now;
 
 /// Hours of a local week.

@@ -7,6 +7,7 @@
 
 pub mod arrivals;
 pub mod attribution;
+mod bad_value;
 pub mod counter;
 pub mod display;
 pub mod duration_text;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::bad_value::BadValue;
 use crate::duration_text;
 use crate::electricity::Electricity;
 use crate::energy::PowerStates;
@@ -178,18 +179,6 @@ impl Default for CrawlWindow {
     fn default() -> Self {
         Self { opens: Duration::from_hours(3), length: Duration::from_mins(10) }
     }
-}
-
-/// A value that no scenario can have. `key` names it as the TOML file does: `server.on_w`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}` is {value}, but {rule}")]
-pub struct BadValue {
-    /// Dotted name.
-    pub key: &'static str,
-    /// What it was set to.
-    pub value: String,
-    /// What would be right.
-    pub rule: &'static str,
 }
 
 impl Server {

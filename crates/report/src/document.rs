@@ -3,7 +3,6 @@
 use nightwatt_model::energy::{Energy, Provenance};
 
 use crate::chart::Chart;
-use crate::html;
 use crate::table::Table;
 
 /// A report.
@@ -23,12 +22,6 @@ impl Document {
     /// An empty report of this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
-    }
-
-    /// The report as one HTML file that loads nothing: style, scripts and data are in it. The same
-    /// document gives the same bytes.
-    pub fn to_html(&self) -> String {
-        html::page(self)
     }
 
     /// All tables, also those inside of details, in the order of the page: for CSV.

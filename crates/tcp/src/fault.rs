@@ -5,7 +5,7 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 
-use crate::wire::Status;
+use crate::status::Status;
 
 /// Why a connection did not do what it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::fault::Fault;
+pub use crate::status::Status;
 
 /// What both ends begin with. The end of a line and of a text in it are lost on what is no raw byte
 /// stream.
@@ -215,41 +216,6 @@ pub enum Wrong {
     Version(u16),
     /// This field says what it may not.
     Field(&'static str),
-}
-
-/// How a server takes a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It does what was asked.
-    Fine,
-    /// It speaks another version.
-    Version,
-    /// A field of the request is wrong.
-    Malformed,
-    /// Its kernel does not have that congestion control.
-    Congestion,
-    /// It has as many connections as it may.
-    Full,
-    /// Its kernel refused an option.
-    Option,
-    /// It does not know the session any more.
-    Session,
-}
-
-impl Status {
-    const ALL: [Self; 7] = [
-        Self::Fine,
-        Self::Version,
-        Self::Malformed,
-        Self::Congestion,
-        Self::Full,
-        Self::Option,
-        Self::Session,
-    ];
-
-    fn of(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
-    }
 }
 
 /// The beginning of what a server says.
