@@ -10,7 +10,8 @@ use crate::error::ReadError;
 use crate::number::{BINARY, amount, count, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "bonnie++",

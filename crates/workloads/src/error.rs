@@ -1,7 +1,7 @@
 //! Why an output gives no figures.
 
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 /// Why the output of a tool gives no figures.
 #[derive(Debug, thiserror::Error)]
@@ -141,22 +141,22 @@ impl ReadError {
         if output.is_silent() {
             return Self::Silent;
         }
-        Self::Missing { what: what.into(), last: text::last_words(output) }
+        Self::Missing { what: what.into(), last: quote::last_words(output) }
     }
 
     pub(crate) fn no_operations(what: &'static str, output: &Output<'_>) -> Self {
-        Self::NoOperations { what, last: text::last_words(output) }
+        Self::NoOperations { what, last: quote::last_words(output) }
     }
 
     pub(crate) fn number(what: impl Into<String>, found: &str) -> Self {
-        Self::Number { what: what.into(), text: text::short(found) }
+        Self::Number { what: what.into(), text: quote::short(found) }
     }
 
     pub(crate) fn unit(what: impl Into<String>, found: &str) -> Self {
-        Self::Unit { what: what.into(), unit: text::short(found) }
+        Self::Unit { what: what.into(), unit: quote::short(found) }
     }
 
     pub(crate) fn failed(said: &str) -> Self {
-        Self::Failed { said: text::short(said) }
+        Self::Failed { said: quote::short(said) }
     }
 }

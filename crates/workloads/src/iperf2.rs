@@ -9,8 +9,9 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BITS, BYTES, DECIMAL, amount, count, seconds, sized};
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::after_only;
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "iperf2",

@@ -10,8 +10,9 @@ use crate::json::{self, number, perhaps};
 use crate::number::amount;
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::after_only;
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "iperf3",

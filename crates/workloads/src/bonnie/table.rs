@@ -3,8 +3,8 @@
 
 use super::{IO, Run, Told};
 use crate::error::ReadError;
+use crate::output::Output;
 use crate::text::{after, between};
-use crate::tool::Output;
 
 pub(super) fn read<'a>(output: &Output<'a>) -> Result<Run<'a>, ReadError> {
     // `-q` writes it among the errors.
