@@ -1,18 +1,14 @@
 //! What kind of client sends a request: one answer for the live proxy and for a log.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::time::{Mono, Now};
-use serde::{Deserialize, Serialize};
 
-use crate::address;
-use crate::arrival::Arrival;
-use crate::client::is_public;
-use crate::hash;
+pub use crate::classifier_config::ClassifierConfig;
+pub use crate::client_key::ClientKey;
+pub use crate::facts::{ClientFacts, Fetch};
 use crate::log_in::{Guesses, Reply};
 use crate::misses::{Client, Marks, Recent, within};
 use crate::rule::Rule;
@@ -22,186 +18,6 @@ use crate::traits::{AgentMemo, Rules, Traits};
 mod known;
 
 pub use self::known::{FailedLogIns, Known};
-
-/// Who asks, as far as it can be remembered in a few bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ClientKey {
-    /// An IPv4 address.
-    V4(u32),
-    /// The upper 64 bits of an IPv6 address: whoever has one address has all of those.
-    V6(u64),
-    /// A host name, by hash (two names share one with a chance of 5e-20).
-    Name(u64),
-}
-
-impl ClientKey {
-    /// The same in one number: different addresses of one kind have different numbers, and two
-    /// kinds share one with a chance of 5e-20.
-    pub const fn number(self) -> u64 {
-        match self {
-            Self::V4(address) => hash::spread(1 << 32 | address as u64),
-            Self::V6(prefix) => hash::spread(prefix),
-            Self::Name(hash) => hash,
-        }
-    }
-}
-
-impl ClientKey {
-    /// The network that a client is in, in one number: of IPv6 the first 48 bits, which many a provider
-    /// gives to one customer; else the client itself. [`UNLIMITED`] for addresses that are not public.
-    pub fn network(self) -> u64 {
-        let address = match self {
-            Self::V4(bits) => Some(IpAddr::from(Ipv4Addr::from_bits(bits))),
-            Self::V6(prefix) => Some(Ipv6Addr::from_bits(u128::from(prefix) << 64).into()),
-            Self::Name(_) => None,
-        };
-        if address.is_some_and(|address| !is_public(address)) {
-            return UNLIMITED;
-        }
-        match self {
-            // Numbers of no client: e000::/4 is not in use.
-            Self::V6(prefix) => hash::spread(0xE << 60 | prefix >> 16),
-            Self::V4(_) | Self::Name(_) => self.number(),
-        }
-    }
-}
-
-impl From<IpAddr> for ClientKey {
-    fn from(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            // A program on this machine has all of them.
-            address if address.is_loopback() => Self::V4(Ipv4Addr::LOCALHOST.to_bits()),
-            IpAddr::V4(address) => Self::V4(address.to_bits()),
-            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
-        }
-    }
-}
-
-impl From<&str> for ClientKey {
-    /// An address, perhaps with a port, or the name of a host.
-    fn from(client: &str) -> Self {
-        address::read(client).map_or_else(|| Self::Name(hash::text(client)), Self::from)
-    }
-}
-
-/// What is known of a request before it is answered.
-#[derive(Debug, Clone, Copy)]
-pub struct ClientFacts<'a> {
-    /// Who asks.
-    pub client: ClientKey,
-    /// `User-Agent`.
-    pub agent: Option<&'a str>,
-    /// `GET`.
-    pub method: &'a str,
-    /// Request target: `/index.html?a=b`.
-    pub target: &'a str,
-    /// `Host`; logs do not know.
-    pub host: Option<&'a str>,
-    /// `Referer`.
-    pub referer: Option<&'a str>,
-    /// Whether `Accept` wants a page more than anything else; logs do not know.
-    pub accepts_html: Option<bool>,
-    /// A keyed hash of what the client shows to be let in (`Authorization`, a token); never 0.
-    pub credential: Option<u64>,
-    /// What `Sec-Fetch-*` says.
-    pub fetch: Fetch,
-}
-
-/// What a browser says of a request in `Sec-Fetch-*`. Anybody can say that, so it only ever helps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fetch {
-    /// Nothing, or nothing that matters.
-    #[default]
-    Unknown,
-    /// A page of another site has it ask, and not for a document: its reader knows nothing of it.
-    PartOfAnotherSite,
-    /// Somebody opens a page.
-    Navigation,
-}
-
-impl<'a> From<&'a Arrival> for ClientFacts<'a> {
-    fn from(arrival: &'a Arrival) -> Self {
-        Self {
-            client: ClientKey::from(arrival.client.as_str()),
-            agent: arrival.agent.as_deref(),
-            method: &arrival.method,
-            target: &arrival.target,
-            host: None,
-            referer: arrival.referer.as_deref(),
-            accepts_html: None,
-            credential: None,
-            fetch: Fetch::Unknown,
-        }
-    }
-}
-
-/// What the operator may say about clients. Agents are parts of `User-Agent`, in their exact case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClassifierConfig {
-    /// Programs of the operator's own: always [`ClientClass::Api`].
-    pub api_agents: Vec<String>,
-    /// Crawlers beside the built-in table.
-    pub crawler_agents: Vec<String>,
-    /// Monitors beside the built-in table.
-    pub monitor_agents: Vec<String>,
-    /// Whole paths of health checks. Whoever asks for one is told what the proxy knows, whether the
-    /// server is awake or not: a site that answers these by itself takes them out of here.
-    pub monitor_paths: Vec<String>,
-    /// Paths that webhooks are sent to, by their beginning: every client that asks for one is
-    /// [`ClientClass::Api`], whatever its agent says.
-    pub webhook_paths: Vec<String>,
-    /// Parts of paths that only scanners ask for, beside the usual ones.
-    pub scanner_paths: Vec<String>,
-    /// Paths that exist, by their beginning, though scanners ask for them everywhere. The site's
-    /// answers tell as much, but only when it is awake: name the login page here.
-    pub known_paths: Vec<String>,
-    /// Misses in ten minutes that make a scanner.
-    pub scanner_misses: u32,
-    /// Share of its requests, 0 ..= 1, that a scanner must have missed in that time.
-    pub scanner_share: f64,
-    /// For how many seconds after its last miss a client stays a scanner.
-    pub scanner_for_s: u64,
-    /// Wake-ups in a row, and per hour, of all clients together that are not recognised
-    /// ([`Verdict::recognised`]).
-    pub unrecognised_wakes_per_hour: u32,
-    /// Clients remembered; some 250 bytes each. A client is forgotten when seven eighths as many
-    /// others have been seen since.
-    pub clients: usize,
-}
-
-impl Default for ClassifierConfig {
-    fn default() -> Self {
-        Self {
-            api_agents: Vec::new(),
-            crawler_agents: Vec::new(),
-            monitor_agents: Vec::new(),
-            monitor_paths: ["/healthz", "/livez", "/readyz"].map(str::to_owned).to_vec(),
-            webhook_paths: Vec::new(),
-            scanner_paths: Vec::new(),
-            known_paths: Vec::new(),
-            scanner_misses: 8,
-            scanner_share: 0.7,
-            scanner_for_s: 86_400,
-            unrecognised_wakes_per_hour: 12,
-            // A table of 32,768 buckets holds 28,672. While it has half of that at most, it never doubles.
-            clients: 14_336,
-        }
-    }
-}
-
-impl ClassifierConfig {
-    /// Is this a path of health checks?
-    pub fn is_health_check(&self, path: &str) -> bool {
-        self.monitor_paths.iter().any(|monitored| path == monitored)
-    }
-
-    /// Are webhooks sent to this path?
-    pub(crate) fn is_webhook(&self, path: &str) -> bool {
-        // An empty entry is the beginning of every path: somebody left a list half filled in.
-        self.webhook_paths.iter().any(|begin| !begin.is_empty() && path.starts_with(&**begin))
-    }
-}
 
 /// How long a client that read `robots.txt` counts as a robot.
 const ROBOT_FOR: Duration = Duration::from_hours(24);

@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use nightwatt_model::time::Wall;
 use proptest::prelude::*;
 

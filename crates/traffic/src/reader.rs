@@ -13,15 +13,12 @@ use crate::client::ClientFrom;
 use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
-use crate::detect::Told;
-use crate::error::{Error, Unknown};
-use crate::format::{self, Format, LineParser, Reading};
+use crate::detect::{Told, Unknown, detect, detect_line};
+use crate::error::Error;
+use crate::format::{Format, LineParser, Reading};
+pub use crate::record::MAX_LINE;
 use crate::record::{Line, Reason, Record};
 use crate::spans::Spans;
-
-/// Longest line that is parsed, in bytes without its end. Servers limit a request line to some
-/// 8 KiB; what is far longer is no log, and a log without line ends must not fill the memory.
-pub const MAX_LINE: usize = 64 * 1024;
 
 /// Bytes held at a time: a longest line and a good read beside it.
 const BUFFER: usize = 4 * MAX_LINE;
@@ -172,7 +169,7 @@ impl LogReader {
             let Some(parser) = &mut self.parser else { break };
             let line = &self.buffer[range.clone()];
             if self.guessed
-                && let Some(format) = format::detect_line(line)
+                && let Some(format) = detect_line(line)
             {
                 *parser = LineParser::new(format).with_client_from(self.client_from);
                 self.guessed = false;
@@ -200,7 +197,7 @@ impl LogReader {
             while !self.ended && self.end < LOOK {
                 self.refill();
             }
-            let format = match format::detect(&self.buffer[..self.end]) {
+            let format = match detect(&self.buffer[..self.end]) {
                 Some(Told::Format(format)) => format,
                 Some(Told::Misfit(description)) => {
                     self.misfit = Some(description);

@@ -10,8 +10,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use nightwatt_model::policy::admission::is_proof;
 use nightwatt_model::visit::Visitor;
 
-use crate::classes::{ClassifierConfig, ClientFacts, ClientKey, Fetch};
+use crate::classifier_config::ClassifierConfig;
+use crate::client_key::ClientKey;
 use crate::crawlers::{AgentKind, CrawlerTable};
+use crate::facts::{ClientFacts, Fetch};
 use crate::hash::{self, ByHash};
 use crate::log_in::{self, LogIn, Posted};
 use crate::rule::Rule;

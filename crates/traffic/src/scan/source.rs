@@ -12,10 +12,10 @@ use nightwatt_model::time::Wall;
 use crate::client::ClientFrom;
 use crate::container::Container;
 use crate::decompress::Unpacked;
-use crate::detect::Told;
-use crate::error::{self, Error, Unknown};
-use crate::format::{self, Format, LineParser, Reading};
-use crate::reader::MAX_LINE;
+use crate::detect::{Told, Unknown, detect};
+use crate::error::{self, Error};
+use crate::format::{Format, LineParser, Reading};
+use crate::record::MAX_LINE;
 
 /// A piece of a log: whole lines.
 #[derive(Debug)]
@@ -356,10 +356,10 @@ impl Log {
 /// The format of a log, by its first piece; where nothing in that is in any format, by what follows,
 /// which is added to it.
 fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
-    let mut told = format::detect(first);
+    let mut told = detect(first);
     let mut more = Vec::new();
     while told.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
-        told = format::detect(&more);
+        told = detect(&more);
         first.extend_from_slice(&more);
     }
     match told {

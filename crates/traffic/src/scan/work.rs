@@ -10,7 +10,7 @@ use nightwatt_model::time::Wall;
 use super::batch::{AgentCount, Batch, Entry, Place};
 use super::source::Piece;
 use crate::classes::{ClientFacts, Fetch};
-use crate::reader::MAX_LINE;
+use crate::record::MAX_LINE;
 use crate::record::{Escapes, Field, Reason};
 use crate::spans::{Span, Spans};
 use crate::summary::{Distinct, Summary, beginning, bin};
