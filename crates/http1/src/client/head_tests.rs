@@ -4,6 +4,7 @@ use http::Method;
 
 use super::super::framing::Framing;
 use super::*;
+use crate::head::MOST_FIELDS;
 
 /// Head and framing of the answer to a GET.
 fn framing(head: &str) -> Result<(String, bool), BadAnswer> {
