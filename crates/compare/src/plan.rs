@@ -13,11 +13,11 @@ use nightwatt_meters::MeterSpec;
 use serde::Deserialize;
 use toml::Value;
 
-pub(crate) use cells::MAIN;
-pub use cells::{Cell, SetupKey};
-pub use factor::{Factor, FactorKind};
-pub use file::{PlanFile, Restart};
-pub use workload::{Reader, Site, Workload};
+pub(crate) use cells::{Cell, MAIN, SetupKey};
+pub(crate) use factor::{Factor, FactorKind};
+pub use file::PlanFile;
+use file::Restart;
+pub(crate) use workload::{Reader, Site, Workload};
 
 /// A plan that was read and checked.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_meters::Host;
 use serde::Serialize;
 
-pub use verdict::{Loss, Verdict, expected_losses};
+pub(crate) use verdict::{Loss, Verdict};
 
 use super::Error;
 use super::ends::{End, Ends, Running};
@@ -108,7 +108,7 @@ pub struct Direction {
 
 /// A check of a link.
 #[derive(Debug)]
-pub struct Check<'a> {
+pub(crate) struct Check<'a> {
     /// The ends of the link.
     pub ends: &'a Ends,
     /// What it should be.
@@ -121,7 +121,7 @@ pub struct Check<'a> {
 
 impl Check<'_> {
     /// Measures the link in both directions.
-    pub fn run(&self) -> Result<Found, Error> {
+    pub(crate) fn run(&self) -> Result<Found, Error> {
         let Ends { sender, receiver, .. } = self.ends;
         let mut verdict = Verdict::new(self.scenario);
         let (there, round_trip) = self.direction(sender, receiver, &mut verdict, true)?;

@@ -20,10 +20,10 @@ use super::relay::Relayed;
 use super::scenario::Scenario;
 
 /// A frame of 1500 bytes with Ethernet's head.
-pub const FULL_FRAME: f64 = 1514.0;
+pub(crate) const FULL_FRAME: f64 = 1514.0;
 
 /// Payload of TCP in it, with timestamps.
-pub const FULL_PAYLOAD: f64 = 1448.0;
+pub(crate) const FULL_PAYLOAD: f64 = 1448.0;
 
 /// Frames that may wait in a card for the relay, which does not run all the time.
 const WAITING: u32 = 10_000;
@@ -305,7 +305,7 @@ fn restoring(card: &str, saved_metrics: bool) -> String {
 
 /// A link that is there.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// How it is made.
     pub emulation: Emulation,
     relay: Option<Running>,
@@ -333,7 +333,7 @@ impl Planted {
 
 impl Link {
     /// Joins the ends. `program` is our own binary.
-    pub fn make(
+    pub(crate) fn make(
         ends: &Ends,
         scenario: &Scenario,
         program: &Path,
@@ -426,12 +426,12 @@ impl Link {
     }
 
     /// The process that is the wire.
-    pub fn relay(&self) -> Option<u32> {
+    pub(crate) fn relay(&self) -> Option<u32> {
         self.relay.as_ref().map(Running::process)
     }
 
     /// What was lost on purpose on the way to an end, so far; `None` where nobody counts that.
-    pub fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
+    pub(crate) fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
         if self.emulation.loss != Means::Nftables {
             return Ok(None);
         }
@@ -440,7 +440,7 @@ impl Link {
     }
 
     /// Packets that the queue of an end's card had no room for, so far.
-    pub fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
+    pub(crate) fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
         if self.emulation.rate != Means::Tbf {
             return Ok(0);
         }
@@ -450,7 +450,7 @@ impl Link {
     }
 
     /// Takes the link away.
-    pub fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
+    pub(crate) fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
         let mut relayed = None;
         if let Some(relay) = self.relay {
             let said = relay.end(stop)?;

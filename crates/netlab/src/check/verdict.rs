@@ -69,11 +69,6 @@ impl Loss {
     }
 }
 
-/// Losses among so many packets.
-pub fn expected_losses(scenario: &Scenario, packets: u64) -> f64 {
-    scenario.loss * packets as f64
-}
-
 /// How many packets tell a loss, of which so many can be sent in a second.
 pub(super) fn packets(loss: f64, per_second: f64) -> u64 {
     let most = (per_second * LONGEST) as u64;
@@ -84,7 +79,7 @@ pub(super) fn packets(loss: f64, per_second: f64) -> u64 {
 
 /// What was found of a link, bit by bit.
 #[derive(Debug)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     wanted_rate: f64,
     wanted_loss: f64,
     wanted_delay: Duration,
@@ -93,7 +88,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Nothing so far.
-    pub fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
             wanted_rate: scenario.bits_per_second,
             wanted_loss: scenario.loss,
@@ -103,7 +98,7 @@ impl Verdict {
     }
 
     /// What is not as it should be.
-    pub fn complaints(self) -> Vec<String> {
+    pub(crate) fn complaints(self) -> Vec<String> {
         self.complaints
     }
 
