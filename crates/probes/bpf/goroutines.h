@@ -104,13 +104,13 @@ static __always_inline void put_aside(struct thread *t, __u32 tgid)
 	__u32 depth;
 
 	leave_own(t);
-	/* It ran none: nobody comes back for what is open. */
+	/* It ran no goroutine: no goroutine resumes what is open. */
 	if (!t->g)
 		drop_left(t, ~0ULL, false);
 	depth = t->depth;
 	if (!depth)
 		return;
-	/* First of all: whoever interrupts us is to find none that are half put aside. */
+	/* Do this first: a program that interrupts us must not find a stack that is half put aside. */
 	t->depth = 0;
 	t->aside = depth;
 	for (__u32 i = 0; i < DEPTH && i < depth; i++) {
