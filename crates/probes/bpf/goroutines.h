@@ -2,8 +2,9 @@
 /* Goroutines: what one has open goes with it from thread to thread.
  *
  * A thread's record holds the sections of the goroutine that it runs. When it leaves one that has any
- * open, they are put aside (`goroutines`), and taken up again by whichever thread goes on with it. It is
- * left before Go's runtime lets others have it, so that nobody can come too early.
+ * A thread's record holds the sections of the goroutine that it runs. When it leaves one that has
+ * any open, they are put aside (`goroutines`), and taken up again by the thread that resumes it. It
+ * is left before Go's runtime lets other threads have it, so that none can come too early.
  *
  * Goroutines' stacks are copied when they grow. What stays is how far from its upper end a frame is; so
  * in place of a stack pointer stands its distance from there, below zero. That is more than any address

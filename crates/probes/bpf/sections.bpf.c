@@ -7,8 +7,8 @@
  * is counted twice, whatever is nested.
  *
  * A thread's record is touched by the thread itself (probes), by the scheduler (`on_switch`) and by
- * `flush`, which may each interrupt the one before. They share one rule: whoever takes a stretch of
- * time sets `since` to its end first, atomically.
+ * `flush`, which may each interrupt the one before. They share one rule: the program that counts a
+ * stretch of time sets `since` to its end first, atomically.
  */
 #include "kernel.h"
 

@@ -26,7 +26,7 @@ struct Note {
     /// Where `.stapsdt.base` was when the note was written: a tool that moved the file's addresses
     /// later (prelink) did not know of notes.
     base: u64,
-    /// The address of a counter of observers, 0 if there is none: the program reads it before it
+    /// The address of a counter of observers, 0 without one: the program reads it before it
     /// computes arguments, and most programs skip the probe while it is zero.
     semaphore: u64,
 }
