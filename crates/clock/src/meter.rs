@@ -79,7 +79,7 @@ impl Stop {
     /// Ends all waiting, now and from now on.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Release);
-        // It stays readable: nobody reads it. A full counter is readable too.
+        // The event stays readable, since nothing reads it. A full counter is readable, too.
         let _ = write(&self.0.event, &1_u64.to_ne_bytes());
     }
 
