@@ -10,7 +10,7 @@ pub type Field<'b> = httparse::Header<'b>;
 /// No limit on the number of fields may be higher.
 pub const MOST_FIELDS: usize = 256;
 
-/// Where the parser puts the fields. On the stack of whoever parses: nothing is allocated.
+/// Where the parser puts the fields: on the caller's stack, so nothing is allocated.
 pub(crate) type Fields<'b> = [MaybeUninit<Field<'b>>; MOST_FIELDS];
 
 pub(crate) const fn no_fields<'b>() -> Fields<'b> {
@@ -87,7 +87,7 @@ pub enum Scan {
 pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
     if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
     {
-        // Most often somebody speaks TLS. It would not send anything more.
+        // Most often the client speaks TLS. It would not send anything more.
         return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
     }
     for at in memchr::memchr_iter(b'\n', &bytes[seen..]).map(|at| at + seen) {

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 /// How the end of an answer's body is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
-    /// There is none: HEAD, 204, 304, 101.
+    /// No body: HEAD, 204, 304, 101.
     NoBody,
     /// After so many bytes.
     Length(u64),

@@ -25,7 +25,7 @@ pub trait Transport: Wire {
     fn say_good_bye(&mut self) {}
 }
 
-/// The same for who does not need to know what it is.
+/// A transport as seen by code that doesn't need to know its type.
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// The socket below.
     fn tcp(&self) -> &TcpStream;

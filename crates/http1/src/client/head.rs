@@ -200,7 +200,8 @@ impl Head {
             if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
                 return Err(BadAnswer("its transfer coding is not chunked"));
             }
-            // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
+            // The chunks count. A server that sends a length as well may mean something else by the next
+            // bytes.
             return Ok((
                 Framing::Chunked(Chunked::of_answer(LONGEST_HEAD, MOST_FIELDS)),
                 length.is_none(),
