@@ -20,8 +20,8 @@ pub const SECURE: &str = "https://";
 
 /// Identifies what a request asks for: host, path and query, and whether by TLS.
 ///
-/// Servers that are told how a client speaks answer differently: what they say to plain HTTP, to go to
-/// TLS for one, must not be said to who came by TLS.
+/// Servers that know how a client speaks answer differently: what they answer to plain HTTP, such as a
+/// redirect to TLS, must not reach a client that speaks TLS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(Box<str>);
 
@@ -144,7 +144,7 @@ fn variable_of(name: &str) -> String {
     plain.split(['[', '_']).next().unwrap_or_default().to_owned()
 }
 
-/// Text with its percent-escapes undone; what is none stays.
+/// Text with its percent-escapes decoded; a malformed escape stays as it is.
 pub(crate) fn without_escapes(text: &str) -> String {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = text.as_bytes().get(at) {

@@ -150,8 +150,8 @@ pub enum CookieRule {
     /// was stored from other requests is still served, as RFC 9111 has it.
     #[default]
     Personal,
-    /// As [`CookieRule::Personal`], and such requests get nothing from the cache either: for sites
-    /// that show a visitor who is logged in another page under the same address.
+    /// As [`CookieRule::Personal`], and such requests get nothing from the cache either: for sites that show
+    /// logged-in visitors another page under the same address.
     Bypass,
     /// Cookies mean nothing.
     Ignored,

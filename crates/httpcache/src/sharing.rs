@@ -38,7 +38,7 @@ pub enum FieldClass {
     Fragment,
     /// Under which name, port or path the client asked, or which method it means.
     Routing,
-    /// Who sends it, or with which right.
+    /// The sender's identity or rights.
     Identity,
 }
 
@@ -408,7 +408,7 @@ impl Basis {
     }
 }
 
-/// Who asked for an answer that is to be stored.
+/// The sender of the request whose answer is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filler {
     /// A client.
