@@ -2,7 +2,7 @@
 
 use nightwatt_httpcache::{Timestamp, date};
 
-/// Reads a date; nothing if it is none, or before 1970.
+/// Parses a date; `None` if the text isn't one or the date is before 1970.
 pub fn parse(text: &str) -> Option<Timestamp> {
     w3c(text).or_else(|| rfc822(text))
 }

@@ -20,7 +20,7 @@ impl Accepted {
 
     /// What a request accepts. Members that cannot be read do not count.
     pub fn of(headers: &HeaderMap) -> Self {
-        // Without the field any coding would do. Who does not name one may not know any.
+        // Without the field any coding would do. But a client that doesn't name one may not know any.
         if !headers.contains_key(ACCEPT_ENCODING) {
             return Self::IDENTITY;
         }

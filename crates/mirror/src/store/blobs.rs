@@ -205,7 +205,7 @@ impl Blobs {
         self.remove_unused()
     }
 
-    /// Removes a body, whoever refers to it.
+    /// Removes a body, even if addresses still refer to it.
     pub(super) fn forget(&mut self, hash: &BodyHash) {
         let _ = std::fs::remove_file(path_of(&self.store, hash));
         self.unused.remove(hash);
