@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes -> head (strict) -> Service::quick  -> prepared bytes, written at once
-//! |-> Service::quick  -> the upstream is asked -> the same, or the slow path
+//!                        |-> Service::quick  -> the upstream is asked -> the same, or the slow path
 //!                        \-> Service::answer <- Incoming (the body, as fast as it is taken)
 //!                                            -> interim answers, head, body, trailers | a tunnel
 //! ```
