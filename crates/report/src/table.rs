@@ -106,11 +106,11 @@ impl Table {
     /// units as `energy [J]`. Numbers are written with the digits that give them back exactly, and
     /// a dot; what is not known, or is no number, is empty.
     ///
-    /// **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-`, `@` (or the full-width
-    /// forms of these), with a tab or the end of a line for a formula, also where it is quoted, and
-    /// may run it. Text in reports comes from logs, so from anybody. Such *text* gets an apostrophe
-    /// before it, which spreadsheets take as "this is text"; other readers find one character more.
-    /// Numbers are numbers, and are left alone.
+    /// **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-`, `@` (or the full-width forms
+    /// of these), with a tab or the end of a line for a formula, also where it is quoted, and may run it.
+    /// Text in reports comes from logs, and so from any client. Such *text* gets an apostrophe before it,
+    /// which spreadsheets take as "this is text"; other readers find one character more. Numbers are numbers,
+    /// and are left alone.
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
         record(&mut out, self.columns.iter().map(|column| text_field(&column.heading())));
