@@ -4,8 +4,8 @@
 //! service times and the passing of time. Arrivals are streamed, so memory holds the requests in the
 //! system and nothing else. All times are whole nanoseconds, all integrals exact.
 //!
-//! Service times are drawn per request, from a stream of their own, whoever serves it and even if it
-//! is refused: so policies are compared on the same requests (common random numbers).
+//! Service times are drawn per request, from a stream of their own, regardless of which server handles it and
+//! even if it is refused: so policies are compared on the same requests (common random numbers).
 
 mod agenda;
 mod interval;
@@ -140,7 +140,7 @@ pub fn run(
     run.outcome(&opened, &closed)
 }
 
-/// The books at a moment.
+/// All tallies at one moment.
 #[derive(Debug, Clone)]
 struct Mark {
     at: Nanos,
@@ -355,7 +355,7 @@ impl Run {
     /// Lets the requests in the system be answered; says when the last one was.
     fn finish(&mut self, last: Nanos) -> Nanos {
         let mut done = last;
-        // Who waits in line is called when a server has a place, or is ready.
+        // A request that waits in line is taken when a server has a place or is ready.
         while self.in_system > 0 {
             let event = self.agenda.due().min(self.timer);
             if event == Nanos::NEVER {

@@ -121,7 +121,7 @@ impl World {
     ///
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
-        // This server does nothing of its own accord, so nobody needs to look at it from time to time.
+        // This server changes state only on command, so it needn't be probed from time to time.
         let patience = Patience { watch_every: Duration::ZERO, ..self.settings.patience };
         let settings = Settings { patience, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
@@ -167,7 +167,7 @@ pub struct Run<P> {
     visits: VisitCount,
     days: Days,
     last: Awakenings,
-    /// Kept where somebody asked for it.
+    /// Kept if the caller asked for it.
     savings: Option<Box<Savings>>,
     /// Where the proxy has a mirror of the site.
     refresh: Option<Box<Refresh>>,
@@ -177,7 +177,7 @@ pub struct Run<P> {
 /// What last woke the server, and when it was last awake again or told to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Awakenings {
-    /// How often it fell asleep, woke, or was woken by somebody.
+    /// How many times it fell asleep, woke, or was woken by a request.
     pub changes: u64,
     /// When it last answered after a wake-up.
     pub woke: Option<Mono>,
@@ -456,7 +456,7 @@ impl<P: SleepPolicy> Run<P> {
         &self.days
     }
 
-    /// Ends the run; whoever still waits was delayed.
+    /// Ends the run; requests that still wait count as delayed.
     pub fn finish(mut self, end: Mono) -> Outcome {
         self.until(end);
         for (arrived, visit) in std::mem::take(&mut self.held) {
