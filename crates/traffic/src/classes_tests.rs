@@ -195,7 +195,7 @@ fn who_reads_robots_txt_is_a_robot_for_a_day() {
         assert_eq!(classifier.classify(at(20), &facts(agent, "/a")), ClientClass::Crawler);
         assert_eq!(classifier.classify(at(86_409), &facts(agent, "/a")), ClientClass::Crawler);
     }
-    // Somebody else behind the same address.
+    // Another client behind the same address.
     let other = facts("Mozilla/5.0 (iPhone) Version/17.5 Mobile Safari/604.1", "/a");
     assert_eq!(classifier.classify(at(20), &other), ClientClass::Human);
     assert_eq!(classifier.classify(at(86_410), &facts(BROWSER, "/a")), ClientClass::Human);

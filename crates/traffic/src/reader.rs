@@ -290,8 +290,8 @@ impl LogReader {
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    // Half a line is none: what is left of it goes with the error, which is told
-                    // when the whole ones have been delivered.
+                    // Half a line doesn't count: it is dropped with the error, which is returned once the
+                    // complete lines have been delivered.
                     self.ended = true;
                     let whole = memrchr(b'\n', &self.buffer[..self.end]);
                     self.end = whole.map_or(0, |end| end + 1);

@@ -179,7 +179,7 @@ where
         };
         let workers: Vec<_> = (0..workers).map(start).collect();
         drop((parsed, buffer));
-        // All ends of channels that this thread holds go with this call, so that nobody waits.
+        // This call takes all ends of channels that this thread holds, so that no other thread waits for it.
         let ends = Ends { batches, permits, empty };
         take(ends, &mut books, &read, &mut progress, &mut consume);
         for worker in workers {
@@ -203,7 +203,7 @@ fn cut(
     emptied: &Receiver<Batch>,
     buffers: &Receiver<Vec<u8>>,
 ) -> Sources {
-    // A send fails where nobody listens any more: the consumer has had enough.
+    // A send fails once the receiver is dropped: the consumer has had enough.
     while permit.send(()).is_ok() {
         let mut batch = emptied.try_recv().unwrap_or_default();
         batch.clear();
@@ -237,10 +237,10 @@ fn parse(
     let _alarm = Alarm(parsed);
     let mut worker = Worker::new(rules);
     loop {
-        // Whoever panicked with the lock held did so in `recv`, which leaves the channel as it is.
+        // A worker that panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((piece, mut batch)) = next else { break };
-        // Nobody takes it where the reader has come to the end.
+        // Fails once the reader has come to the end.
         drop(buffer.send(worker.parse(piece, &mut batch)));
         if parsed.send(Some(batch)).is_err() {
             break;

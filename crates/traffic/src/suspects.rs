@@ -40,8 +40,8 @@ const QUIETEST: f64 = 0.15;
 /// People all over the world are awake around the clock too; so few clients are not.
 const CLIENTS: u64 = 8;
 
-/// Agents watched, some 700 bytes each at most 1.2 KB. When there are more, the half with the fewest
-/// requests is forgotten; one that comes back starts anew.
+/// Agents watched, some 700 bytes each at most 1.2 KB. When there are more, the half with the fewest requests
+/// is forgotten; one that comes back starts from zero.
 const AGENTS: usize = 4096;
 const LONGEST_AGENT: usize = 512;
 
@@ -144,7 +144,7 @@ struct Watched {
 }
 
 impl Suspects {
-    /// With nobody watched yet.
+    /// Watches no agent yet.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,7 +19,7 @@ use crate::spans::{self, Span, Spans};
 enum Kind {
     Date,
     Time,
-    /// Of IIS Advanced Logging, where there is none in UTC. It does not name its zone.
+    /// In local time, from IIS Advanced Logging, for logs without a date in UTC. It does not name its zone.
     DateLocal,
     TimeLocal,
     Client,

@@ -100,7 +100,7 @@ impl Cutter {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.fail(error);
-                    // Half a line is none.
+                    // Half a line doesn't count.
                     filled = last_line(&text[..filled]);
                 }
             }
@@ -152,7 +152,7 @@ impl Cutter {
     }
 }
 
-/// Makes a buffer so long at least.
+/// Grows a buffer to at least this length.
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, 0);
