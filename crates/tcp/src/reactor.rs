@@ -36,9 +36,9 @@ pub(crate) struct Ready {
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Somebody wants the loop to end.
+    /// A stop of the loop was requested.
     Stop,
-    /// There is somebody to accept.
+    /// A connection waits to be accepted.
     Listener,
     /// A connection can do something that it could not.
     Slot(u32, Ready),
@@ -120,8 +120,8 @@ impl Reactor {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(data), flags)?)
     }
 
-    /// Waits until something happens, at most until the deadline; does not wait while somebody is in
-    /// line. Gives how many events there are.
+    /// Waits until something happens, at most until the deadline; does not wait while connections are in
+    /// line. Returns how many events there are.
     pub(crate) fn wait(&mut self, deadline: Mono) -> io::Result<usize> {
         let left = match deadline {
             _ if !self.line.is_empty() => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),

@@ -8,8 +8,8 @@ use super::counts::Counts;
 use super::headers::{ACK, FIN, Packet, RST, SYN};
 use super::holes::{Hole, Holes, unwrap};
 
-/// The shortest time-out of Linux, and of FreeBSD and Windows within a factor of two, ns. RFC 6298 would
-/// have 1 s, which nobody does.
+/// The shortest time-out of Linux, and of FreeBSD and Windows within a factor of two, ns. RFC 6298 asks for 1
+/// s, but no system follows it.
 const LEAST_RTO_NS: i64 = 200_000_000;
 /// Where nothing is known of the round trip: RFC 6298, 2.1.
 const FIRST_RTO_NS: i64 = 1_000_000_000;
@@ -207,8 +207,9 @@ impl Flow {
         self.mark(seq, end, packet.time_ns, stamp);
     }
 
-    /// Has a retransmit brought all of it already that was sent later, so that this is the first copy, come
-    /// last? Without timestamps and identifications that grow, nobody knows.
+    /// Whether a retransmit that was captured before it but sent after it has brought all of it already, so
+    /// that this is the first copy, come last. Without timestamps and identifications that grow, this can't be
+    /// known.
     fn is_first_copy(
         &mut self,
         (seq, end): (i64, i64),

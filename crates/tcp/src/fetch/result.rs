@@ -48,9 +48,9 @@ impl CpuReport {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
         let per = |whole: f64, of: f64| (of > 0.0).then(|| whole / of);
-        // What those took that were cut is in the time, and divided by the completed ones alone it would be charged
-        // to these: in a run of one and a half lifetimes, half as much again. Where none was completed, nobody
-        // has seen what a whole one takes.
+        // CPU time includes that of the connections that were cut off. Divided by the completed ones alone it
+        // would be charged to these: in a run of one and a half lifetimes, half as much again. Where none was
+        // completed, the cost of a whole one is unknown.
         let connections = if completed > 0 { bytes as f64 / each as f64 } else { 0.0 };
         Self {
             usage,
@@ -133,8 +133,8 @@ pub struct FetchReport {
     pub first_byte_s: Option<Times>,
     /// From `connect` until both sides had closed.
     pub closed_s: Option<Times>,
-    /// All lifetimes: `[s, n]`, n of them at most so long and longer than in the pair before. A class
-    /// is 0.4 % wide.
+    /// All lifetimes: `[s, n]`, n of them at most this long and longer than in the pair before. A class is
+    /// 0.4 % wide.
     pub lifetimes: Vec<(f64, u64)>,
     /// What the client's process used.
     pub cpu: CpuReport,
