@@ -32,7 +32,7 @@ pub enum Billing {
     On,
     /// From the sleep command to the wake command answered.
     Off,
-    /// Nobody watched (the proxy was down): billed as awake, so that no saving is claimed.
+    /// The proxy was down: billed as awake, so that no saving is claimed.
     Unobserved,
 }
 
@@ -43,7 +43,7 @@ pub struct Bill {
     pub on: Duration,
     /// Time from sleep commands to wake commands answered.
     pub off: Duration,
-    /// Time in which nobody watched.
+    /// Time in which the proxy was down.
     pub unobserved: Duration,
     /// Sleeps begun. Each is charged the energy of one cycle.
     pub cycles: u64,

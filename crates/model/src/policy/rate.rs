@@ -28,7 +28,7 @@ impl Rate {
         Self { requests, unit: UNITS[1], burst }
     }
 
-    /// Between two requests of somebody who asks as fast as is allowed.
+    /// The time between two requests of a client that asks as fast as is allowed.
     fn interval(&self) -> Duration {
         self.unit.1 / self.requests
     }
@@ -99,10 +99,10 @@ const SAMPLE: usize = 8;
 
 /// Holds every client to a [`Rate`].
 ///
-/// Memory is bounded. When all places are taken, the next eight in turn are looked at, and of
-/// these the client that is furthest from its bound is forgotten: it gets its burst back. Whoever
-/// is at its bound is not forgotten for the sake of newcomers, however many those are, and a
-/// newcomer costs the same whatever the number of clients.
+/// Memory is bounded. When all places are taken, the next eight in turn are looked at, and of these the
+/// client that is furthest from its bound is forgotten: its burst starts full again. A client at its bound is
+/// not forgotten for the sake of newcomers, however many those are, and a newcomer costs the same whatever
+/// the number of clients.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     rate: Rate,
@@ -114,12 +114,12 @@ pub struct RateLimiter {
 #[derive(Debug, Clone, Copy)]
 struct Client {
     key: u64,
-    /// When its next request is due by the steady pace; whoever is ahead of that is in debt.
+    /// When its next request is due by the steady pace; a client that is ahead of that is in debt.
     due: Mono,
 }
 
 impl RateLimiter {
-    /// Nobody has asked yet.
+    /// Without any client yet.
     pub fn new(rate: Rate) -> Self {
         Self { rate, places: HashMap::default(), clients: Vec::new(), hand: 0 }
     }
@@ -135,7 +135,7 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// The same without taking it: for whoever learns only later whether it counts.
+    /// Checks without counting the request: for callers that learn only later whether it counts.
     pub fn may(&self, now: Mono, client: u64) -> Result<(), Duration> {
         self.check(now, self.places.get(&client).map_or(now, |&place| self.clients[place].due))
     }

@@ -1,4 +1,4 @@
-//! Who is watched, and what lies where in their memory.
+//! The watched processes, and what is mapped where in their memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -36,9 +36,9 @@ pub enum Frame {
 pub enum Seen {
     /// An idle CPU.
     Idle,
-    /// A process that nobody watches.
+    /// A process that is not watched.
     Other,
-    /// A watched process there, the outermost place first. Empty where nobody knows.
+    /// A watched process there, the outermost place first. Empty if the place is unknown.
     Watched(Vec<Frame>),
     /// No sample: a process was told of, or became another program.
     Nothing,
@@ -265,7 +265,7 @@ mod tests {
         let seen = processes.take(at(2, &[0x8010, 0x1101]));
         assert_eq!(seen, frames(&[(0, 0x500), (1, 0x10)]));
         assert_eq!(processes.files()[1].inode, 12);
-        // 0x9000 is nobody's: no frame pointer led there.
+        // 0x9000 belongs to no file: no frame pointer led there.
         assert_eq!(processes.take(at(2, &[0x8010, 0x9001, 0x1101])), frames(&[(1, 0x10)]));
         let kernel = Record::Sample { pid: 2, kernel: vec![7], user: vec![0x1100] };
         let both = vec![Frame::File { file: 0, offset: 0x500 }, Frame::Kernel(7)];
@@ -283,7 +283,7 @@ mod tests {
         for (pid, seen) in [(0, Seen::Idle), (1, Seen::Other), (4, Seen::Other), (5, Seen::Other)] {
             assert_eq!(processes.take(at(pid, &[0x1100])), seen);
         }
-        // Its first thread may end before its second. Then its number may soon be somebody else's.
+        // Its first thread may end before its second. Then another process may soon have its number.
         processes.take(thread(2, 20));
         processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
@@ -299,7 +299,7 @@ mod tests {
         for record in [thread(2, 21), exit(2, 21), thread(2, 22), thread(2, 23)] {
             processes.take(record);
         }
-        // 20 ended before anybody looked, and its record came late.
+        // 20 ended before it was looked at, and its record came late.
         for gone in [20, 22, 23] {
             processes.take(exit(2, gone));
         }

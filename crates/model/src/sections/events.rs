@@ -15,7 +15,7 @@ pub struct CallEvent {
     pub end: Mono,
     /// Of that, on a CPU, nested sections included.
     pub ran: Duration,
-    /// Of that, ready to run while the CPU was somebody else's.
+    /// Of that, ready to run while another thread had the CPU.
     pub preempted: Duration,
     /// The process.
     pub pid: u32,

@@ -1,4 +1,4 @@
-//! Servers in the order of their use: who takes the next request, who is switched next.
+//! Servers in the order of their use: which takes the next request, which is switched next.
 
 /// No server, no rank.
 const NONE: u32 = u32::MAX;
@@ -132,7 +132,7 @@ impl<const SETS: usize> Ranks<SETS> {
         }
         let mut start = 0;
         for &kind in preferred {
-            // With four times the room, whoever enters makes others move rarely.
+            // With four times the room, a server that enters rarely makes others move.
             let room = if rotates.is_some() { 4 * counts[kind] } else { counts[kind] };
             let region = &mut regions[kind];
             (region.start, region.end) = (start, start + room);

@@ -220,7 +220,7 @@ impl Predictive {
     /// When something is to be done although nothing happens.
     #[inline]
     pub(super) fn due(&self, waiting: u32) -> u64 {
-        // While more than one is wanted, silence has to be noticed; and who waits in the line.
+        // While more than one server is wanted, or requests wait in line, the end of the bin counts, too.
         let bin = if self.target > 1 || waiting > 0 { self.bin_ends } else { NEVER };
         self.off_due.min(bin)
     }
@@ -283,8 +283,8 @@ impl Predictive {
         }
     }
 
-    /// How little it matters that nobody is served while a server starts, 0 to 1: more, the further z
-    /// is below 0 because fewer find no place than the operator allows.
+    /// How little it matters that requests find no server while one starts, 0 to 1: more, the further z is
+    /// below 0 because fewer find no place than the operator allows.
     fn tolerance(&self) -> f64 {
         (self.headroom / HEADROOM.1).clamp(0.0, 1.0)
     }
@@ -321,7 +321,7 @@ impl Predictive {
         }
     }
 
-    /// Goes on with what was learned until so long ago.
+    /// Resumes with what was learned before the pool was stopped for this long.
     pub(super) fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
         self.gaps.resume((&lessons.gaps, lessons.all_gaps));
         self.headroom = lessons.headroom.clamp(HEADROOM.1, HEADROOM.2);

@@ -1,4 +1,4 @@
-//! Who may still wake the server, and how often.
+//! Which clients may still wake the server, and how many times.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const NETWORK_SHARE: u32 = 4;
 /// One network may use this part of what all clients have that are not recognised.
 const STRANGERS_SHARE: u32 = 4;
 
-/// Wake-ups in an hour for proofs that authorities of certificates ask for. They do not depend on the other
-/// clients that are not recognised: without a certificate nobody reaches the site.
+/// Wake-ups in an hour for proofs that certificate authorities ask for. They do not depend on the other
+/// clients that are not recognised: without a certificate no client reaches the site.
 const PROOFS_PER_HOUR: u32 = 6;
 
 const HOUR: Duration = Duration::from_hours(1);
