@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    /// Sets a virtual clock's civil time forward by so many milliseconds, or back; a real one is not ours to set.
+    /// Sets a virtual clock's civil time forward by this many milliseconds, or back; a real one is not ours to set.
     pub fn set_wall(&self, by: i64) {
         if let Some(time) = self.virtual_time() {
             time.set(by);

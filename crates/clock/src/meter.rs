@@ -70,7 +70,7 @@ struct Shared {
 }
 
 impl Stop {
-    /// One that has not been told.
+    /// Creates a stop that has not been requested.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(Shared { stopped: AtomicBool::new(false), event })))
@@ -83,7 +83,7 @@ impl Stop {
         let _ = write(&self.0.event, &1_u64.to_ne_bytes());
     }
 
-    /// Has it been told?
+    /// Whether the stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Acquire)
     }
