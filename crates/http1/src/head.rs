@@ -78,7 +78,7 @@ impl Refusal {
 pub enum Scan {
     /// It is not there yet.
     More,
-    /// The head is so many bytes long, with the empty line.
+    /// The head is this many bytes long, with the empty line.
     End(usize),
 }
 
@@ -105,7 +105,7 @@ pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
     Err(if has_line { Refusal::HeadTooLarge } else { Refusal::LineTooLong })
 }
 
-/// How the end of a request's body is told.
+/// How the end of a request's body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
@@ -160,7 +160,7 @@ impl<'h, 'b> Head<'h, 'b> {
         self.fields.iter().filter(named).map(|field| field.value)
     }
 
-    /// How the end of the body is told. Both ways at once are refused (RFC 9112, 6.3): that is how
+    /// How the end of the body is determined. Both ways at once are refused (RFC 9112, 6.3): that is how
     /// requests are smuggled.
     pub fn framing(&self) -> Result<Framing, Refusal> {
         let mut codings = self.values("transfer-encoding");
