@@ -225,7 +225,7 @@ impl Stored {
         &self.headers
     }
 
-    /// Whether a body of so many bytes can be this response's: `Content-Length` may not say otherwise.
+    /// Whether a body of this many bytes can be this response's: `Content-Length` may not say otherwise.
     pub fn is_whole_with(&self, bytes: u64) -> bool {
         let length = self.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
         length.is_none_or(|length| length == bytes.to_string().as_bytes())
