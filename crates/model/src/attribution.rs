@@ -66,7 +66,7 @@ impl Attribution {
     pub fn share(&mut self, joules: Joules, users: &[User], busy: Duration) {
         self.seat(users);
         let used: Duration = users.iter().map(|user| user.used).sum();
-        // The machine's time is told in ticks, as theirs is.
+        // The machine's time is counted in ticks, as theirs is.
         let busy = busy.max(used).as_secs_f64();
         let mut left = joules;
         if busy > 0.0 {

@@ -39,7 +39,7 @@ impl Frontier {
         }
     }
 
-    /// A request that only the server can answer. (Of two that come at once either may be told first.)
+    /// A request that only the server can answer. (Of two that come at once either may be reported first.)
     pub fn request(&mut self, at: Mono, visitor: Visitor) {
         self.last = self.last.max(at);
         self.requests += 1;
@@ -47,7 +47,7 @@ impl Frontier {
         self.timeouts.request(since, self.visits.of(self.last, visitor));
     }
 
-    /// Requests it was told of.
+    /// Requests it has seen.
     pub const fn requests(&self) -> u64 {
         self.requests
     }

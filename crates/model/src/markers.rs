@@ -37,7 +37,7 @@ const WAITING: usize = 1 << 20;
 /// And such marks of all threads of a process.
 const WAITING_IN_ALL: usize = 1 << 22;
 
-/// Threads of a process that the kernel has not told of yet. It may have 128 with rings at a time, and
+/// Threads of a process that the kernel has not reported yet. It may have 128 with rings at a time, and
 /// all may be gone before the next look.
 const SILENT: usize = 1 << 14;
 
@@ -161,7 +161,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// The kernel has not told of it.
+    /// The kernel has not reported it.
     const fn is_silent(&self) -> bool {
         self.upto == 0
     }
@@ -175,7 +175,7 @@ impl Thread {
 #[derive(Debug, Default)]
 pub struct Merger {
     processes: HashMap<u32, Process>,
-    /// Threads that have marks and that the kernel never told of.
+    /// Threads that have marks and that the kernel never reported.
     untold: u64,
     books: Books,
 }
@@ -270,7 +270,7 @@ impl Merger {
         }
     }
 
-    /// Threads that said something, and of which the kernel never told when they ran: once all is known.
+    /// Threads with marks for which the kernel never reported when they ran: once all is known.
     pub const fn untold(&self) -> u64 {
         self.untold
     }

@@ -256,7 +256,7 @@ pub mod bands {
         ((16 + (band % 16) as u64 + 1) << shift) - 1
     }
 
-    /// The length that so much of all does not exceed; none where nothing was counted.
+    /// The length that this share of all calls does not exceed; `None` where nothing was counted.
     pub fn quantile(counts: &[u64], share: f64) -> Option<Duration> {
         let all: u64 = counts.iter().sum();
         let wanted = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));

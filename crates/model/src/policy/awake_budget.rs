@@ -74,7 +74,7 @@ impl AwakeBudget {
         }
     }
 
-    /// From now on each client has so much in a day. What was charged stays.
+    /// From now on each client has this much awake time in a day. What was charged stays.
     pub fn set_most(&mut self, now: Mono, most: Option<Duration>) {
         self.settle(now);
         self.most = most;

@@ -37,7 +37,7 @@ use crate::sla::SlaWindow;
 use crate::time::{Mono, Now, Wall};
 use crate::visit::Visitor;
 
-/// A request at the door.
+/// A client's request for admission.
 #[derive(Debug, Clone, Copy)]
 pub struct Knock {
     /// Names the request in [`Cause::Request`].
@@ -336,7 +336,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         true
     }
 
-    /// The driver did what it was told, or found something out.
+    /// The driver carried out an action, or found something out.
     pub fn report(&mut self, now: Now, report: Report, actions: &mut Vec<Action>) {
         let change = self.lifecycle.report(now.mono, report, &mut self.commands);
         self.apply(now, change, actions);
@@ -470,7 +470,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.policy.verdict(now, &Idle { since, awake_since, promise, wake_time })
     }
 
-    /// Books what happened and hands on what is to be done.
+    /// Records what happened and passes on what is to be done.
     fn apply(&mut self, now: Now, change: Option<Change>, actions: &mut Vec<Action>) {
         if let Some(change) = change {
             self.book(now, change);

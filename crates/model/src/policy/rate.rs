@@ -12,7 +12,7 @@ use crate::time::Mono;
 const UNITS: [(&str, Duration); 3] =
     [("s", Duration::from_secs(1)), ("m", Duration::from_mins(1)), ("h", Duration::from_hours(1))];
 
-/// So many requests per unit of time, and so many at once: `100/s`, `600/m burst 50`.
+/// A number of requests per unit of time, and a number at once: `100/s`, `600/m burst 50`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate {
@@ -22,7 +22,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many a minute, and so many at once; more than none of both.
+    /// This many a minute, and this many at once; both above zero.
     pub const fn per_minute(requests: u32, burst: u32) -> Self {
         assert!(requests > 0 && burst > 0, "a rate of nothing");
         Self { requests, unit: UNITS[1], burst }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// The bucket of the textbook, counted in tokens: so many at most, refilled one an interval.
+        /// The bucket of the textbook, counted in tokens: a fixed maximum, refilled at one per interval.
         #[test]
         fn it_is_a_token_bucket(
             requests in 1_u32..50,

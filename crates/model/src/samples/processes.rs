@@ -40,7 +40,7 @@ pub enum Seen {
     Other,
     /// A watched process there, the outermost place first. Empty if the place is unknown.
     Watched(Vec<Frame>),
-    /// No sample: a process was told of, or became another program.
+    /// No sample: a process was reported, or became another program.
     Nothing,
     /// So many records were lost.
     Lost(u64),
@@ -61,7 +61,7 @@ type Memory = BTreeMap<u64, Part>;
 #[derive(Debug, Clone, Default)]
 struct Process {
     memory: Memory,
-    /// Each by its number: one that starts or ends while they are listed is told of twice. The first
+    /// Each by its number: one that starts or ends while they are listed is reported twice. The first
     /// of them may end before the others.
     threads: HashSet<u32>,
 }
@@ -261,7 +261,7 @@ mod tests {
     fn a_stack_is_told_from_the_outermost_call_by_file_and_offset() {
         let mut processes = watched();
         processes.take(map(2, 0x8000, 0x1000, 0, 12));
-        // A call that is a function's last instruction returns behind it: 0x1101 is told as 0x1100.
+        // A call that is a function's last instruction returns behind it: 0x1101 is reported as 0x1100.
         let seen = processes.take(at(2, &[0x8010, 0x1101]));
         assert_eq!(seen, frames(&[(0, 0x500), (1, 0x10)]));
         assert_eq!(processes.files()[1].inode, 12);

@@ -77,7 +77,7 @@ pub enum Record {
         /// The thread.
         thread: u32,
     },
-    /// There was no room for so many records.
+    /// There was no room for this many records.
     Lost(u64),
     /// Samples took too long, and the kernel leaves some out.
     Throttled,

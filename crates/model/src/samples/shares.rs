@@ -58,7 +58,7 @@ impl SampledShares {
         self.samples.push_back(sample);
     }
 
-    /// The meter saw so much since its last word, in `time` up to `until`.
+    /// The meter saw this much since its last reading, in `time` up to `until`.
     pub fn share(&mut self, joules: Joules, time: Duration, until: Mono) {
         self.held.0 += joules;
         self.held.1 += time;
@@ -106,7 +106,7 @@ impl SampledShares {
     }
 }
 
-/// Where a share lies with 95 % probability that was found in so many samples: Wilson's interval for a
+/// Where a share lies with 95 % probability that was found in this many samples: Wilson's interval for a
 /// binomial proportion (J. Am. Stat. Assoc. 22, 209, 1927).
 pub fn interval(share: f64, samples: f64) -> (f64, f64) {
     if samples <= 0.0 {
@@ -145,7 +145,7 @@ mod tests {
         Mono(SLICE * slices)
     }
 
-    /// Samples of two stacks and of others in a slice, so many of each.
+    /// Samples of two stacks and of others in a slice, this many of each.
     fn seen(shares: &mut SampledShares, slice: u32, counts: [u32; 3]) {
         let stacks = [Some(1), Some(2), None];
         for (stack, count) in stacks.into_iter().zip(counts) {

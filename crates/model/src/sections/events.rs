@@ -50,7 +50,7 @@ impl Rates {
         Self { begin, slices: VecDeque::new() }
     }
 
-    /// From the last reading to this one a busy CPU drew so much; none where that is not known.
+    /// Adds the power of a busy CPU from the last reading to this one; `None` if unknown.
     pub fn add(&mut self, until: Mono, watts: Option<Watts>) {
         if self.slices.len() == MOST
             && let Some((gone, _)) = self.slices.pop_front()

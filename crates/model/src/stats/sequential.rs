@@ -193,7 +193,7 @@ struct WorstRule {
     steps: Vec<[(u32, f64); STEPS]>,
     /// Probabilities of the steps.
     weights: [f64; STEPS],
-    /// Of a normal variable to lie within so many [`NORMAL_STEP`]s: asked for millions of times.
+    /// Of a normal variable to lie within this many [`NORMAL_STEP`]s: asked for millions of times.
     normal: Vec<f64>,
 }
 

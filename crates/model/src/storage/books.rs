@@ -28,7 +28,7 @@ pub struct Books {
 }
 
 impl Books {
-    /// For at most so many rows.
+    /// For at most this many rows.
     pub fn new(most: usize) -> Self {
         Self { rows: HashMap::new(), most: most.max(16) }
     }

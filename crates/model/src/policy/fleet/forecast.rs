@@ -12,7 +12,7 @@ pub(super) const LEAD: usize = 2;
 const FACTORS: usize = 7;
 /// More requests do not come in a bin.
 const MOST: f64 = 1e15;
-/// The slowest of them rests on about so many bins.
+/// The slowest of them rests on about this many bins.
 const MEMORY: u32 = 1 << FACTORS;
 /// A forecast's square error counts this much less than the next one's.
 const KEPT: f64 = 0.98;

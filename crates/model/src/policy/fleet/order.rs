@@ -122,7 +122,7 @@ pub(super) struct Ranks<const SETS: usize> {
 }
 
 impl<const SETS: usize> Ranks<SETS> {
-    /// For kinds with so many servers each; `preferred` names the kinds, best first.
+    /// For kinds with this many servers each; `preferred` names the kinds, best first.
     pub(super) fn new(counts: &[u32], preferred: &[usize], rotates: Option<End>) -> Self {
         let mut regions = vec![Region { start: 0, end: 0, server: 0, next: 0 }; counts.len()];
         let mut server = 0;

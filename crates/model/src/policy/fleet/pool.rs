@@ -71,7 +71,7 @@ struct Server {
 /// What decides about switching.
 #[derive(Debug, Clone)]
 enum Switching {
-    /// Off after an idle time in ns, so many stay on.
+    /// Off after an idle time in ns, this many stay on.
     Keep {
         always_on: u32,
         delay: u64,

@@ -27,7 +27,7 @@ use super::gaps::{Costs, Gaps};
 const NEVER: u64 = u64::MAX;
 /// Bins are no shorter, ns: below, a forecast saves less than it costs.
 const SHORTEST_BIN: u64 = 1_000_000_000;
-/// After so many empty bins the past no longer tells the rate.
+/// After this many empty bins the past no longer tells the rate.
 const FORGOTTEN: u64 = 1000;
 /// How far z moves for as many overflows more than allowed as are allowed.
 const STEP: f64 = 0.05;
@@ -149,7 +149,7 @@ impl Predictive {
         over
     }
 
-    /// A request found no place, with so many servers on. Is one to be switched on for it?
+    /// A request found no place, with this many servers on. Is one to be switched on for it?
     pub(super) fn overflowed(&mut self, at: u64, busy: u32, on: u32) -> bool {
         self.overflowed += 1;
         self.lenience -= 1.0;
@@ -162,13 +162,13 @@ impl Predictive {
         true
     }
 
-    /// How many servers are needed with so many busy.
+    /// How many servers are needed with this many busy.
     #[inline]
     fn needed(&self, busy: u32) -> u32 {
         if self.lenient { self.target } else { self.target.max(busy) }
     }
 
-    /// From now on so many are wanted.
+    /// From now on this many are wanted.
     fn needs(&mut self, at: u64, busy: u32, target: u32, lenient: bool) {
         let before = self.needed(busy);
         (self.target, self.lenient) = (target, lenient);
@@ -181,7 +181,7 @@ impl Predictive {
         }
     }
 
-    /// So many servers are busy, one more than before; so many are on.
+    /// This many servers are busy, one more than before; this many are on.
     #[inline]
     pub(super) fn rose(&mut self, at: u64, busy: u32, on: u32) {
         if busy > self.target && !self.lenient {
@@ -266,7 +266,7 @@ impl Predictive {
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
     ///
-    /// By less where a break-even time has many bins, lest chance switch servers in each: so many steps
+    /// By less where a break-even time has many bins, lest chance switch servers in each: this many steps
     /// in any direction lead as far as one (a random walk).
     fn learn_headroom(&mut self) {
         let allowed = self.arrived as f64 * self.allowed;

@@ -11,7 +11,7 @@ use crate::time::{Mono, Now};
 /// Whose the budgets are that clients share.
 const ALL_TOGETHER: u64 = 0;
 
-/// A network of many clients has as many wake-ups as so many of them.
+/// A network has as many wake-ups as this many clients.
 const NETWORK_SHARE: u32 = 4;
 
 /// One network may use this part of what all clients have that are not recognised.

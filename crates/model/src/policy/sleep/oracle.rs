@@ -91,7 +91,7 @@ pub enum Waking {
 /// may, for long enough to fall asleep (and, waking ahead, to wake). Among those plans it is optimal:
 /// the minimum on time makes a sleep depend only on the wake-up before it, and only the gap in which
 /// that minimum ends is shortened by it, so the best remainder after each wake-up follows from later
-/// ones (dynamic programming from the end, linear time but for a search per wake-up). Sleeping later
+/// ones (dynamic programming from the end, linear time except for a search per wake-up). Sleeping later
 /// than one may never helps: it shortens this sleep and leaves the wake-up, and so all that follows,
 /// where it is. The proof is in `docs/policies.md`; tested against trying all plans.
 pub fn plan(

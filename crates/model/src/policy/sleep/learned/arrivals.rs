@@ -14,11 +14,11 @@ const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
 /// time since the last new visit.
 const VIEWS: usize = MEMORIES.len() + 3;
 
-/// Pauses between new visits are told apart by half octaves up to 1.5 days, and beyond.
+/// Pauses between new visits are distinguished by half octaves up to 1.5 days, and beyond.
 const PAUSE_BANDS: usize = 36;
 const PAUSE_EDGES: [f64; PAUSE_BANDS + 1] = edges(f64::INFINITY);
 
-/// Before they were seen: as if so many pauses had lasted through each band, at the long mean.
+/// Before they were seen: as if this many pauses had lasted through each band, at the long mean.
 const PRIOR_PAUSES: f64 = 2.0;
 
 /// By band, that in seconds of watching.

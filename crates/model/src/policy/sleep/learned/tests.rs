@@ -40,7 +40,7 @@ fn mono(millis: u64) -> Mono {
     Mono(Duration::from_millis(millis))
 }
 
-/// A request, or a question whether to sleep, so many milliseconds after what was before.
+/// A request, or a question whether to sleep, this many milliseconds after what was before.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Request(u64, Observation),

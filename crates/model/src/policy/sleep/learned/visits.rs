@@ -12,7 +12,7 @@ use crate::policy::sleep::Observation;
 use crate::time::Mono;
 use crate::visit::{VISIT_GAP, Visitor};
 
-/// Ages are told apart by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
+/// Ages are distinguished by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
 const BANDS: usize = 23;
 
 /// Seconds at which bands begin and the last one ends.
