@@ -1,4 +1,4 @@
-//! What a report is made of, but for tables and charts.
+//! What a report is made of, except for tables and charts.
 
 use nightwatt_model::energy::{Energy, Provenance};
 

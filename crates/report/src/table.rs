@@ -39,7 +39,7 @@ pub enum Align {
 pub enum Cell {
     /// Text, of whatever origin.
     Text(String),
-    /// A number, shown with so many digits behind the point. CSV has all of its digits.
+    /// A number, shown with this many digits behind the point. CSV has all of its digits.
     Number {
         /// The number.
         value: f64,
@@ -72,7 +72,7 @@ impl Column {
 }
 
 impl Cell {
-    /// A number with so many digits behind the point.
+    /// A number with this many digits behind the point.
     pub const fn number(value: f64, decimals: usize) -> Self {
         Self::Number { value, decimals }
     }
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// CSV as RFC 4180 has it, in UTF-8: fields by comma, records by CRLF, the heading first, with
-    /// units as `energy [J]`. Numbers are written with the digits that give them back exactly, and
+    /// units as `energy [J]`. Numbers are written with the digits that reproduce them exactly, and
     /// a dot; what is not known, or is no number, is empty.
     ///
     /// **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-`, `@` (or the full-width forms
