@@ -155,7 +155,7 @@ fn part(log: &[u32], from: usize, days: usize) -> Counts {
     Counts::new(&log[from..from + days * DAY], 1.0).expect("requests")
 }
 
-/// These hours of so many copies on top of each other, each shifted by whole days and up to half an
+/// These hours of this many copies on top of each other, each shifted by whole days and up to half an
 /// hour.
 fn superposed(month: &Counts, copies: usize, hours: Range<usize>) -> Arrivals {
     let counts = month.counts();

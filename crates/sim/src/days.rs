@@ -22,7 +22,7 @@ impl Days {
         self.0.iter().copied()
     }
 
-    /// A request at so many seconds of local time since 1970.
+    /// A request at this many seconds of local time since 1970.
     pub(crate) fn count(&mut self, local: i64, delayed: bool) {
         let place = match self.0.last() {
             // Nearly always: only a request that was held past midnight is counted late.

@@ -29,11 +29,11 @@ pub use self::service::{Service, ServiceError, ServiceTimes};
 /// Which requests count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first so many do not: the pool has to fill.
+    /// This many requests at the start do not: the pool has to fill.
     pub warm_up: u64,
-    /// The next so many do; fewer where arrivals end before.
+    /// This many requests after those do; fewer if arrivals end before.
     pub counted: u64,
-    /// So many more come after them, so that the counted ones meet the traffic they would.
+    /// This many more come after them, so that the counted ones meet the traffic they would.
     pub cool_down: u64,
 }
 

@@ -38,7 +38,7 @@ pub struct MirrorModel {
 enum Held {
     Page,
     Part,
-    /// As of so many changes of the site.
+    /// As of this many changes of the site.
     Gone(u32),
 }
 

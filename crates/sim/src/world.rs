@@ -220,7 +220,7 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// From `at` on, which is not before the last request, local time is UTC and so many seconds.
+    /// From `at` on, which is not before the last request, local time is UTC plus this many seconds.
     #[inline]
     pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
         if utc_offset != self.world.utc_offset {

@@ -266,7 +266,7 @@ fn a_server_is_busy_for_as_long_as_its_requests_take() {
         let pool = pool(settings(vec![kind(5, 3)], 0), choice);
         let window = Window { counted: 5000, ..Window::ALL };
         let outcome = run(pool, poisson(3.0, 2), times(&Service::Deterministic, 2), window);
-        // One second each, but for those that began before the end and are done: all of them.
+        // One second each, except for those that began before the end and are done: all of them.
         assert_eq!(
             outcome.tally().busy,
             Duration::from_secs(outcome.responses.count()),
@@ -443,7 +443,7 @@ fn a_longer_delay_switches_less_and_a_further_server_always_on_too() {
 #[test]
 fn arrivals_are_asked_for_one_at_a_time() {
     // The simulator asks for one arrival at a time: when it asks for the next, all before it are
-    // settled but for those in the system.
+    // settled except for those in the system.
     let asked = std::cell::Cell::new(0_u64);
     let arrivals = (0..).map(|n| {
         asked.set(n + 1);
