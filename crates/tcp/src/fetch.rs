@@ -1,4 +1,4 @@
-//! The client: keeps so many connections under way, in one thread.
+//! The client: keeps a fixed number of connections under way, in one thread.
 
 mod client;
 mod result;

@@ -179,7 +179,7 @@ impl TcpInfo {
         }
     }
 
-    /// With one figure told by hand.
+    /// With one figure set by hand.
     #[must_use]
     pub const fn with(mut self, figure: Figure, value: u64) -> Self {
         self.0[figure as usize] = value;

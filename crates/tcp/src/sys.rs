@@ -33,7 +33,7 @@ pub(crate) fn congestion(socket: impl AsFd) -> Name {
     }
 }
 
-/// Sends at most so many bytes a second.
+/// Sends at most this many bytes a second.
 pub(crate) fn set_pacing(socket: impl AsFd, bytes_a_second: u64) -> io::Result<()> {
     let option = libc::SO_MAX_PACING_RATE;
     // Kernels before 4.20 take 32 bits and no more; they read the first half of a longer value.

@@ -108,9 +108,9 @@ pub struct Request {
     pub number: u32,
     /// The send buffer of a server that sends, the receive buffer of one that receives; 0 leaves it.
     pub buffer: u32,
-    /// Bytes in all. Of a report: at most so many records.
+    /// Bytes in all. Of a report: at most this many records.
     pub bytes: u64,
-    /// The server sends at most so many bytes a second; 0: no limit.
+    /// The server sends at most this many bytes a second; 0: no limit.
     pub pacing: u64,
     /// Congestion control of a server that sends.
     pub congestion: Name,

@@ -164,7 +164,7 @@ impl Connection {
             (true, true, true) if self.syn_ack_ns.is_none() => {
                 self.syn_ack_ns = Some(packet.time_ns);
             }
-            // Which of several is answered cannot be told.
+            // Which of several is answered can't be determined.
             (true, false, false) | (true, true, true) => self.syn_ns = None,
             (false, true, false) if self.syn_ack_ns.is_some() && self.opened_ns.is_none() => {
                 self.opened_ns = Some(packet.time_ns);

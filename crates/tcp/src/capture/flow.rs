@@ -356,7 +356,7 @@ impl Flow {
         let echo = packet.options.stamp.map(|stamp| stamp.1);
         let sent = last.and_then(|last| match (last.again, echo) {
             (None, _) => Some(last.sent_ns),
-            // Which copy it answers is told by the timestamp, or not at all (RFC 7323, Karn).
+            // Which copy it answers is known from the timestamp, or not at all (RFC 7323, Karn).
             (Some((again, Some(stamp))), Some(echo)) if Some(stamp) != last.stamp => {
                 Some(if echo == stamp { again } else { last.sent_ns })
             }

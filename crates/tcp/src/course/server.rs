@@ -28,7 +28,7 @@ enum State {
     Receiving,
     Confirming,
     Refusing,
-    /// All is written, which the client has yet to be told.
+    /// All is written; the client has yet to be notified.
     Written {
         refused: bool,
     },

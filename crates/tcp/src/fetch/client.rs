@@ -30,7 +30,7 @@ const STARTS: u32 = 64;
 /// those beyond.
 const OPENING: u32 = 1024;
 
-/// A run ends when so many connections failed one after another, or as many as there are at once.
+/// A run ends when this many connections failed one after another, or as many as there are at once.
 const IN_VAIN: u64 = 10;
 
 struct Slot {

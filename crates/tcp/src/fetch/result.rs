@@ -22,7 +22,7 @@ pub enum Ended {
     Done,
     /// Its time was over.
     Time,
-    /// It was told to.
+    /// It was stopped on request.
     Stopped,
     /// Connections failed in a way in which all others would fail as well, or one after another.
     GaveUp,
@@ -43,7 +43,7 @@ pub struct CpuReport {
 }
 
 impl CpuReport {
-    /// Of so many bytes, and so many completed connections of so many each.
+    /// For `bytes` in all, and `completed` connections of `each` bytes.
     fn of(usage: Usage, bytes: u64, (completed, each): (u64, u64)) -> Self {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
@@ -152,7 +152,7 @@ pub struct FetchReport {
 pub(super) struct Asked {
     session: SessionReport,
     records: Vec<ServerRecord>,
-    /// In so many bytes.
+    /// In this many bytes.
     bytes: u64,
 }
 
@@ -216,7 +216,7 @@ pub(super) fn of(
     }
 }
 
-/// The longest report that is read: what a server of this version can say of so many records.
+/// The longest report that is read: what a server of this version can say of this many records.
 fn longest(records: u64) -> u64 {
     let records = records.saturating_mul(ServerRecord::BYTES as u64);
     (ANSWER + SessionReport::BYTES) as u64 + records

@@ -287,7 +287,7 @@ impl Loop {
         length
     }
 
-    /// A request is whole; so many bytes came with its end.
+    /// A request is whole; this many bytes came with its end.
     fn decide(&mut self, place: u32, request: &Request, length: u64) {
         let Some(slot) = &mut self.slots[place as usize] else { return };
         // One loop is for all connections, so what the last one asked for holds.

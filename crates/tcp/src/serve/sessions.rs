@@ -105,7 +105,7 @@ impl Sessions {
         self.find(id).is_none_or(|session| session.report.open == 0)
     }
 
-    /// How many records there are of a session, at most so many.
+    /// How many records there are of a session, at most this many.
     pub(super) fn count(&self, id: u64, most: u64) -> u64 {
         let all = self.records.iter().filter(|(session, _)| *session == id).count() as u64;
         all.min(most)
