@@ -373,7 +373,7 @@ impl Classifier {
         may
     }
 
-    /// As [`Classifier::judge_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
+    /// As [`Classifier::judge_of`], except for the rules about paths ([`Traits::scanner_rules`]): for
     /// callers that keep account of their own of what the site has answered.
     pub fn judge_beside_paths(&mut self, now: Mono, traits: &Traits) -> Verdict {
         let decided = traits.decided().map(Verdict::of);

@@ -30,7 +30,7 @@ fn class(facts: &ClientFacts<'_>) -> ClientClass {
     Classifier::default().classify(at(0), facts)
 }
 
-/// Asks for so many missing targets, a second apart.
+/// Asks for this many missing targets, a second apart.
 fn miss(classifier: &mut Classifier, count: u64) {
     for n in 0..count {
         let target = format!("/missing/{n}");

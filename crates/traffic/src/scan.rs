@@ -311,7 +311,7 @@ impl Books {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
         let size = |path: &PathBuf| match std::fs::metadata(path) {
             Ok(metadata) => metadata.is_file().then_some(metadata.len()),
-            // Nothing is read of what is not there, but for standard input.
+            // Nothing is read of what is not there, except for standard input.
             Err(_) => (path.as_os_str() != "-").then_some(0),
         };
         Self {

@@ -32,7 +32,7 @@ const HEADS: f64 = 0.3;
 /// Share of requests for what is not there.
 const MISSES: f64 = 0.4;
 
-/// Around the clock: over so many days, in so many hours of the day, and of its quietest six hours
+/// Around the clock: over this many days, in this many hours of the day, and of its quietest six hours
 /// at least this share of requests (a quarter would be perfectly even).
 const DAYS: u64 = 2;
 const HOURS: usize = 22;
@@ -65,7 +65,7 @@ pub enum Habit {
         /// Clients, roughly.
         clients: u64,
     },
-    /// Asked for `/robots.txt` so many times.
+    /// Asked for `/robots.txt` this many times.
     ReadsRobotsTxt(u64),
     /// Share of its requests that came from no page.
     ComesFromNowhere(f64),

@@ -418,7 +418,7 @@ pub(crate) struct Slot {
 }
 
 impl AgentMemo {
-    /// For so many agents; 600 bytes each at most.
+    /// For this many agents; 600 bytes each at most.
     pub fn new(capacity: usize) -> Self {
         Self { known: ByHash::default(), capacity: capacity.max(1), long: Slot::default() }
     }
@@ -507,7 +507,7 @@ fn is_asked_by_itself(path: &str) -> bool {
         "/manifest.json",
     ];
     const BEGINNINGS: [&str; 3] = ["/apple-touch-icon", "/sitemap", "/.well-known/"];
-    // Most paths are told by their second byte.
+    // Most paths are decided by their second byte.
     matches!(path.as_bytes().get(1), Some(b'.' | b'a' | b'b' | b'f' | b'm' | b'r' | b's'))
         && (WHOLE.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning)))
 }

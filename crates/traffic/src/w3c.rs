@@ -39,7 +39,7 @@ enum Kind {
     Other,
 }
 
-/// Kinds but for `Other`.
+/// Kinds except for `Other`.
 const KINDS: usize = Kind::Other as usize;
 
 /// What a field is called, in whatever case.

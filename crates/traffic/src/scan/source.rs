@@ -84,7 +84,7 @@ impl Cutter {
         Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
-    /// The next lines, `size` bytes of them where there are so many; they take the place of what is in `text`.
+    /// The next lines, `size` bytes of them where there are that many; they take the place of what is in `text`.
     /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
     fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
         // What is in the buffer is of no use, but it is there: new memory would have to be filled.

@@ -135,7 +135,7 @@ impl Hours {
     }
 }
 
-/// Of hours with requests, and so many without.
+/// Of hours with requests, and this many without.
 fn typical(busy: &mut [u64], empty: u64) -> Typical {
     let hours = busy.len() as u64 + empty;
     if hours == 0 {

@@ -196,7 +196,7 @@ impl Visit<'_> {
         then + Duration::from_secs(5)
     }
 
-    /// Between 50 and so many milliseconds later.
+    /// Between 50 and this many milliseconds later.
     fn soon(&mut self, at: Wall, within_ms: u64) -> Wall {
         at + Duration::from_millis(self.random.random_range(50..within_ms))
     }
