@@ -10,7 +10,7 @@ use crate::tool::Output;
 
 pub(crate) use doubled::Doubled;
 
-/// So many names of what is there instead are told.
+/// How many of the names that are there instead an error lists.
 const TOLD: usize = 8;
 
 /// The JSON of an output: a whole text, or else the first object (or list of objects) that begins a

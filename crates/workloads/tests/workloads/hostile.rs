@@ -241,7 +241,7 @@ fn all_readers(text: &str) {
     }
 }
 
-/// Figures are finite, and errors can be told.
+/// Figures are finite, and errors can be printed.
 fn check(result: Result<Outcome, nightwatt_workloads::ReadError>) {
     match result {
         Ok(outcome) => {
