@@ -266,7 +266,7 @@ impl Predictive {
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
     ///
-    /// By less where a break-even time has many bins, lest chance switch servers in each: this many steps
+    /// By less where a break-even time has many bins, lest chance switch servers in each: that many steps
     /// in any direction lead as far as one (a random walk).
     fn learn_headroom(&mut self) {
         let allowed = self.arrived as f64 * self.allowed;
