@@ -97,7 +97,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
         self.poll_over(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
-    /// Sends a request; gives the answer's head, with its body to come, and where the connection is to be
+    /// Sends a request; returns the answer's head, with its body to come, and where the connection is to be
     /// found when that has been read.
     ///
     /// The request's fields say how long its body is: by `Content-Length`, or by `Transfer-Encoding:

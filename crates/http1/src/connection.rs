@@ -328,7 +328,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
         }
     }
 
-    /// Sends a prepared answer; says what is next, if that is not the next request.
+    /// Sends a prepared answer; returns what is next, if that is not the next request.
     fn give(&mut self, head: &Head<'_, '_>, prepared: Prepared) -> Option<Event<S::Asked>> {
         let parts = [IoSlice::new(&prepared.head), IoSlice::new(&prepared.body)];
         let all = prepared.head.len() + prepared.body.len();
