@@ -55,7 +55,7 @@ impl std::borrow::Borrow<str> for CacheKey {
 
 impl KeyRules {
     /// The key of a request for `path_and_query` at `authority` (host and perhaps port, after
-    /// [`SECURE`] if it came by TLS); none if either is not what it should be, and the request must not
+    /// [`SECURE`] if it came by TLS); `None` if either is not what it should be, and the request must not
     /// touch the cache.
     pub fn key(&self, authority: &str, path_and_query: &str) -> Option<CacheKey> {
         let mut key = String::with_capacity(authority.len() + path_and_query.len());
