@@ -300,7 +300,7 @@ impl TagView<'_> {
     }
 }
 
-/// What a `rel` makes of a reference; nothing if it leads to no document of the site.
+/// What a `rel` makes of a reference; `None` if it leads to no document of the site.
 pub(super) fn kind_of_relation(rel: &str, media: &str) -> Option<LinkKind> {
     /// Addresses that people do not visit: other servers, short forms, interfaces of programs.
     const NO_DOCUMENTS: [&str; 9] = [

@@ -64,7 +64,7 @@ impl Accepted {
     }
 
     /// The coding to answer in, where the body lies in `stored`: what is liked best, of what is liked alike
-    /// the stored one, because it costs nothing, then the quickest to make. Nothing if none is accepted.
+    /// the stored one, because it costs nothing, then the quickest to make. `None` if none is accepted.
     pub fn choose(self, stored: Coding) -> Option<Coding> {
         // What lies there unpacked is not worth packing.
         if stored == Coding::Identity && self.accepts(Coding::Identity) {

@@ -95,7 +95,7 @@ struct Form {
     most: usize,
 }
 
-/// A path with `#` for each run of digits; nothing if it has no digit.
+/// A path with `#` for each run of digits; `None` if it has no digit.
 fn without_numbers(path: &str) -> Option<String> {
     if !path.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;

@@ -270,7 +270,7 @@ struct Log {
     was_torn: bool,
 }
 
-/// Reads a manifest; nothing if it is not to be trusted.
+/// Reads a manifest; `None` if it is not to be trusted.
 fn read(bytes: &[u8], site: &str) -> Option<Log> {
     let head: Head = serde_json::from_slice(payload_at(bytes, 0)?).ok()?;
     if head.format > FORMAT || head.site != site {
