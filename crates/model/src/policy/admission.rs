@@ -288,7 +288,7 @@ impl WakeBudget {
         self.spent.remove(&client);
     }
 
-    /// Charges `client` one wake-up, or says how long it has to wait for one.
+    /// Charges `client` one wake-up, or returns how long it has to wait for one.
     pub fn spend(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
         let after = self.after_one_more(now, client)?;
         if self.spent.len() >= CLIENTS && !self.spent.contains_key(&client) {

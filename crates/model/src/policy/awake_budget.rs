@@ -176,7 +176,7 @@ impl AwakeBudget {
         self.look(now);
     }
 
-    /// How long a client may still keep the server awake by itself; none: no bound.
+    /// How long a client may still keep the server awake by itself; `None`: no bound.
     pub fn left(&mut self, now: Mono, client: u64) -> Option<Duration> {
         let most = self.most.filter(|_| client != UNLIMITED)?;
         self.settle(now);

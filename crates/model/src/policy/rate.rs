@@ -124,7 +124,7 @@ impl RateLimiter {
         Self { rate, places: HashMap::default(), clients: Vec::new(), hand: 0 }
     }
 
-    /// Takes a request of `client`, or says how long it has to wait for the next one. What is
+    /// Takes a request of `client`, or returns how long it has to wait for the next one. What is
     /// refused costs the client nothing.
     pub fn admit(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
         let known = self.places.get(&client).copied();

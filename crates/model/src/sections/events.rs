@@ -65,7 +65,7 @@ impl Rates {
         self.slices.back().map_or(self.begin, |(until, _)| *until)
     }
 
-    /// What a call drew; none where part of its time is not known.
+    /// What a call drew; `None` where part of its time is not known.
     pub fn joules(&self, call: &CallEvent) -> Option<Joules> {
         if call.begin < self.begin {
             return None;

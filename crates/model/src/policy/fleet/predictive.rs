@@ -66,7 +66,7 @@ impl FleetLessons {
 pub(super) struct Predictive {
     gaps: Gaps,
     forecast: Forecast,
-    /// Length of a bin; none where servers need no time to start.
+    /// Length of a bin; `None` where servers need no time to start.
     bin: Option<u64>,
     bin_ends: u64,
     count: u64,
@@ -137,7 +137,7 @@ impl Predictive {
         }
     }
 
-    /// A request; says whether a bin is over, so that the target may have changed.
+    /// A request; returns whether a bin is over, so that the target may have changed.
     #[inline]
     pub(super) fn arrived(&mut self, at: u64, busy: u32) -> bool {
         let over = at >= self.bin_ends;
@@ -225,7 +225,7 @@ impl Predictive {
         self.off_due.min(bin)
     }
 
-    /// The time has come, perhaps, to close a bin; says whether it has.
+    /// The time has come, perhaps, to close a bin; returns whether it has.
     pub(super) fn tick(&mut self, at: u64, busy: u32) -> bool {
         let over = at >= self.bin_ends;
         if over {

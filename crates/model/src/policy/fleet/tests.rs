@@ -65,7 +65,7 @@ impl Play {
         std::mem::take(&mut self.actions)
     }
 
-    /// Ticks whenever a timer asks for it, until `until`; says when.
+    /// Ticks whenever a timer asks for it, until `until`; returns when.
     fn wait(&mut self, until: u64) -> Vec<Nanos> {
         let mut ticks = Vec::new();
         while self.pool.next_timer() <= ms(until) {

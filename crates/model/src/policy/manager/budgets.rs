@@ -78,7 +78,7 @@ pub struct BudgetLeft {
     pub shared: u32,
     /// By its network's part of that.
     pub shared_part: u32,
-    /// How long it may still keep the server awake alone; none: no bound.
+    /// How long it may still keep the server awake alone; `None`: no bound.
     pub awake: Option<Duration>,
     /// Those that are spent.
     pub spent: Vec<Spent>,

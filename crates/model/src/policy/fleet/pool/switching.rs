@@ -137,7 +137,7 @@ impl Pool {
         true
     }
 
-    /// Switches the next server on; says which, if there is one.
+    /// Switches the next server on; returns which, if there is one.
     pub(super) fn switch_on(&mut self, at: u64, actions: &mut Vec<Action>) -> Option<u32> {
         let server = self.bench.first(0).filter(|_| !self.closed)?;
         self.switch_on_this(at, server, actions);

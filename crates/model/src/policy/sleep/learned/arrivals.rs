@@ -337,7 +337,7 @@ impl Pauses {
         }
     }
 
-    /// Time passes without arrivals; says how many would have been expected in it.
+    /// Time passes without arrivals; returns how many would have been expected in it.
     fn pass(&mut self, step: f64, long: f64) -> f64 {
         let (mut expected, mut left) = (0.0, step);
         while left > 0.0 {

@@ -144,7 +144,7 @@ impl OpenVisits {
         Pauses { bands: self.bands, open, unfaded }
     }
 
-    /// A request of a visitor; says whether a visit begins with it.
+    /// A request of a visitor; returns whether a visit begins with it.
     pub(super) fn request(&mut self, now: Mono, seen: &Observation) -> bool {
         self.fade(now);
         self.sweep(now);
