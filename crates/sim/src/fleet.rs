@@ -352,7 +352,7 @@ impl Run {
         Duration::ZERO
     }
 
-    /// Lets the requests in the system be answered; says when the last one was.
+    /// Lets the requests in the system be answered; returns when the last one was.
     fn finish(&mut self, last: Nanos) -> Nanos {
         let mut done = last;
         // A request that waits in line is taken when a server has a place or is ready.

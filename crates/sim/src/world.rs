@@ -238,7 +238,7 @@ impl<P: SleepPolicy> Run<P> {
     }
 
     /// What the server saved by `end`, not before the last request, against being always on, by hour
-    /// of the local week; nothing where that was not [kept](Run::with_hours).
+    /// of the local week; `None` where that was not [kept](Run::with_hours).
     pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
         self.until(end);
         let now = self.world.now(end);
@@ -395,7 +395,7 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// A request, not before the last one; says how it is answered.
+    /// A request, not before the last one; returns how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
