@@ -27,7 +27,7 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Sets them all; says which was refused.
+    /// Sets them all; returns which was refused.
     pub(crate) fn set(&self, socket: &Socket) -> Result<(), (&'static str, io::Error)> {
         let option = |name: &'static str, wanted: bool, set: &dyn Fn() -> io::Result<()>| {
             if wanted { set().map_err(|error| (name, error)) } else { Ok(()) }

@@ -37,7 +37,7 @@ pub struct FetchedRecord {
 pub struct Pair {
     /// By the capture.
     pub capture: u64,
-    /// By the kernel; none if it did not tell.
+    /// By the kernel; `None` if it did not tell.
     pub kernel: Option<u64>,
 }
 

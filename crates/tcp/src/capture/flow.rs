@@ -433,7 +433,7 @@ fn overtaken(hole: &Hole, packet: &Packet, id: Option<u16>, rtt_ns: Option<i64>)
     packet.time_ns - hole.opened_ns < rtt_ns.unwrap_or(LATE_NS)
 }
 
-/// By timestamps, and where these are as old by identifications; none where neither tells.
+/// By timestamps, and where these are as old by identifications; `None` where neither tells.
 fn sent_before(own: (Option<u32>, Option<u16>), other: (Option<u32>, Option<u16>)) -> Option<bool> {
     if let (Some(own), Some(other)) = (own.0, other.0)
         && own != other

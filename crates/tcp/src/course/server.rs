@@ -59,7 +59,7 @@ impl Course {
         }
     }
 
-    /// Bytes came. Gives the request once, when it is whole; then `accept` or `refuse` it.
+    /// Bytes came. Returns the request once, when it is whole; then `accept` or `refuse` it.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<Request> {
         let fits = self.incoming.feed(bytes);
         match self.state {

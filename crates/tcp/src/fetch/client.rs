@@ -203,7 +203,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Gives whether the handshake is done already.
+    /// Returns whether the handshake is done already.
     fn connect(&self, place: u32, slot: &mut Slot) -> Result<bool, Fault> {
         let fault = |error: io::Error| {
             Errno::from_io_error(&error).map_or(Fault::Unreachable, Fault::of_errno)

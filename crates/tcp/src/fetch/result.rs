@@ -113,7 +113,7 @@ pub struct FetchReport {
     /// How long these had lived by then, together: they are in no mean of lifetimes, and the longer one
     /// lives the sooner it is among them.
     pub cut_s: f64,
-    /// Completed ones whose packets came by a queue of a card that can be polled; none where busy polling was
+    /// Completed ones whose packets came by a queue of a card that can be polled; `None` where busy polling was
     /// not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_polled: Option<u64>,
@@ -140,7 +140,7 @@ pub struct FetchReport {
     pub cpu: CpuReport,
     /// What the client's kernel said of the completed ones.
     pub tcp: TcpInfos,
-    /// What the server says of them; none if it was not asked or did not answer.
+    /// What the server says of them; `None` if it was not asked or did not answer.
     pub server: Option<ServerSide>,
     /// Second by second, for a day.
     pub seconds: Vec<Second>,
@@ -222,7 +222,7 @@ fn longest(records: u64) -> u64 {
     (ANSWER + SessionReport::BYTES) as u64 + records
 }
 
-/// Asks the server what it knows; nothing if it does not say.
+/// Asks the server what it knows; `None` if it does not say.
 pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;

@@ -93,7 +93,7 @@ impl Sessions {
         self.find(id).is_some_and(|session| session.report.congestion.is_none())
     }
 
-    /// What is known of a session now; nothing if it is not known.
+    /// What is known of a session now; `None` if it is not known.
     pub(super) fn report(&mut self, id: u64) -> Option<SessionReport> {
         let used = Usage::now();
         let session = self.find(id)?;

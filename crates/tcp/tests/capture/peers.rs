@@ -66,7 +66,7 @@ impl Tcpdump {
         Self(child, said, reader)
     }
 
-    /// What it captured; nothing if that was not all.
+    /// What it captured; `None` if that was not all.
     fn end(mut self) -> Option<Vec<u8>> {
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(LAST, "127.0.0.1:9").unwrap();
         let captured = self.2.join().unwrap();
