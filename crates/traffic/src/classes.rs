@@ -500,7 +500,7 @@ impl Classifier {
         }
     }
 
-    /// Counts an answer for its client. Gives the client, if it did not miss.
+    /// Counts an answer for its client. Returns the client, if it did not miss.
     fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);

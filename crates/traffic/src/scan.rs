@@ -74,7 +74,7 @@ pub struct Options {
     pub reading: Reading,
     /// How much may wait for its turn.
     pub hold: Hold,
-    /// Threads that parse; none: one for each core.
+    /// Threads that parse; `None`: one for each core.
     pub workers: Option<usize>,
     /// Bytes of a piece, roughly.
     pub piece: usize,
