@@ -52,7 +52,7 @@ pub struct Options {
     pub plain: bool,
     /// Ask the log-backed origin for no more than so many bytes an answer.
     pub body_limit: Option<u64>,
-    /// Give a request up after so long.
+    /// Give a request up after this time.
     pub timeout: Duration,
     /// What browsers do with a waiting page.
     pub waiting: Waiting,
@@ -143,7 +143,7 @@ pub struct Run {
     pub outcomes: Vec<Outcome>,
     /// The first few arrivals that could not be sent; all of them are among the outcomes.
     pub unsendable_samples: Vec<Unsendable>,
-    /// Requests in which a header was mended because HTTP does not allow its bytes.
+    /// Requests in which a header was changed because HTTP does not allow its bytes.
     pub altered: u64,
     /// Requests that had to wait for, or did not get, a connection because this machine had none.
     pub client_limited: u64,

@@ -16,13 +16,13 @@ use crate::request::Plan;
 /// What a browser does with a waiting page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Nobody waits for it.
+    /// No browser waits for it.
     Ignore,
-    /// Ask for the state every so often until it is `awake` or the cap is reached, then open.
+    /// Ask for the state again and again until it is `awake` or the cap is reached, then open.
     Poll {
         /// Time from one poll to the next.
         every: Duration,
-        /// Open without more ado after so long.
+        /// Open after this time, whatever the state.
         cap: Duration,
     },
     /// Open once, after a fixed time, as in the published runs.
@@ -32,7 +32,7 @@ pub enum Waiting {
 /// How crawlers honour `Retry-After`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Returning {
-    /// So often at most.
+    /// Number of retries at most.
     pub times: u32,
     /// No later than this after the first attempt.
     pub horizon: Duration,
@@ -88,7 +88,7 @@ impl Visit {
             bytes: done.reply.bytes,
             error: done.error,
         };
-        // Nobody listens any more when the run was given up; then nothing is lost either.
+        // The receiver is gone if the run was given up; then nothing is lost either.
         let _ = self.outbox.send(outcome);
         drop(debt);
         done.reply

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 pub struct Location {
     /// Bytes from its beginning.
     pub offset: u64,
-    /// Where the program counts those who look, by which it knows that somebody does.
+    /// Where the program counts observers, so that it knows whether there are any.
     pub semaphore: Option<u64>,
 }
 
 impl Location {
-    /// Where nobody counts.
+    /// A place without a counter of observers.
     pub(crate) const fn at(offset: u64) -> Self {
         Self { offset, semaphore: None }
     }
@@ -65,7 +65,7 @@ pub enum InstructionKind {
 /// What the first bytes of `code` are. Kernels before 6.16 or so step through longer `nop`s.
 pub fn instruction_kind(code: &[u8]) -> InstructionKind {
     match code {
-        // nop; nopl of any length. endbr64 is none to the kernel (6.18).
+        // nop; nopl of any length. The kernel (6.18) does not treat endbr64 as one.
         [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
             InstructionKind::Nop
         }

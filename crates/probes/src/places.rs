@@ -119,8 +119,8 @@ fn matching(
         .found
         .iter()
         .map(|function| (&*function.name, function.address))
-        // Parts that a compiler has moved away are jumped to, not called: there is no return address
-        // where a return probe would write, but somebody's variable.
+        // Parts that a compiler has moved away are jumped to, not called: where a return probe
+        // would write the return address, there is a variable.
         .filter(|(name, _)| !name.contains(".cold"));
     // A stripped Go program has a table of its own.
     let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();

@@ -171,8 +171,9 @@ impl Classifier {
         self.judge_beside_paths(now, traits)
     }
 
-    /// Whether it asks for a scanners' path as the site's owner does, who logs in to a site that has just been set up:
-    /// by opening it, once an hour, or by a page of this site that needs it. The wake budget bounds both.
+    /// Whether the client asks for a scanners' path as a site's owner does when logging in to a site that has
+    /// just been set up: by opening it, once an hour, or by a page of this site that needs it. The wake
+    /// budget bounds both.
     fn is_of_this_site(&mut self, now: Mono, traits: &Traits) -> bool {
         if !traits.may_be_owners() {
             return false;
@@ -188,7 +189,7 @@ impl Classifier {
         may
     }
 
-    /// As [`Classifier::judge_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
+    /// As [`Classifier::judge_of`], except for the rules about paths ([`Traits::scanner_rules`]): for
     /// callers that keep account of their own of what the site has answered.
     pub fn judge_beside_paths(&mut self, now: Mono, traits: &Traits) -> Verdict {
         let decided = traits.decided().map(Verdict::of);
@@ -315,7 +316,7 @@ impl Classifier {
         }
     }
 
-    /// Counts an answer for its client. Gives the client, if it did not miss.
+    /// Counts an answer for its client. Returns the client, if it did not miss.
     fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);

@@ -12,8 +12,8 @@ pub struct ClassifierConfig {
     pub crawler_agents: Vec<String>,
     /// Monitors beside the built-in table.
     pub monitor_agents: Vec<String>,
-    /// Whole paths of health checks. Whoever asks for one is told what the proxy knows, whether the
-    /// server is awake or not: a site that answers these by itself takes them out of here.
+    /// Whole paths of health checks. The proxy itself answers requests for them from what it knows, whether
+    /// the server is awake or not: a site that answers these by itself takes them out of here.
     pub monitor_paths: Vec<String>,
     /// Paths that webhooks are sent to, by their beginning: every client that asks for one is
     /// [`ClientClass::Api`](nightwatt_model::policy::admission::ClientClass::Api), whatever its agent says.
@@ -65,7 +65,7 @@ impl ClassifierConfig {
 
     /// Are webhooks sent to this path?
     pub(crate) fn is_webhook(&self, path: &str) -> bool {
-        // An empty entry is the beginning of every path: somebody left a list half filled in.
+        // An empty entry is the beginning of every path: it comes from a list that was left half filled in.
         self.webhook_paths.iter().any(|begin| !begin.is_empty() && path.starts_with(&**begin))
     }
 }

@@ -8,12 +8,12 @@ use crate::address;
 use crate::client::is_public;
 use crate::hash;
 
-/// Who asks, as far as it can be remembered in a few bytes.
+/// A client, as far as a few bytes can identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// An IPv4 address.
     V4(u32),
-    /// The upper 64 bits of an IPv6 address: whoever has one address has all of those.
+    /// The upper 64 bits of an IPv6 address: a client that has one address of such a network has all of them.
     V6(u64),
     /// A host name, by hash (two names share one with a chance of 5e-20).
     Name(u64),

@@ -1,4 +1,4 @@
-//! Unpacks logs: gzip, zstd, bzip2 and xz, told by the first bytes, all with several members or
+//! Unpacks logs: gzip, zstd, bzip2 and xz, recognised by the first bytes, all with several members or
 //! streams one behind the other, as concatenated files have.
 //!
 //! What comes out is UTF-8 or nearly so: UTF-16 is converted, the NULs that a log copied and
@@ -167,7 +167,7 @@ const FOREIGN: [(usize, &[u8], Foreign); 10] = [
 ];
 
 impl Error {
-    /// What an error of reading a log says, after so many lines.
+    /// What an error of reading a log says, after this many lines.
     pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
         match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
             Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },

@@ -6,7 +6,7 @@ use crate::client_key::ClientKey;
 /// What is known of a request before it is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientFacts<'a> {
-    /// Who asks.
+    /// The client that sends the request.
     pub client: ClientKey,
     /// `User-Agent`.
     pub agent: Option<&'a str>,
@@ -26,7 +26,7 @@ pub struct ClientFacts<'a> {
     pub fetch: Fetch,
 }
 
-/// What a browser says of a request in `Sec-Fetch-*`. Anybody can say that, so it only ever helps.
+/// What a browser reports of a request in `Sec-Fetch-*`. Any client can send that, so it only ever helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fetch {
     /// Nothing, or nothing that matters.
@@ -34,7 +34,7 @@ pub enum Fetch {
     Unknown,
     /// A page of another site has it ask, and not for a document: its reader knows nothing of it.
     PartOfAnotherSite,
-    /// Somebody opens a page.
+    /// A user opens a page.
     Navigation,
 }
 

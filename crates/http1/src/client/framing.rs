@@ -1,4 +1,4 @@
-//! How the end of the body behind an answer's head is told.
+//! How the end of the body behind an answer's head is determined.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
@@ -9,7 +9,7 @@ use crate::chunked::Chunked;
 use crate::head::{MOST_FIELDS, length_of};
 use crate::response::is_bodyless;
 
-/// How the end of an answer's body is told.
+/// How the end of an answer's body is determined.
 #[derive(Debug)]
 pub(super) enum Framing {
     /// There is no body, or no more of it.
@@ -22,7 +22,7 @@ pub(super) enum Framing {
 }
 
 impl Head {
-    /// How the end of the body is told (RFC 9112, 6.3), and whether another request can follow.
+    /// How the end of the body is determined (RFC 9112, 6.3), and whether another request can follow.
     pub(super) fn framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
         let (framing, is_certain) = self.told_framing(method)?;
         let persists = is_certain && self.persists() && !matches!(framing, Framing::Close);
@@ -46,7 +46,8 @@ impl Head {
             if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
                 return Err(BadAnswer("its transfer coding is not chunked"));
             }
-            // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
+            // The chunks count. A server that sends a length as well may mean something else by the next
+            // bytes.
             return Ok((
                 Framing::Chunked(Chunked::of_answer(LONGEST_HEAD, MOST_FIELDS)),
                 length.is_none(),
@@ -55,7 +56,7 @@ impl Head {
         Ok((length.map_or(Framing::Close, Framing::of_length), true))
     }
 
-    /// The length that is told, however often.
+    /// The length that is given, even if several times.
     fn length(&self) -> Result<Option<u64>, BadAnswer> {
         let values = self.headers.get_all(CONTENT_LENGTH).into_iter();
         let mut told = None;

@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub(super) headers: HeaderMap,
 }
 
-/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is told once,
+/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is given once,
 /// after which the connection goes on.
 #[derive(Debug)]
 pub struct Glance<'h, 'b> {
