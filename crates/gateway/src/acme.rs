@@ -7,7 +7,6 @@
 
 mod account;
 mod order;
-pub(crate) mod proofs;
 mod schedule;
 mod web;
 

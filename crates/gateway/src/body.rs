@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::TRAILER;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body as _, Frame, SizeHint};
 use nightwatt_clock::Clock;
@@ -18,7 +19,6 @@ use nightwatt_model::time::Mono;
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::ahead::Ahead;
-use crate::exchange::Exchange;
 use crate::origin::FromOrigin;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
@@ -203,6 +203,9 @@ impl Silence {
     }
 }
 
+/// What is under way as long as a part of it is held.
+pub(crate) trait InFlight: std::fmt::Debug + Send + Sync {}
+
 /// What is known of a request on its way to the server: shared by its body and the task that waits for the
 /// answer.
 #[derive(Debug)]
@@ -219,12 +222,16 @@ pub(crate) struct Sending {
     /// Nothing came of it for too long.
     too_slow: AtomicBool,
     /// The exchange is under way as long as its request is.
-    _exchange: Arc<Exchange>,
+    _exchange: Arc<dyn InFlight>,
 }
 
 impl Sending {
     /// `since`: when it was sent, if that is past.
-    pub(crate) fn new(clock: &Clock, exchange: Arc<Exchange>, since: Option<Mono>) -> Arc<Self> {
+    pub(crate) fn new(
+        clock: &Clock,
+        exchange: Arc<dyn InFlight>,
+        since: Option<Mono>,
+    ) -> Arc<Self> {
         let sending = Self {
             clock: clock.clone(),
             last: AtomicU64::new(0),
@@ -300,6 +307,28 @@ pub(crate) struct Kept {
     pub(crate) trailers: Option<HeaderMap>,
     /// The memory that the parts are in, as far as it counts against `limits.spool_total_bytes`.
     pub(crate) memory: Vec<Arc<OwnedSemaphorePermit>>,
+}
+
+/// The members of a field that is a list.
+pub(crate) fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|it| !it.is_empty())
+}
+
+/// What `Trailer` names, as it is written there.
+pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    listed(headers, TRAILER)
+}
+
+/// What comes from a client while it waits, and is kept.
+pub(crate) trait Spooling {
+    /// Reads until nothing more comes or the room is used up; false if the client is gone.
+    fn fill(&mut self) -> impl Future<Output = bool> + Send;
+
+    /// Comes when the client is gone, as far as that can be known of one of whom nothing more is read.
+    fn gone(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 }
 
 /// A request body was larger than the limit.

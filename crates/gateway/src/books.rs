@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
@@ -13,9 +14,9 @@ use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, Reply, Traits, clf};
 
-use crate::access::{Answered, Entry, Logged, Part};
+use crate::access::{AccessLog, Answered, Entry, Part};
 use crate::answers;
-use crate::body::Answer;
+use crate::body::{Answer, Watcher};
 use crate::client_facts;
 use crate::facts::{Facts, RequestId};
 use crate::gateway::Gateway;
@@ -219,4 +220,24 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
         log.add(&entry, &id, &part);
     }
     response
+}
+
+/// Counts an answer's bytes and logs the request when its answer is over.
+struct Logged {
+    log: Arc<AccessLog>,
+    entry: Entry,
+}
+
+impl Watcher for Logged {
+    fn passes(&mut self, part: &Bytes) {
+        self.entry.request.bytes += part.len() as u64;
+    }
+
+    fn ended(&mut self) {}
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.log.add(&self.entry.combined(), &self.entry.id, &self.entry.part());
+    }
 }

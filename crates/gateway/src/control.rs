@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +24,9 @@ use tokio::task::JoinHandle;
 
 use crate::authority::{Authority, host_name};
 use crate::clients::{self, ClientStatus, Forgiven};
-use crate::disk_cache::Forgotten;
+use crate::disk_cache::{Forgotten, Heir};
 use crate::error::StartError;
-use crate::gateway::{Gateway, file};
+use crate::gateway::Gateway;
 use crate::hand_over::Taker;
 use crate::live::Live;
 use crate::reload::Reloaded;
@@ -159,6 +160,34 @@ pub async fn ask(path: &Path, order: &Order) -> Result<Reply, ControlError> {
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// The process that has taken over, by its control socket: it has the disk cache from then on.
+#[derive(Debug)]
+pub(crate) struct Taken(PathBuf);
+
+impl Taken {
+    /// The one that answers at this socket.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl Heir for Taken {
+    fn forget(
+        &self,
+        site: String,
+        places: Vec<String>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async move {
+            let order = Order::Purge { site: Some(site), places, prefix: false, all: false };
+            match ask(&self.0, &order).await {
+                Ok(Reply::Error(why)) => Err(why),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+}
+
 /// The file of a socket. It goes with this, unless it belongs to another process by then.
 #[derive(Debug)]
 struct OwnFile(PathBuf);
@@ -186,15 +215,16 @@ impl Socket {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 // Anything else that is there is not ours to remove.
                 if std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket()) {
-                    std::fs::remove_file(&path).map_err(file(&path))?;
+                    std::fs::remove_file(&path).map_err(StartError::file(&path))?;
                 }
             }
-            Err(error) => return Err(file(&path)(error)),
+            Err(error) => return Err(StartError::file(&path)(error)),
         }
-        let listener = std::os::unix::net::UnixListener::bind(&path).map_err(file(&path))?;
+        let listener =
+            std::os::unix::net::UnixListener::bind(&path).map_err(StartError::file(&path))?;
         let socket = Self { file: Some(OwnFile(path.clone())), path, listener };
         let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&socket.path, private).map_err(file(&socket.path))?;
+        std::fs::set_permissions(&socket.path, private).map_err(StartError::file(&socket.path))?;
         Ok(socket)
     }
 
@@ -212,7 +242,7 @@ impl Socket {
         let Self { path, file: own, listener } = self;
         let own = own.or_else(|| Some(OwnFile(path.clone())));
         let mut post = Post { file: own, path, listener, live, demands, task: None };
-        post.go_on().map_err(file(&post.path))?;
+        post.go_on().map_err(StartError::file(&post.path))?;
         Ok(post)
     }
 }

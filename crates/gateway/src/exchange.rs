@@ -10,7 +10,7 @@ use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 
-use crate::body::{Sending, Watcher};
+use crate::body::{InFlight, Sending, Watcher};
 use crate::flights::Flight;
 use crate::origin::Stream;
 use crate::pool::Seat;
@@ -177,6 +177,8 @@ impl Drop for Exchange {
         }
     }
 }
+
+impl InFlight for Exchange {}
 
 impl Watcher for Arc<Exchange> {
     fn passes(&mut self, _: &Bytes) {}

@@ -27,10 +27,9 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, FromOrigin, OriginError, Reuse};
-use crate::own_request::AnswerKind;
 use crate::pool::Seat;
 use crate::question;
-use crate::refresh::{self, Wanted};
+use crate::refresh_queue::{AnswerKind, Wanted};
 use crate::site::Site;
 use crate::store::{Object, Sake, Ticket};
 use crate::tunnel;
@@ -106,7 +105,8 @@ impl Forwarding<'_> {
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
             let since = begun.as_ref().map(|begun| begun.since);
-            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange), since);
+            let sending =
+                Sending::new(&self.gateway.clock, Arc::<Exchange>::clone(&exchange), since);
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = spool.is_whole().then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
@@ -364,7 +364,7 @@ impl Forwarding<'_> {
         {
             let wanted = Wanted::Like(encoding, kind, self.sake);
             self.site().refresher.want(key, wanted, flight);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
@@ -375,17 +375,13 @@ impl Forwarding<'_> {
         {
             let wanted = Wanted::Again(Arc::clone(&found.object));
             self.site().refresher.want(key, wanted, None);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
     /// Whether a page is stored for this request.
     fn has_page(&self) -> bool {
         self.found.as_ref().is_some_and(|found| found.object.stored.status().is_success())
-    }
-
-    fn refresh(&self) {
-        refresh::start(self.gateway, self.site);
     }
 
     /// Whether it is worth waiting for such answers.

@@ -13,20 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderValue};
 use nightwatt_traffic::address;
-use serde::Deserialize;
 
-use crate::config::Network;
+use crate::config::{ClientField, Network};
 use crate::facts::FORWARDED_FOR;
-
-/// The field in which trusted proxies name the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientField {
-    /// `X-Forwarded-For`, never `Forwarded`.
-    XForwardedFor,
-    /// `Forwarded`, never `X-Forwarded-For`.
-    Forwarded,
-}
 
 /// What trusted proxies say of a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

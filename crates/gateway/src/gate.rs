@@ -16,7 +16,7 @@ mod wire;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::task::Context;
 use std::time::Duration;
 
@@ -31,21 +31,23 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::Mono;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use self::question::Wrong;
 use self::refusal::Refusal;
 use self::traffic::{Ago, Connection, LOOKS, Traffic};
 use crate::access::Answered;
 use crate::answers;
-use crate::body::Answer;
+use crate::body::{Answer, Spooling};
 use crate::books::{How, close, refused};
+use crate::config::ClientField;
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
-use crate::forwarded::{ClientField, SpokenFor};
+use crate::forwarded::SpokenFor;
 use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, ToHold, hold};
+use crate::hold::{Held, ToHold, hold};
 use crate::live::Live;
+use crate::presence::Presence;
 use crate::proxy::{Client, judge, wake_cause, want};
 use crate::refusing;
 use crate::site::Site;
@@ -54,62 +56,13 @@ use crate::supervisor::{ExchangeFor, Supervisor};
 /// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
 const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
 
-/// Requests that the gate has let through: it is not known when they end.
-///
-/// All of them are one exchange with the server, which ends when the last one has been let through for a
-/// while and none is under way on this machine's connections to the server ([`Traffic`]). (An exchange for each would be as
-/// many as there are requests in that time.)
-#[derive(Debug, Default)]
-pub(crate) struct Presence {
-    state: Mutex<Present>,
-    begun: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Present {
-    exchange: Option<Arc<Exchange>>,
-    last: Mono,
-}
-
-impl Presence {
-    /// A request was let through. If there are others, its exchange ends here: they have theirs.
-    fn add(&self, exchange: Arc<Exchange>, now: Mono) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.last = state.last.max(now);
-        let spare = state.exchange.replace(exchange);
-        drop(state);
-        if spare.is_none() {
-            self.begun.notify_one();
-        }
-    }
-
-    /// When the last one was let through.
-    fn last(&self) -> Mono {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
-    }
-
-    /// Is any of them there?
-    pub(crate) fn is_there(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).exchange.is_some()
-    }
-
-    /// All of them are over, unless another one came after `last`.
-    fn end(&self, last: Mono) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = if state.last <= last { state.exchange.take() } else { None };
-        // It tells the manager, so not under the lock.
-        drop(state);
-        over.is_some()
-    }
-}
-
 /// Ends exchanges of a site that have been quiet for as long as the configuration says. If the gate is gone
 /// from that, what it said last holds.
 pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence>) {
     let clock = live.now().clock.clone();
     let mut quiet = Duration::ZERO;
     loop {
-        presence.begun.notified().await;
+        presence.begun().await;
         let mut traffic = Traffic::default();
         let mut looked = clock.now().mono;
         loop {

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use nightwatt_clock::Clock;
 use nightwatt_http1::Limits;
@@ -28,11 +27,12 @@ use crate::metering::{Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
 use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
-use crate::reload::LastReload;
 use crate::repeats::Repeats;
 use crate::secrets;
 use crate::site::{Site, look_over_servers, waiting_page};
 use crate::state_dir;
+use crate::status::ReloadStatus;
+use crate::store::Store;
 use crate::tls::Tls;
 use crate::webhooks;
 
@@ -55,6 +55,9 @@ impl Default for Options {
         Self { observe: false, durable: true, controllers: HashMap::new(), meters: HashMap::new() }
     }
 }
+
+/// The last reload, which all gateways of a process share.
+pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
 
 /// A gateway that is running, as one configuration has it. After a reload another one stands in its
 /// place, which shares with it what did not change.
@@ -113,9 +116,9 @@ impl Gateway {
         let repeats = before.map(|it| it.repeats.clone()).unwrap_or_default();
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
-            (Some(path), None) => {
-                Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?))
-            }
+            (Some(path), None) => Some(Arc::new(
+                AccessLog::open(path, clock, &repeats).map_err(StartError::file(path))?,
+            )),
             (None, _) => None,
         };
         let (machines, sites) = opening.all()?;
@@ -197,6 +200,11 @@ impl Gateway {
         self.sites.iter().enumerate().find(|(_, site)| *site.name == *name)
     }
 
+    /// What is stored of each site.
+    pub(crate) fn stores(&self) -> Vec<Arc<Store>> {
+        self.sites.iter().map(|site| Arc::clone(&site.store)).collect()
+    }
+
     /// Now, as the cache counts it.
     pub(crate) fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
@@ -208,8 +216,4 @@ fn hosts(config: &Config) -> HashMap<String, usize> {
     named
         .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host_name(host), index)))
         .collect()
-}
-
-pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
-    |source| StartError::File { path: path.to_owned(), source }
 }

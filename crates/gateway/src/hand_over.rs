@@ -36,8 +36,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
 use tokio::task::JoinSet;
 
-use crate::control::Socket;
-use crate::disk_cache::{self, DiskCache};
+use crate::control::{Socket, Taken};
+use crate::disk_cache;
 use crate::error::StartError;
 use crate::gate;
 use crate::gateway::Gateway;
@@ -45,7 +45,7 @@ use crate::hand_over_error::HandOverError;
 use crate::journal::Journal;
 use crate::listen::Inherited;
 use crate::live::Live;
-use crate::running::{Running, side_jobs};
+use crate::running::{Running, drive_disk, side_jobs};
 use crate::site::Site;
 use crate::successor::Successor;
 use crate::supervisor::{Supervisor, end};
@@ -354,7 +354,9 @@ impl Running {
         for job in self.disk_job.take().into_iter().chain(self.side_jobs.drain(..)) {
             end(job).await;
         }
-        disk_cache::write_back(&self.gateway).await;
+        if let Some(disk) = &self.gateway.disk {
+            disk_cache::write_back(disk, &self.gateway.stores()).await;
+        }
         self.posts.iter().for_each(crate::listen::Post::pause);
         self.control.pause().await;
         if let Some(admin) = &mut self.admin_post {
@@ -367,7 +369,7 @@ impl Running {
         let busy = used.map(|it| it.name().to_owned()).collect();
         let servers = self.park().await;
         if let Some(disk) = &self.gateway.disk {
-            disk.let_go(self.control.path()).await;
+            disk.let_go(Arc::new(Taken::at(self.control.path()))).await;
         }
         let there = self.gateway.sites.iter().filter(|it| it.presence.is_there());
         let let_through = there.map(|it| it.name.to_string()).collect();
@@ -423,7 +425,7 @@ impl Running {
             );
         }
         let live = Live::of(&self.live);
-        self.disk_job = DiskCache::drive(live.clone());
+        self.disk_job = drive_disk(&live);
         self.side_jobs = side_jobs(&live);
         self.posts.iter().for_each(crate::listen::Post::go_on);
         let control = self.control.go_on();

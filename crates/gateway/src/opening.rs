@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nightwatt_power::Controller;
 use tokio::task::JoinHandle;
 
+use crate::common::Common;
 use crate::config::{Config, MachineConfig, MeterConfig, SiteConfig, bottom_up};
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
@@ -14,7 +15,7 @@ use crate::gateway::Gateway;
 use crate::machine::{Guest, Machine};
 use crate::metering::{self, Feed, Metering};
 use crate::pool::Fittings;
-use crate::site::{Common, Site, waiting_page};
+use crate::site::{Site, waiting_page};
 use crate::supervisor::{Retuning, Supervisor};
 
 /// What goes on by itself, by the name of the site or machine that it is for.
@@ -27,7 +28,9 @@ type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
 /// [`commit`](Self::commit).
 pub(crate) struct Opening<'a> {
     common: Common<'a>,
+    /// In the place of the configured ones.
     controllers: HashMap<String, Box<dyn Controller>>,
+    meters: &'a HashMap<String, Feed>,
     /// What may be gone on with: the gateway before, and those from which sites or machines come back.
     before: Vec<&'a Gateway>,
     metering: HashMap<String, Arc<Metering>>,
@@ -40,11 +43,13 @@ impl<'a> Opening<'a> {
     pub(crate) fn new(
         common: Common<'a>,
         controllers: HashMap<String, Box<dyn Controller>>,
+        meters: &'a HashMap<String, Feed>,
         before: Vec<&'a Gateway>,
     ) -> Self {
         Self {
             common,
             controllers,
+            meters,
             before,
             metering: HashMap::new(),
             jobs: Jobs::new(),
@@ -54,7 +59,7 @@ impl<'a> Opening<'a> {
     }
 
     pub(crate) fn observes(&self) -> bool {
-        self.common.options.observe
+        self.common.observe
     }
 
     /// The disk behind the caches, if there is one.
@@ -164,7 +169,7 @@ impl<'a> Opening<'a> {
         name: &str,
         meter: Option<&MeterConfig>,
     ) -> Result<Option<Feed>, StartError> {
-        if let Some(feed) = self.common.options.meters.get(name) {
+        if let Some(feed) = self.meters.get(name) {
             return Ok(Some(feed.clone()));
         }
         let Some(meter) = meter else { return Ok(None) };

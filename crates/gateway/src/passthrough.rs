@@ -11,7 +11,6 @@
 mod books;
 mod course;
 mod line;
-pub(crate) mod own;
 mod tally;
 
 use std::net::SocketAddr;
@@ -26,13 +25,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use self::books::Ended;
-pub(crate) use self::books::UNKNOWN;
 use self::course::Course;
 pub(crate) use self::tally::{Outcome, Tally};
+use crate::body::Spooling;
 use crate::client_hello::{self, Hello};
-use crate::config::{Config, TcpConfig};
+use crate::config::{Config, TcpConfig, UNKNOWN};
 use crate::gateway::Gateway;
-use crate::hold::Spooling;
 use crate::machine::Machine;
 use crate::proxy_protocol;
 use crate::site::Site;

@@ -35,12 +35,12 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, ToHold, hold};
 use crate::https;
-use crate::journal::WakeCause;
 use crate::question;
 use crate::refusing;
 use crate::request_rules::OwnPath;
 use crate::site::Site;
 use crate::supervisor::{ExchangeFor, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {

@@ -15,7 +15,7 @@ use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{fields, normal_authority, update};
 use nightwatt_power::probe::OWN_MARK;
 
-use crate::body::{Question, Sending};
+use crate::body::{Question, Sending, listed, trailer_names};
 use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
 use crate::forward::Forwarding;
 use crate::hold::Spool;
@@ -164,12 +164,6 @@ pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
     })
 }
 
-/// The members of a field that is a list.
-fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|it| !it.is_empty())
-}
-
 /// The trailers that are announced, less those that no server may take for fields of the head. (hyper keeps
 /// those back by HTTP/1.1 only.)
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -177,11 +171,6 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
         |name: &&str| HeaderName::from_bytes(name.as_bytes()).is_ok() && may_be_trailer(name);
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
-}
-
-/// What `Trailer` names, as it is written there.
-pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    listed(headers, TRAILER)
 }
 
 /// Takes out what `Connection` names, since the server will not get it: nothing may be decided by

@@ -43,13 +43,13 @@ use crate::facts::{
 use crate::forwarded::SpokenFor;
 use crate::gateway::Gateway;
 use crate::hit::from_store;
-use crate::journal::WakeCause;
 use crate::live::Live;
 use crate::proxy;
 use crate::request_rules::{OwnPath, path_of};
 use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// Answers the requests of one connection.
 pub(crate) struct Client {

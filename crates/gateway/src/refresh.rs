@@ -2,8 +2,7 @@
 //! that only the proxy's own requests may bring into the cache are fetched. At once if the server is awake,
 //! else as soon as it is awake for someone else.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender, Usability};
 use nightwatt_model::policy::lifecycle::Phase;
@@ -17,105 +16,41 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
-use crate::own_request::{
-    AnswerKind, LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored,
-};
-use crate::store::{Object, Sake};
+use crate::own_request::{LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored};
+use crate::refresh_queue::{Job, Refresher, Wanted};
+use crate::store::Sake;
 
-/// Resources remembered while the server sleeps. More are left to their next visitor.
-const MOST: usize = 256;
-
-/// Resources remembered that were asked for in vain. Once there are more, all are tried again.
-const IN_VAIN: usize = 4096;
-
-/// What the proxy asks for by itself.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    /// What is stored, once more.
-    Again(Arc<Object>),
-    /// What a client was answered, in this coding.
-    Like(&'static str, AnswerKind, Sake),
-}
-
-impl Wanted {
-    /// The kind of answer that is expected.
-    const fn kind(&self) -> Option<&AnswerKind> {
-        match self {
-            Self::Again(_) => None,
-            Self::Like(_, kind, _) => Some(kind),
-        }
+/// Does what there is to do for a site: each time its server comes up, and whenever a request asks for it.
+pub(crate) async fn run(mut live: Live, site: Arc<str>, phase: watch::Receiver<Phase>) {
+    let refresher = match live.now().site_named(&site) {
+        Some((_, served)) => Arc::clone(&served.refresher),
+        None => return,
+    };
+    tokio::select! {
+        () = each_time_awake(live.clone(), &site, phase) => {}
+        () = when_asked(live, &site, &refresher) => {}
     }
 }
 
-/// One of these.
-#[derive(Debug)]
-struct Job {
-    key: CacheKey,
-    wanted: Wanted,
-    /// Others wait for it.
-    flight: Option<Flight>,
-}
-
-/// The jobs of one site.
-#[derive(Debug, Default)]
-pub(crate) struct Refresher(Mutex<Jobs>);
-
-#[derive(Debug, Default)]
-struct Jobs {
-    waiting: Vec<Job>,
-    /// Waiting or under way.
-    known: HashSet<CacheKey>,
-    /// What came to nothing since the server woke: it is not asked for again, unless a client gets an
-    /// answer of another kind.
-    in_vain: HashSet<(CacheKey, AnswerKind)>,
-}
-
-impl Refresher {
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers what to ask for.
-    pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
-        let mut jobs = self.lock();
-        let is_in_vain =
-            wanted.kind().is_some_and(|kind| jobs.in_vain.contains(&(key.clone(), kind.clone())));
-        if !is_in_vain && jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
-            jobs.waiting.push(Job { key: key.clone(), wanted, flight });
-        }
-    }
-
-    fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut self.lock().waiting)
-    }
-
-    /// `in_vain` is the kind of answer that did not come.
-    fn done(&self, key: &CacheKey, in_vain: Option<AnswerKind>) {
-        let mut jobs = self.lock();
-        jobs.known.remove(key);
-        if jobs.in_vain.len() >= IN_VAIN {
-            jobs.in_vain.clear();
-        }
-        jobs.in_vain.extend(in_vain.map(|kind| (key.clone(), kind)));
-    }
-}
-
-/// Does what there is to do, each time the server comes up.
-pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
+async fn each_time_awake(mut live: Live, site: &str, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
             let gateway = live.now();
-            let Some((site, served)) = gateway.site_named(&site) else { return };
-            served.refresher.lock().in_vain.clear();
+            let Some((site, served)) = gateway.site_named(site) else { return };
+            served.refresher.forget_failures();
             work(&gateway, site).await;
         }
     }
 }
 
-/// Has [`work`] done beside what goes on.
-pub(crate) fn start(gateway: &Arc<Gateway>, site: usize) {
-    let gateway = Arc::clone(gateway);
-    tokio::spawn(async move { work(&gateway, site).await });
+/// Has it done beside what goes on.
+async fn when_asked(mut live: Live, site: &str, refresher: &Refresher) {
+    loop {
+        refresher.asked().await;
+        let gateway = live.now();
+        let Some((site, _)) = gateway.site_named(site) else { return };
+        tokio::spawn(async move { work(&gateway, site).await });
+    }
 }
 
 /// Does what there is to do now, one job after the other, as long as the server is awake.
@@ -146,7 +81,8 @@ async fn fetch(
         Wanted::Again(object) => fields_of(object),
         Wanted::Like(encoding, ..) => Some(fields_for(encoding)),
     };
-    let request = fields.and_then(|it| OwnRequest::new(key, it, gateway, &served.rules));
+    let request =
+        fields.and_then(|it| OwnRequest::new(key, it, &served.rules, gateway.clock.now()));
     let Some(OwnRequest { facts, parts }) = request else { return };
     let flight = match flight {
         Some(flight) => Some(flight),

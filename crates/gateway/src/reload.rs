@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,17 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
+use crate::common::Common;
 use crate::config::Config;
 use crate::error::StartError;
-use crate::gateway::{Gateway, Options, file};
+use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::machine::Machine;
 use crate::opening::Opening;
 use crate::running::Running;
-use crate::site::{Common, Site};
+use crate::site::Site;
+use crate::status::ReloadStatus;
 use crate::supervisor::{Supervisor, end};
 
 /// What a reload did.
@@ -32,18 +34,6 @@ pub struct Reloaded {
     /// Those that are there no more.
     pub gone: Vec<String>,
 }
-
-/// How the last reload went, for `status`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReloadStatus {
-    /// When, in ms since 1970.
-    pub at_ms: i64,
-    /// Why the configuration before still holds, if it does.
-    pub refused: Option<String>,
-}
-
-/// The last reload, which all gateways of a process share.
-pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
 
 /// Why the configuration before still holds.
 #[derive(Debug, thiserror::Error)]
@@ -186,12 +176,18 @@ impl Running {
         let bound = self.bind_new(&config)?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
-        (options.observe, options.durable) = (false, self.durable);
         let (own, none) = (config.clone(), HashMap::new());
         let disk = old.disk.as_ref();
-        let common = Common { config: &own, clock: &clock, options: &options, handed: &none, disk };
+        let common = Common {
+            config: &own,
+            clock: &clock,
+            observe: false,
+            durable: self.durable,
+            handed: &none,
+            disk,
+        };
         let before = [&*old].into_iter().chain(back.iter().map(|it| &*it.gateway)).collect();
-        let mut opening = Opening::new(common, controllers, before);
+        let mut opening = Opening::new(common, controllers, &options.meters, before);
         let mut gateway = Gateway::open(config, &clock, &mut opening, Some(&*old))?;
         gateway.tcp_addresses = self.tcp_addresses_of(&gateway, &bound);
         let gateway = Arc::new(gateway);
@@ -289,7 +285,7 @@ impl Running {
         let (Some(path), Some(log)) = (&gateway.config.access_log, &gateway.access_log) else {
             return Ok(());
         };
-        log.reopen(path).map_err(file(path))?;
+        log.reopen(path).map_err(StartError::file(path))?;
         if self.gateway.access_log.is_none() {
             self.log_job = Some(tokio::spawn(AccessLog::run(Arc::clone(log))));
         }

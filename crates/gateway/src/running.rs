@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::admin::{self, Guard};
+use crate::common::Common;
 use crate::config::Config;
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
@@ -23,7 +24,6 @@ use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Jobs, Opening};
 use crate::reload::Retiring;
-use crate::site::Common;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
@@ -121,7 +121,7 @@ impl Gateway {
             posts.push(Post::man(bound, spoken, &here, &room)?);
         }
         let (demand, demands) = mpsc::channel(8);
-        let disk_job = DiskCache::drive(here.clone());
+        let disk_job = drive_disk(&here);
         let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
         let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
@@ -176,6 +176,13 @@ pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
     vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
 }
 
+/// Begins to write what is worth it to the disk behind the caches, if there is one.
+pub(crate) fn drive_disk(live: &Live) -> Option<JoinHandle<()>> {
+    let mut live = live.clone();
+    let disk = live.now().disk.clone()?;
+    Some(tokio::spawn(disk.drive(move || live.now().stores())))
+}
+
 /// Listens at every address of a configuration: for clients, and for monitors.
 fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
@@ -202,8 +209,9 @@ fn open(
     let disk = own.cache.disk.as_ref();
     let disk = disk.map(|it| DiskCache::open(it, &own.state_dir, clock)).transpose()?;
     let disk = disk.as_ref();
-    let common = Common { config: &own, clock, options: &options, handed, disk };
-    let mut opening = Opening::new(common, controllers, Vec::new());
+    let Options { observe, durable, .. } = options;
+    let common = Common { config: &own, clock, observe, durable, handed, disk };
+    let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
     let gateway = Gateway::open(config, clock, &mut opening, None)?;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
@@ -309,7 +317,7 @@ impl Running {
             log.flush();
         }
         if let Some(disk) = &self.gateway.disk {
-            disk_cache::write_back(&self.gateway).await;
+            disk_cache::write_back(disk, &self.gateway.stores()).await;
             disk.close().await;
         }
         if let Some(mut admin) = self.admin_post {

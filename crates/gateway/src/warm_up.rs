@@ -32,7 +32,6 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-pub(crate) use self::crawler_files::ROBOTS;
 use self::order::{Errand, Order};
 use crate::body::Kept;
 use crate::exchange::Exchange;
@@ -222,7 +221,7 @@ impl<'a> Period<'a> {
                 Sake::Of(ClientClass::Crawler)
             }
         };
-        let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
+        let request = OwnRequest::new(&key, errand.fields()?, &site.rules, gateway.clock.now())?;
         let find = || self.find(&key, &request);
         // Another request is just fetching it, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
@@ -271,7 +270,8 @@ impl<'a> Period<'a> {
     /// What is stored in this coding.
     fn stored(&self, key: &CacheKey, coding: &'static str) -> Option<Found> {
         let rules = &self.site().rules;
-        self.find(key, &OwnRequest::new(key, fields_for(coding), self.gateway, rules)?)
+        let now = self.gateway.clock.now();
+        self.find(key, &OwnRequest::new(key, fields_for(coding), rules, now)?)
     }
 
     /// Wishes have brought enough: more would push out each other, and more.

@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use self::post::Post;
-pub use self::post::UnusableWebhook;
 use self::watch::{CertificateSeen, Event, Kind, Seen, ServerSeen, Watch};
 use crate::config::WebhookConfig;
+pub use crate::error::UnusableWebhook;
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::supervisor::Supervisor;

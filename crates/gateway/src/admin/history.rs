@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use super::frontier::Frontier;
 use crate::gateway::Gateway;
-use crate::journal::WakeCause;
 use crate::machine::Machine;
 use crate::past::{Past, Wakeup};
 use crate::site::Site;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// Wake-ups that are told of.
 const WAKEUPS: usize = 200;

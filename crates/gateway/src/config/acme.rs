@@ -7,7 +7,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{CertificateConfig, Config, TlsConfig, Wrong, wrong};
-use crate::client_hello::is_name;
+use crate::authority::is_name;
+
+/// The paths at which an authority asks for a proof by plain HTTP (RFC 8555, 8.3).
+pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
 /// Where `letsencrypt` and `letsencrypt-staging` are.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";

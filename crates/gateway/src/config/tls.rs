@@ -7,8 +7,7 @@ use std::time::Duration;
 use nightwatt_model::duration_text;
 use serde::Deserialize;
 
-use super::{AcmeConfig, Config, SiteConfig, Wrong, wrong};
-use crate::acme::proofs::PATH;
+use super::{AcmeConfig, CHALLENGE_PATH, Config, SiteConfig, Wrong, wrong};
 
 /// TLS to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -69,7 +68,7 @@ impl Hsts {
 
 /// Where certificate authorities look for a proof by plain HTTP (RFC 8555, 8.3).
 pub(super) fn default_exempt() -> Vec<String> {
-    vec![PATH.to_owned()]
+    vec![CHALLENGE_PATH.to_owned()]
 }
 
 impl TlsConfig {

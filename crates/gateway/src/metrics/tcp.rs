@@ -3,8 +3,9 @@
 use nightwatt_report::exposition::Exposition;
 
 use super::{counter, gauge};
+use crate::config::UNKNOWN;
 use crate::gateway::Gateway;
-use crate::passthrough::{Service, UNKNOWN};
+use crate::passthrough::Service;
 use crate::status::TcpStatus;
 
 /// Nothing for a configuration without services.

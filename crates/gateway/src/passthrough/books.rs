@@ -8,12 +8,9 @@ use nightwatt_traffic::clf;
 
 use super::Outcome;
 use crate::access::{Answered, Part};
+use crate::config::UNKNOWN;
 use crate::facts::RequestId;
 use crate::gateway::Gateway;
-
-/// The name of what is no service: of connections that were refused before it was known which they
-/// want.
-pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A connection at its end.
 pub(super) struct Ended<'a> {

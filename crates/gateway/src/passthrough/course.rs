@@ -16,20 +16,21 @@ use tokio::net::{TcpStream, lookup_host};
 use super::books::{Ended, target};
 use super::line::{Line, Silent};
 use super::tally::{Waiting, share_of};
-use super::{Ahead, Outcome, Service, Stopped, broken_off, close, own, stops};
+use super::{Ahead, Outcome, Service, Stopped, broken_off, close, stops};
 use crate::access::Answered;
-use crate::config::WakeOn;
+use crate::body::Spooling;
+use crate::config::{WakeOn, own};
 use crate::exchange::Exchange;
 use crate::facts::RequestId;
 use crate::forward::{RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, ToHold, hold};
-use crate::journal::WakeCause;
+use crate::hold::{Held, ToHold, hold};
 use crate::origin::is_own_shortage;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
 use crate::proxy::WORD;
 use crate::proxy_protocol;
 use crate::supervisor::{ExchangeFor, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// What a connection has of its server: an exchange, which keeps that awake; none in shadow mode on a
 /// machine.

@@ -17,9 +17,9 @@ use tokio::task::coop::consume_budget;
 
 use super::course::{Course, Hold};
 use super::{Outcome, Stopped, broken_off, stops};
+use crate::body::Spooling;
 use crate::config::Asleep;
 use crate::exchange::Exchange;
-use crate::hold::Spooling;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
 

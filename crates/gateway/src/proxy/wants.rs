@@ -7,9 +7,9 @@ use nightwatt_traffic::{Verdict, clf};
 
 use crate::facts::Facts;
 use crate::gateway::Gateway;
-use crate::journal::WakeCause;
 use crate::request_rules::{self, Wanting};
 use crate::site::Site;
+use crate::wake_cause::WakeCause;
 
 /// The class of a request's client, and why it has that class.
 pub(crate) fn judge(site: &Site, gateway: &Gateway, facts: &Facts) -> Verdict {
