@@ -29,9 +29,8 @@ use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::hand_over::Taker;
 use crate::live::Live;
-use crate::reload::Reloaded;
 use crate::site::Site;
-use crate::status::Status;
+use crate::status::{Reloaded, Status};
 use crate::supervisor::{Supervisor, end};
 
 /// A line longer than this is no order.
@@ -236,7 +235,7 @@ impl Socket {
     /// Takes orders.
     pub(crate) fn serve(
         self,
-        live: Live,
+        live: Live<Gateway>,
         demands: mpsc::Sender<Demand>,
     ) -> Result<Post, StartError> {
         let Self { path, file: own, listener } = self;
@@ -252,7 +251,7 @@ pub(crate) struct Post {
     file: Option<OwnFile>,
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
-    live: Live,
+    live: Live<Gateway>,
     demands: mpsc::Sender<Demand>,
     task: Option<JoinHandle<()>>,
 }
@@ -298,7 +297,7 @@ impl Post {
     }
 }
 
-async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand>) {
+async fn accept(listener: UnixListener, live: Live<Gateway>, demands: mpsc::Sender<Demand>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -306,13 +305,13 @@ async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand
                 tokio::spawn(async move { converse(live, demands, stream).await });
             }
             Err(error) => {
-                live.clone().now().cannot_accept("control", error).await;
+                live.clone().now().serving.cannot_accept("control", error).await;
             }
         }
     }
 }
 
-async fn converse(mut live: Live, demands: mpsc::Sender<Demand>, stream: UnixStream) {
+async fn converse(mut live: Live<Gateway>, demands: mpsc::Sender<Demand>, stream: UnixStream) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut asked = String::new();
@@ -413,10 +412,10 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
             (site, manager::Order::StayAwake(Duration::from_secs(*seconds)))
         }
     };
-    if gateway.observe {
+    if gateway.serving.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
     }
-    let mut pools = gateway.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
+    let mut pools = gateway.serving.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
     let member = pools.find_map(|(it, pool)| Some((it, pool, pool.called(site.as_deref()?)?)));
     if let Some((whole, pool, server)) = member {
         if order != manager::Order::Sleep && whole.supervisor.phase_now() != Phase::Awake {
@@ -438,8 +437,9 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
 
 /// The site of that name, or the only one.
 fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, String> {
-    let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
-    match (name, gateway.sites.as_slice()) {
+    let names =
+        || gateway.serving.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
+    match (name, gateway.serving.sites.as_slice()) {
         (None, [only]) => Ok(only),
         (None, _) => Err(format!("say which site: {}", names())),
         (Some(name), sites) => {
@@ -460,7 +460,7 @@ fn look_up<'a>(
         .map_err(|_| format!("`{client}` is not an IP address: write it as the access log does"))?;
     let sites = match site {
         Some(_) => std::slice::from_ref(named(gateway, site)?),
-        None => &gateway.sites,
+        None => &gateway.serving.sites,
     };
     Ok((sites, client))
 }
@@ -498,7 +498,7 @@ fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
         purged.add(named(gateway, name)?.store.purge(&Purge::All));
         return Ok(purged);
     }
-    for site in &gateway.sites {
+    for site in &gateway.serving.sites {
         purged.resources += site.store.purge_untold();
     }
     // The disk may know sites that the configuration does not.
@@ -521,9 +521,9 @@ fn purge(
         let place = Place::parse(text).map_err(|error| error.to_string())?;
         let site = match place.host().and_then(Authority::parse).filter(|_| name.is_none()) {
             Some(authority) => {
-                let index = gateway.site_of(&host_name(authority.host));
+                let index = gateway.serving.site_of(&host_name(authority.host));
                 let index = index.ok_or_else(|| format!("no site serves the host of `{text}`"))?;
-                &gateway.sites[index]
+                &gateway.serving.sites[index]
             }
             None => named(gateway, name)?,
         };

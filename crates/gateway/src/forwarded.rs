@@ -11,11 +11,13 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::FORWARDED;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use nightwatt_traffic::address;
 
 use crate::config::{ClientField, Network};
-use crate::facts::FORWARDED_FOR;
+
+pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// What trusted proxies say of a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

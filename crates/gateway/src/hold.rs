@@ -10,9 +10,9 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::body::{Kept, Spooling};
 use crate::config::SPOOL_BLOCK;
 use crate::exchange::Exchange;
+use crate::request_body::{Kept, Spooling};
 use crate::supervisor::Supervisor;
 
 /// What a part of a body costs beside its bytes: a client can send it byte by byte.

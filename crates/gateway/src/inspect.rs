@@ -1,5 +1,6 @@
 //! Collects what `nightwatt status` shows.
 
+mod overview;
 mod pool;
 mod tcp;
 
@@ -28,21 +29,21 @@ use crate::supervisor::SupervisorStatus;
 impl Gateway {
     /// State of a site's server, by the site's place in the configuration: cheap, for progress.
     pub fn state_of(&self, site: usize) -> &'static str {
-        self.sites.get(site).map_or("unknown", |site| site.supervisor.phase_now().as_str())
+        self.serving.sites.get(site).map_or("unknown", |site| site.supervisor.phase_now().as_str())
     }
 
     /// Looks at everything.
     pub fn status(&self) -> Status {
         Status {
-            observe: self.observe,
-            sites: self.sites.iter().map(|it| self.site_status(it)).collect(),
+            observe: self.serving.observe,
+            sites: self.serving.sites.iter().map(|it| self.site_status(it)).collect(),
             machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
             reload: self.last_reload(),
-            tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now())),
+            tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
             connections: {
-                let (open, accepted, refused) = self.connections.counts();
+                let (open, accepted, refused) = self.serving.connections.counts();
                 ConnectionsStatus { open, accepted, refused }
             },
         }

@@ -25,10 +25,10 @@ use tokio_rustls::TlsConnector;
 use self::idle::{Idle, Waiting};
 pub(crate) use self::sender::FromOrigin;
 use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
-use self::shared::{Connection, Shared};
+use self::shared::{Attempt, Connection, Shared};
 pub(crate) use self::stream::{HTTP1, HTTP2, Stream};
-use crate::body::{JUST_AFTER, Question, Sending};
 use crate::config::{Limits, Origin, OriginTls};
+use crate::request_body::{JUST_AFTER, Question, Sending};
 
 /// A server may close an idle connection at the very moment at which a request goes out on it. What
 /// cannot be sent twice therefore takes a connection that was used just now, or a new one.
@@ -371,8 +371,13 @@ impl OriginPool {
             return Ok((sender, false));
         }
         let connected = Box::pin(self.connect(true)).await;
-        let sender = turn.outcome(connected, now())?;
-        Ok((sender, true))
+        let attempt = match &connected {
+            Ok(Sender::Http1(_)) => Attempt::Http1,
+            Ok(Sender::Http2(connection)) => Attempt::Http2(connection),
+            Err(_) => Attempt::Failed,
+        };
+        turn.outcome(attempt, now());
+        Ok((connected?, true))
     }
 
     /// What was not taken, or not answered in time, is no better served by the same connection.

@@ -10,8 +10,8 @@ use crate::exchange::Exchange;
 /// Requests that the gate has let through: it is not known when they end.
 ///
 /// All of them are one exchange with the server, which ends when the last one has been let through for a
-/// while and none is under way on this machine's connections to the server ([`Traffic`](crate::gate)). (An exchange for each would be as
-/// many as there are requests in that time.)
+/// while and none is under way on this machine's connections to the server, which [`gate`](crate::gate) watches. (An
+/// exchange for each would be as many as there are requests in that time.)
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     state: Mutex<Present>,

@@ -8,20 +8,20 @@ use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender, Usability
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::flights::{Boarding, Flight};
 use crate::forward::Forwarding;
-use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
 use crate::own_request::{LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored};
 use crate::refresh_queue::{Job, Refresher, Wanted};
+use crate::request_body::Kept;
+use crate::serving::Serving;
 use crate::store::Sake;
 
 /// Does what there is to do for a site: each time its server comes up, and whenever a request asks for it.
-pub(crate) async fn run(mut live: Live, site: Arc<str>, phase: watch::Receiver<Phase>) {
+pub(crate) async fn run(mut live: Live<Serving>, site: Arc<str>, phase: watch::Receiver<Phase>) {
     let refresher = match live.now().site_named(&site) {
         Some((_, served)) => Arc::clone(&served.refresher),
         None => return,
@@ -32,37 +32,37 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, phase: watch::Receiver<P
     }
 }
 
-async fn each_time_awake(mut live: Live, site: &str, mut phase: watch::Receiver<Phase>) {
+async fn each_time_awake(mut live: Live<Serving>, site: &str, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
-            let gateway = live.now();
-            let Some((site, served)) = gateway.site_named(site) else { return };
+            let serving = live.now();
+            let Some((site, served)) = serving.site_named(site) else { return };
             served.refresher.forget_failures();
-            work(&gateway, site).await;
+            work(&serving, site).await;
         }
     }
 }
 
 /// Has it done beside what goes on.
-async fn when_asked(mut live: Live, site: &str, refresher: &Refresher) {
+async fn when_asked(mut live: Live<Serving>, site: &str, refresher: &Refresher) {
     loop {
         refresher.asked().await;
-        let gateway = live.now();
-        let Some((site, _)) = gateway.site_named(site) else { return };
-        tokio::spawn(async move { work(&gateway, site).await });
+        let serving = live.now();
+        let Some((site, _)) = serving.site_named(site) else { return };
+        tokio::spawn(async move { work(&serving, site).await });
     }
 }
 
 /// Does what there is to do now, one job after the other, as long as the server is awake.
-async fn work(gateway: &Arc<Gateway>, site: usize) {
-    let _debt = gateway.clock.owe();
-    let refresher = &gateway.sites[site].refresher;
+async fn work(serving: &Arc<Serving>, site: usize) {
+    let _debt = serving.clock.owe();
+    let refresher = &serving.sites[site].refresher;
     for Job { key, wanted, flight } in refresher.take() {
         let mut in_vain = None;
-        if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
+        if let Some(exchange) = serving.sites[site].begin_background() {
             let kind = wanted.kind().cloned();
-            fetch(gateway, site, &key, (wanted, flight), exchange).await;
-            let is_known = gateway.sites[site].store.knows(&key, gateway.timestamp());
+            fetch(serving, site, &key, (wanted, flight), exchange).await;
+            let is_known = serving.sites[site].store.knows(&key, serving.timestamp());
             in_vain = kind.filter(|_| !is_known);
         }
         refresher.done(&key, in_vain);
@@ -70,19 +70,19 @@ async fn work(gateway: &Arc<Gateway>, site: usize) {
 }
 
 async fn fetch(
-    gateway: &Arc<Gateway>,
+    serving: &Arc<Serving>,
     site: usize,
     key: &CacheKey,
     (wanted, flight): (Wanted, Option<Flight>),
     exchange: Arc<Exchange>,
 ) {
-    let served = &gateway.sites[site];
+    let served = &serving.sites[site];
     let fields = match &wanted {
         Wanted::Again(object) => fields_of(object),
         Wanted::Like(encoding, ..) => Some(fields_for(encoding)),
     };
     let request =
-        fields.and_then(|it| OwnRequest::new(key, it, &served.rules, gateway.clock.now()));
+        fields.and_then(|it| OwnRequest::new(key, it, &served.rules, serving.clock.now()));
     let Some(OwnRequest { facts, parts }) = request else { return };
     let flight = match flight {
         Some(flight) => Some(flight),
@@ -96,7 +96,7 @@ async fn fetch(
         ((Sender::ANONYMOUS, &head_of(&facts, &parts)), RequestDirectives::default());
     let found = served
         .store
-        .find(key, asking, &directives, gateway.timestamp(), &served.rules)
+        .find(key, asking, &directives, serving.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let (is_needed, expected, sake) = match wanted {
         // Else it has been renewed or forgotten since.
@@ -113,7 +113,7 @@ async fn fetch(
         return;
     }
     let forwarding = Forwarding {
-        gateway,
+        serving,
         site,
         facts: &facts,
         parts: &parts,
@@ -130,5 +130,5 @@ async fn fetch(
             read_what_is_stored(response, served.store.largest()).await;
         }
     };
-    let _ = Box::pin(gateway.clock.timeout(LONGEST, asking)).await;
+    let _ = Box::pin(serving.clock.timeout(LONGEST, asking)).await;
 }

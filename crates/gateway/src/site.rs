@@ -31,23 +31,26 @@ use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
 use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
+use crate::exchange::Exchange;
 use crate::flights::Flights;
-use crate::forward::STARTING;
 use crate::https;
 use crate::lessons::Shelf;
 use crate::machine::{self, Machine};
+use crate::mark::Mark;
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::pool::{Fittings, ServerPool, Whole};
 use crate::presence::Presence;
-use crate::question::Mark;
 use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
 use crate::waiting::WaitingPage;
 use crate::wishes::Wishes;
+
+/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// A site that is being served.
 pub(crate) struct Site {
@@ -103,11 +106,9 @@ impl Site {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, observe, .. } = *common;
-        let pool = if site.server.is_empty() {
-            None
-        } else {
-            Some(ServerPool::open(site, common, servers, tasks)?)
-        };
+        let has_servers = !site.server.is_empty();
+        let pool =
+            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
         if let Some(text) = site.unknown_kind(&scenario) {
             tracing::warn!(site = %site.name, "{text}");
@@ -137,10 +138,8 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        tasks.push(tokio::spawn(OriginPool::drop_stale(
-            Arc::downgrade(&origin),
-            supervisor.phase(),
-        )));
+        let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
+        tasks.push(tokio::spawn(dropping));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -186,6 +185,15 @@ impl Site {
     /// Has it just woken, so that its 502 and the like are not meant? A probe by HTTP has waited for that.
     pub(crate) fn may_be_starting(&self) -> bool {
         !self.probes_http && self.supervisor.woke_within(STARTING)
+    }
+
+    /// Begins an exchange that no client asked for, if its server can be asked without disturbing clients.
+    pub(crate) fn begin_background(&self) -> Option<Arc<Exchange>> {
+        let exchange = Exchange::begin_background(&self.supervisor)?;
+        if let Some(pool) = &self.pool {
+            exchange.sit(pool.spare()?);
+        }
+        Some(exchange)
     }
 
     /// What a request's client is.

@@ -1,4 +1,4 @@
-//! What `nightwatt status` shows. It is collected in [`inspect`](crate::inspect).
+//! What `nightwatt status` shows: plain data, which `inspect` collects.
 
 mod disk;
 mod pool;
@@ -41,6 +41,17 @@ pub struct Status {
     /// Clients' connections.
     #[serde(default)]
     pub connections: ConnectionsStatus,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// Sites and machines that are there from now on.
+    pub new: Vec<String>,
+    /// Those that are otherwise than before.
+    pub changed: Vec<String>,
+    /// Those that are there no more.
+    pub gone: Vec<String>,
 }
 
 /// How the last reload went, for `status`.

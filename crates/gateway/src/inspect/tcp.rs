@@ -31,7 +31,7 @@ impl Service {
 impl Gateway {
     /// Connections passed through to the server of this site, or to this machine, that keep it awake.
     pub(super) fn connections_to(&self, name: &str) -> u32 {
-        let on_it = self.services.iter().filter(|service| service.config.on == name);
+        let on_it = self.front.services.all.iter().filter(|service| service.config.on == name);
         let active: u64 = on_it.map(|service| service.tally.active()).sum();
         u32::try_from(active).unwrap_or(u32::MAX)
     }
@@ -49,10 +49,10 @@ impl Gateway {
             waited: 0,
             received_bytes: 0,
             sent_bytes: 0,
-            outcomes: outcomes(&self.unclaimed),
+            outcomes: outcomes(&self.front.services.unclaimed),
         };
         let unknown = Some(unknown).filter(|it| !it.outcomes.is_empty());
-        self.services.iter().map(Service::status).chain(unknown).collect()
+        self.front.services.all.iter().map(Service::status).chain(unknown).collect()
     }
 }
 

@@ -74,7 +74,7 @@ impl Asked<'_> {
         flight: Option<Flight>,
     ) -> Forwarding<'_> {
         Forwarding {
-            gateway: self.gateway,
+            serving: self.serving,
             site: self.index,
             facts: self.facts,
             parts: self.parts,
