@@ -26,13 +26,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use nightwatt_clock::Clock;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
-use crate::body::Watcher;
 use crate::private;
 use crate::repeats::Repeats;
 
@@ -235,7 +233,7 @@ impl Part<'_> {
 }
 
 impl Entry {
-    fn combined(&self) -> clf::Entry<'_> {
+    pub(crate) fn combined(&self) -> clf::Entry<'_> {
         let text = clf::Entry::from(&self.request);
         clf::Entry {
             referer: self.raw.referer.as_deref().or(text.referer),
@@ -244,7 +242,7 @@ impl Entry {
         }
     }
 
-    fn part(&self) -> Part<'_> {
+    pub(crate) fn part(&self) -> Part<'_> {
         Part {
             site: &self.site,
             class: self.class,
@@ -364,26 +362,6 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-/// Counts an answer's bytes and logs the request when its answer is over.
-pub(crate) struct Logged {
-    pub(crate) log: Arc<AccessLog>,
-    pub(crate) entry: Entry,
-}
-
-impl Watcher for Logged {
-    fn passes(&mut self, part: &Bytes) {
-        self.entry.request.bytes += part.len() as u64;
-    }
-
-    fn ended(&mut self) {}
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        self.log.add(&self.entry.combined(), &self.entry.id, &self.entry.part());
     }
 }
 

@@ -7,7 +7,6 @@
 
 mod account;
 mod order;
-pub(crate) mod proofs;
 mod schedule;
 mod web;
 
@@ -36,9 +35,9 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const LOOK_AGAIN: Duration = Duration::from_hours(6);
 
 /// Gets and renews certificates as long as the gateway runs.
-pub(crate) async fn run(mut live: Live) {
+pub(crate) async fn run(mut live: Live<Gateway>) {
     let gateway = live.now();
-    let clock = gateway.clock.clone();
+    let clock = gateway.serving.clock.clone();
     let mut books = Books::open(folder(&gateway).join("attempts.json"));
     drop(gateway);
     loop {
@@ -81,12 +80,12 @@ impl Books {
 
 /// Gets what is due. Says when it is to be looked again.
 async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
-    let now = || gateway.clock.now();
-    let Some((tls, acme)) = gateway.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
+    let now = || gateway.serving.clock.now();
+    let Some((tls, acme)) = gateway.front.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
     // One may have been got since this configuration was opened.
     tls.look_now(now());
     let mut next = now().mono + LOOK_AGAIN;
-    let certificates = gateway.config.tls.iter().flat_map(|tls| &tls.certificate);
+    let certificates = gateway.serving.config.tls.iter().flat_map(|tls| &tls.certificate);
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
         let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
         if due(books) <= now().mono {
@@ -129,11 +128,11 @@ fn settle(
 }
 
 fn folder(gateway: &Gateway) -> PathBuf {
-    gateway.config.state_dir.join("acme")
+    gateway.serving.config.state_dir.join("acme")
 }
 
 fn of(gateway: &Gateway) -> Option<&AcmeConfig> {
-    gateway.config.tls.as_ref()?.acme.as_ref()
+    gateway.serving.config.tls.as_ref()?.acme.as_ref()
 }
 
 /// Gets one certificate, and has it served.
@@ -145,13 +144,19 @@ async fn get(
 ) -> Result<(), Failed> {
     let dir = folder(gateway);
     std::fs::create_dir_all(&dir).map_err(|error| Failed::file(&dir, error))?;
-    let (path, clock) = (&certificate.chain, &gateway.clock);
+    let (path, clock) = (&certificate.chain, &gateway.serving.clock);
     let pem = if let Some(pem) = books.unstored.remove(path) {
         pem
     } else {
         let work = async {
             let account = account::open(acme, &dir).await?;
-            order::carry_out(&account, &certificate.acme, gateway.config.proof(), &tls.proofs).await
+            order::carry_out(
+                &account,
+                &certificate.acme,
+                gateway.serving.config.proof(),
+                &tls.proofs,
+            )
+            .await
         };
         clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent))?
     };

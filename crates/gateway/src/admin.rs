@@ -52,11 +52,15 @@ const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/a
                      /healthz/NAME  one site or machine\n";
 
 /// Answers until the task is aborted; connections end with it.
-pub(crate) fn serve(live: &Live, guard: Arc<Guard>, listener: TcpListener) -> JoinHandle<()> {
+pub(crate) fn serve(
+    live: &Live<Gateway>,
+    guard: Arc<Guard>,
+    listener: TcpListener,
+) -> JoinHandle<()> {
     tokio::spawn(accept(live.clone(), guard, listener))
 }
 
-async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
+async fn accept(live: Live<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
     let mut places = Places::default();
     let mut connections = JoinSet::new();
     loop {
@@ -67,15 +71,19 @@ async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
                 places.add(client, connections.spawn(talk));
             }
             Err(error) => {
-                live.clone().now().cannot_accept("admin", error).await;
+                live.clone().now().serving.cannot_accept("admin", error).await;
             }
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut live: Live, guard: Arc<Guard>, (stream, client): (TcpStream, IpAddr)) {
-    let clock = live.now().clock.clone();
+async fn converse(
+    mut live: Live<Gateway>,
+    guard: Arc<Guard>,
+    (stream, client): (TcpStream, IpAddr),
+) {
+    let clock = live.now().serving.clock.clone();
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock no client is slow.
     let limit = if clock.is_virtual() {

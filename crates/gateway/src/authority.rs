@@ -55,6 +55,19 @@ fn name_length(text: &str) -> usize {
     text.bytes().take_while(|byte| of_name(*byte)).count()
 }
 
+/// A name of a host as it may stand in TLS: labels of letters, digits, `-` and `_`, no dot at the end,
+/// and no address.
+pub fn is_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(plain)
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    name.len() <= 253
+        && name.split('.').all(label)
+        && !name.rsplit('.').next().is_some_and(is_number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

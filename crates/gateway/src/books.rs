@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
@@ -13,13 +14,13 @@ use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, Reply, Traits, clf};
 
-use crate::access::{Answered, Entry, Logged, Part};
+use crate::access::{AccessLog, Answered, Entry, Part};
 use crate::answers;
-use crate::body::Answer;
+use crate::body::{Answer, Watcher};
 use crate::client_facts;
 use crate::facts::{Facts, RequestId};
-use crate::gateway::Gateway;
 use crate::refusing;
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -123,15 +124,15 @@ impl Site {
 
 /// Counts, logs and labels an answer.
 pub(crate) fn close(
-    gateway: &Gateway,
+    serving: &Serving,
     index: Option<usize>,
     facts: &Facts,
     response: Response<Answer>,
     How { class, answered, needs_server, would, let_through, rule }: How,
 ) -> Response<Answer> {
-    let now = gateway.clock.now();
+    let now = serving.clock.now();
     let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
-    let site = index.map(|index| &gateway.sites[index]);
+    let site = index.map(|index| &serving.sites[index]);
     if let Some(site) = site {
         let asker = Asker { arrived: facts.arrived.mono, visitor: facts.visitor };
         site.count(asker, (class, answered), response.status(), now);
@@ -142,12 +143,12 @@ pub(crate) fn close(
         }
     } else {
         let delay = now.mono.since(facts.arrived.mono);
-        gateway.unsited.count((class, answered), response.status(), delay);
+        serving.unsited.count((class, answered), response.status(), delay);
     }
     if let Some(hsts) = site.and_then(|site| site.hsts.clone()).filter(|_| facts.secure) {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
     }
-    if gateway.config.answer_header {
+    if serving.config.answer_header {
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
     }
     // (A cache that was asked for what it has not, and for nothing else, refuses with 504.)
@@ -156,10 +157,10 @@ pub(crate) fn close(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if !response.headers().contains_key(DATE) {
-        let date = nightwatt_httpcache::date::format(gateway.timestamp());
+        let date = nightwatt_httpcache::date::format(serving.timestamp());
         response.headers_mut().insert(DATE, date);
     }
-    let Some(log) = &gateway.access_log else { return response };
+    let Some(log) = &serving.access_log else { return response };
     let hit = |value: &HeaderValue| value.as_bytes().starts_with(b"nightwatt; hit");
     let from_cache = response.headers().get(CACHE_STATUS).is_some_and(hit);
     let entry = Entry {
@@ -186,13 +187,13 @@ fn reply(facts: &Facts, status: StatusCode, fields: &HeaderMap) -> Reply {
 }
 
 /// The answer to what is no request, logged. Who asked for what is not known.
-pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Response<Answer> {
-    let now = gateway.clock.now();
+pub(crate) fn refused(serving: &Serving, client: &str, refusal: Refusal) -> Response<Answer> {
+    let now = serving.clock.now();
     let mut response = answers::sentence(refusal.status(), refusal.text());
-    let date = nightwatt_httpcache::date::format(gateway.timestamp());
+    let date = nightwatt_httpcache::date::format(serving.timestamp());
     response.headers_mut().insert(DATE, date);
-    gateway.unsited.refuse(refusal.status());
-    if let Some(log) = &gateway.access_log {
+    serving.unsited.refuse(refusal.status());
+    if let Some(log) = &serving.access_log {
         let entry = clf::Entry {
             at: now.wall,
             utc_offset: now.utc_offset,
@@ -219,4 +220,24 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
         log.add(&entry, &id, &part);
     }
     response
+}
+
+/// Counts an answer's bytes and logs the request when its answer is over.
+struct Logged {
+    log: Arc<AccessLog>,
+    entry: Entry,
+}
+
+impl Watcher for Logged {
+    fn passes(&mut self, part: &Bytes) {
+        self.entry.request.bytes += part.len() as u64;
+    }
+
+    fn ended(&mut self) {}
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.log.add(&self.entry.combined(), &self.entry.id, &self.entry.part());
+    }
 }

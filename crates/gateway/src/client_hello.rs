@@ -4,6 +4,8 @@
 //! What is not exactly a `ClientHello` is refused: a message that we read in one way and the server in
 //! another would be passed to the wrong one.
 
+pub use crate::authority::is_name;
+
 /// A first message is no longer than this, its records' heads among it. Those of browsers have 0.5 to
 /// 2 KiB, and keys against quantum computers some more.
 pub const LONGEST: usize = 16 << 10;
@@ -179,19 +181,6 @@ fn server_name(data: &[u8]) -> Result<String, Wrong> {
     let name = name.map(|name| name.strip_suffix('.').unwrap_or(name));
     let name = name.filter(|name| is_only && is_name(name));
     Ok(name.ok_or(Wrong::Malformed)?.to_ascii_lowercase())
-}
-
-/// A name of a host as it may stand in TLS: labels of letters, digits, `-` and `_`, no dot at the end,
-/// and no address.
-pub fn is_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        (1..=63).contains(&label.len()) && label.bytes().all(plain)
-    };
-    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
-    name.len() <= 253
-        && name.split('.').all(label)
-        && !name.rsplit('.').next().is_some_and(is_number)
 }
 
 #[cfg(test)]

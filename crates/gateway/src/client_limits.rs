@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::connections::ConnectionCounts;
 use nightwatt_model::policy::rate::RateLimiter;
 use nightwatt_model::time::Mono;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::Semaphore;
 
 use crate::config::{Config, Network, SPOOL_BLOCK};
+use crate::places::{Place, Places};
 
 /// The limits of clients, and how far each has used them up.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl ClientLimits {
 
     fn place(&self, share: &Share, address: IpAddr, client: u64) -> Option<Place> {
         if share.most == 0 || self.is_exempt(address) {
-            return Some(Place(None));
+            return Some(Place::unbounded());
         }
         share.places.take(client, share.most)
     }
@@ -90,29 +90,6 @@ impl ClientLimits {
     /// Bytes of that memory which are used.
     pub(crate) fn spooled(&self) -> usize {
         (self.spool_blocks - self.spool.available_permits()) * SPOOL_BLOCK
-    }
-}
-
-/// How many places each client has.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Places(Arc<Mutex<ConnectionCounts>>);
-
-impl Places {
-    /// One more for `client`, unless it has `most`.
-    pub(crate) fn take(&self, client: u64, most: usize) -> Option<Place> {
-        lock(&self.0).open(client, most).then(|| Place(Some((self.clone(), client))))
-    }
-}
-
-/// One of the places that a client may have.
-#[derive(Debug)]
-pub(crate) struct Place(Option<(Places, u64)>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some((places, client)) = &self.0 {
-            lock(&places.0).closed(*client);
-        }
     }
 }
 

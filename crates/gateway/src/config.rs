@@ -14,6 +14,7 @@ mod machine;
 mod meter;
 mod network;
 mod origin;
+pub(crate) mod own;
 mod places;
 mod pool;
 mod tcp;
@@ -33,26 +34,26 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
-pub(crate) use self::acme::tag;
 pub use self::acme::{AcmeConfig, Proof};
+pub(crate) use self::acme::{CHALLENGE_PATH, tag};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
-pub use self::disk::{DiskConfig, SharedCacheConfig};
+pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
-pub use self::network::Network;
+pub use self::network::{ClientField, Network};
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
+pub(crate) use self::tcp::UNKNOWN;
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
 use crate::error::ConfigError;
-pub use crate::forwarded::ClientField;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

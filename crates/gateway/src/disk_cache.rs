@@ -32,6 +32,7 @@ use nightwatt_httpcache::{CacheKey, Purge, Rules, Timestamp};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::budget::{Budget, kernels_count};
+pub(crate) use self::heir::Heir;
 use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
 use self::record::{Body, Day, Meta, Name};
@@ -70,7 +71,7 @@ pub(crate) struct DiskCache {
     jobs: Mutex<Option<Sender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The control socket of the process that has it now, if it was let go.
-    heir: Mutex<Option<PathBuf>>,
+    heir: Mutex<Option<Arc<dyn Heir>>>,
     reads: Arc<Semaphore>,
     clock: Clock,
 }

@@ -1,16 +1,18 @@
 //! What can go wrong with a configuration, and when the gateway starts.
 
+mod certificate;
+mod webhook;
+
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub use self::certificate::BadCertificate;
+pub use self::webhook::UnusableWebhook;
 use crate::hand_over_error::HandOverError;
-
-use crate::tls::BadCertificate;
-use crate::webhooks::UnusableWebhook;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -228,6 +230,11 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Makes an error of what went wrong with this file.
+    pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
+        |source| Self::File { path: path.to_owned(), source }
+    }
+
     /// Would it start for a user who may read more?
     pub fn is_of_this_user(&self) -> bool {
         if let Self::Password { path, .. } = self {

@@ -10,12 +10,11 @@ use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 
-use crate::body::{Sending, Watcher};
+use crate::body::Watcher;
 use crate::flights::Flight;
 use crate::origin::Stream;
 use crate::pool::Seat;
-use crate::proxy::WORD;
-use crate::site::Site;
+use crate::request_body::{InFlight, Sending};
 use crate::store::Ticket;
 use crate::supervisor::{ExchangeFor, Supervisor};
 
@@ -47,6 +46,9 @@ pub(crate) struct Begun {
 /// answers are slow.
 pub(crate) const SILENT: Duration = Duration::from_secs(5);
 
+/// How long to wait for word on a server that could not be reached.
+pub(crate) const WORD: Duration = Duration::from_secs(2);
+
 impl std::fmt::Debug for Begun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Begun").field("since", &self.since).finish_non_exhaustive()
@@ -72,14 +74,8 @@ impl Exchange {
 
     /// Begins one that no client asked for, and that is no use of the server, if that is awake and not
     /// about to sleep.
-    pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
-        let supervisor = &site.supervisor;
-        let begun = || Self::new(supervisor, None);
-        let exchange = supervisor.try_begin_background().then(begun)?;
-        if let Some(pool) = &site.pool {
-            exchange.sit(pool.spare()?);
-        }
-        Some(exchange)
+    pub(crate) fn begin_background(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
+        supervisor.try_begin_background().then(|| Self::new(supervisor, None))
     }
 
     /// Another one for the same request, at another server.
@@ -177,6 +173,8 @@ impl Drop for Exchange {
         }
     }
 }
+
+impl InFlight for Exchange {}
 
 impl Watcher for Arc<Exchange> {
     fn passes(&mut self, _: &Bytes) {}

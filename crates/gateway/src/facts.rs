@@ -20,10 +20,8 @@ use crate::request_rules::path_of;
 
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
-pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
 pub(crate) const FORWARDED_PROTO_NAME: &str = "x-forwarded-proto";
 pub(crate) const FORWARDED_PROTO: HeaderName = HeaderName::from_static(FORWARDED_PROTO_NAME);
-pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// Names a request: unique across restarts as well, by the time at which it came, and a count.
 #[derive(Debug, Clone, Copy)]

@@ -19,31 +19,28 @@ use nightwatt_httpcache::{
 };
 
 use self::watchers::{GivesBack, Keeping};
-use crate::body::{Answer, Kept, Sending};
+use crate::body::Answer;
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
 use crate::flights::Flight;
-use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, FromOrigin, OriginError, Reuse};
-use crate::own_request::AnswerKind;
 use crate::pool::Seat;
-use crate::question;
-use crate::refresh::{self, Wanted};
-use crate::site::Site;
+use crate::question::{self, Asking};
+use crate::refresh_queue::{AnswerKind, Wanted};
+use crate::request_body::{Kept, Sending};
+use crate::serving::Serving;
+use crate::site::{STARTING, Site};
 use crate::store::{Object, Sake, Ticket};
 use crate::tunnel;
-
-/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
-pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// What is to be forwarded.
 pub(crate) struct Forwarding<'a> {
-    pub(crate) gateway: &'a Arc<Gateway>,
+    pub(crate) serving: &'a Arc<Serving>,
     /// Index of the site.
     pub(crate) site: usize,
     pub(crate) facts: &'a Facts,
@@ -81,7 +78,13 @@ impl NotForwarded {
 
 impl Forwarding<'_> {
     pub(crate) fn site(&self) -> &Site {
-        &self.gateway.sites[self.site]
+        &self.serving.sites[self.site]
+    }
+
+    /// The request as it goes to the server.
+    fn asking(&self) -> Asking<'_> {
+        let Self { facts, parts, found, .. } = self;
+        Asking { site: self.site(), facts, parts, found: found.as_ref() }
     }
 
     fn rules(&self) -> &Rules {
@@ -89,7 +92,7 @@ impl Forwarding<'_> {
     }
 
     fn now(&self) -> Timestamp {
-        self.gateway.timestamp()
+        self.serving.timestamp()
     }
 
     /// Forwards within an exchange; the answer's body takes part in it.
@@ -106,10 +109,11 @@ impl Forwarding<'_> {
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
             let since = begun.as_ref().map(|begun| begun.since);
-            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange), since);
+            let sending =
+                Sending::new(&self.serving.clock, Arc::<Exchange>::clone(&exchange), since);
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = spool.is_whole().then(|| spool.kept.clone());
-            let (request, validating) = self.question(spool, validates, &sending);
+            let (request, validating) = self.asking().question(spool, validates, &sending);
             let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
             let (ticket, underway) = match begun.take() {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
@@ -147,7 +151,7 @@ impl Forwarding<'_> {
                 if unmatched || self.still_starting(response.status(), &exchange) {
                     validates &= !unmatched;
                     spool = Spool::again(copy);
-                    self.gateway.clock.parked(self.gateway.clock.sleep(RETRY_EVERY)).await;
+                    self.serving.clock.parked(self.serving.clock.sleep(RETRY_EVERY)).await;
                     continue;
                 }
             }
@@ -171,7 +175,7 @@ impl Forwarding<'_> {
     ) -> Response<Answer> {
         let limit = self.site().limits.silence(response.headers());
         response.map(|body| {
-            let body = Answer::of_origin(body, &self.gateway.clock, limit);
+            let body = Answer::of_origin(body, &self.serving.clock, limit);
             if exchange.seat().is_none() {
                 return body;
             }
@@ -206,13 +210,13 @@ impl Forwarding<'_> {
         let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
         else {
             let text = "The server switched to another protocol without being asked.";
-            self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
+            self.serving.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let (clock, idle) = (self.gateway.clock.clone(), self.site().limits.tunnel_idle);
+        let (clock, idle) = (self.serving.clock.clone(), self.site().limits.tunnel_idle);
         let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
             tunnel::run(client, server, phase, &clock, idle).await;
@@ -253,7 +257,7 @@ impl Forwarding<'_> {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
-            self.gateway.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
+            self.serving.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
     }
 
@@ -364,7 +368,7 @@ impl Forwarding<'_> {
         {
             let wanted = Wanted::Like(encoding, kind, self.sake);
             self.site().refresher.want(key, wanted, flight);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
@@ -375,17 +379,13 @@ impl Forwarding<'_> {
         {
             let wanted = Wanted::Again(Arc::clone(&found.object));
             self.site().refresher.want(key, wanted, None);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
     /// Whether a page is stored for this request.
     fn has_page(&self) -> bool {
         self.found.as_ref().is_some_and(|found| found.object.stored.status().is_success())
-    }
-
-    fn refresh(&self) {
-        refresh::start(self.gateway, self.site);
     }
 
     /// Whether it is worth waiting for such answers.
@@ -497,7 +497,7 @@ impl Forwarding<'_> {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
             return NotForwarded::Broken(Spool::again(copy));
         }
-        self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &error);
+        self.serving.warn_of(self.site(), &self.facts.id, "the server failed", &error);
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();

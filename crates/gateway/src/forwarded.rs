@@ -11,22 +11,13 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::FORWARDED;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use nightwatt_traffic::address;
-use serde::Deserialize;
 
-use crate::config::Network;
-use crate::facts::FORWARDED_FOR;
+use crate::config::{ClientField, Network};
 
-/// The field in which trusted proxies name the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientField {
-    /// `X-Forwarded-For`, never `Forwarded`.
-    XForwardedFor,
-    /// `Forwarded`, never `X-Forwarded-For`.
-    Forwarded,
-}
+pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// What trusted proxies say of a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::body::Kept;
 use crate::config::SPOOL_BLOCK;
 use crate::exchange::Exchange;
+use crate::request_body::{Kept, Spooling};
 use crate::supervisor::Supervisor;
 
 /// What a part of a body costs beside its bytes: a client can send it byte by byte.
@@ -102,17 +102,6 @@ impl Spool {
     /// Can the request be sent more than once?
     pub(crate) const fn is_whole(&self) -> bool {
         self.rest.is_none()
-    }
-}
-
-/// What comes from a client while it waits, and is kept.
-pub(crate) trait Spooling {
-    /// Reads until nothing more comes or the room is used up; false if the client is gone.
-    fn fill(&mut self) -> impl Future<Output = bool> + Send;
-
-    /// Comes when the client is gone, as far as that can be known of one of whom nothing more is read.
-    fn gone(&self) -> impl Future<Output = ()> + Send {
-        std::future::pending()
     }
 }
 

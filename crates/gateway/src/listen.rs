@@ -19,12 +19,14 @@ use tokio::task::JoinHandle;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::facts::Peer;
+use crate::front::Front;
 use crate::gate;
 use crate::http2;
 use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
 use crate::quick::Client;
+use crate::serving::Serving;
 
 /// Connections that wait in the kernel.
 const BACKLOG: u32 = 1024;
@@ -139,6 +141,14 @@ impl Orders {
     }
 }
 
+/// Where listeners find what they serve connections with.
+#[derive(Clone)]
+pub(crate) struct Fronts {
+    pub(crate) front: Live<Front>,
+    /// The part that the connections themselves go on with.
+    pub(crate) serving: Live<Serving>,
+}
+
 /// A socket that is being served.
 pub(crate) struct Post {
     pub(crate) spoken: Spoken,
@@ -156,7 +166,7 @@ impl Post {
     pub(crate) fn man(
         bound: Bound,
         spoken: Spoken,
-        live: &Live,
+        live: &Fronts,
         room: &Arc<Semaphore>,
     ) -> Result<Self, StartError> {
         let Bound { configured, address, listener } = bound;
@@ -262,12 +272,12 @@ struct Listening {
 
 /// Accepts until it is closed, then lets running exchanges end.
 async fn accept(
-    mut live: Live,
+    mut live: Fronts,
     at: Listening,
     room: Arc<Semaphore>,
     mut orders: watch::Receiver<Orders>,
 ) {
-    let clock = live.now().clock.clone();
+    let clock = live.serving.now().clock.clone();
     let ends = Ends { leaving: Arc::default(), stop: watch::Sender::new(false) };
     // Every connection holds one end: once all are gone, nothing comes from the other.
     let (alive, all_gone) = mpsc::channel::<Infallible>(1);
@@ -275,7 +285,7 @@ async fn accept(
     let spoken = at.spoken;
     drop((at, alive));
     ends.leaving.store(true, Ordering::Relaxed);
-    let limits = live.now().config.limits.clone();
+    let limits = live.serving.now().config.limits.clone();
     let mut closing = Closing { clock, spoken, orders, all_gone };
     if !closing.are_served_on().await {
         ends.stop.send_replace(true);
@@ -340,7 +350,7 @@ impl Listening {
     /// Until it is closed.
     async fn accept(
         &self,
-        live: &mut Live,
+        live: &mut Fronts,
         room: &Arc<Semaphore>,
         orders: &mut watch::Receiver<Orders>,
         (ends, alive): (&Ends, &mpsc::Sender<Infallible>),
@@ -363,7 +373,7 @@ impl Listening {
                     // Room is looked for second: a listener without connections must not keep a place.
                     // Who has no place yet when it closes is served all the same.
                     if room.available_permits() == 0 {
-                        live.now().no_room();
+                        live.serving.now().no_room();
                     }
                     let place = tokio::select! {
                         biased;
@@ -373,7 +383,7 @@ impl Listening {
                     self.serve(live, (stream, peer), ends, (place, alive.clone()));
                 }
                 Err(error) => {
-                    live.now().cannot_accept("client", error).await;
+                    live.serving.now().cannot_accept("client", error).await;
                 }
             }
         }
@@ -381,7 +391,7 @@ impl Listening {
 
     fn serve<H: Send + 'static>(
         &self,
-        live: &Live,
+        live: &Fronts,
         connected: (TcpStream, SocketAddr),
         ends: &Ends,
         held: H,
@@ -398,15 +408,16 @@ impl Listening {
                 drop(held);
             }),
             Spoken::Questions => tokio::spawn(async move {
-                gate::connection(live, connected, leaving, stopped).await;
+                gate::connection(live.serving, connected, leaving, stopped).await;
                 drop(held);
             }),
             Spoken::Anything => {
-                let gateway = live.now();
-                let door = gateway.doors.iter().find(|(address, _)| *address == self.configured);
+                let front = live.front.now();
+                let door = front.doors.iter().find(|(address, _)| *address == self.configured);
                 let Some(door) = door.map(|(_, door)| Arc::clone(door)) else { return };
+                let (serving, services) = (Arc::clone(&front.serving), Arc::clone(&front.services));
                 tokio::spawn(async move {
-                    passthrough::connection(gateway, door, connected, stopped).await;
+                    passthrough::connection(serving, services, door, connected, stopped).await;
                     drop(held);
                 })
             }
@@ -434,18 +445,19 @@ pub(crate) fn limits(config: &Config) -> Limits {
 
 /// One client's connection, from its first byte to its end.
 async fn connection(
-    mut live: Live,
+    mut live: Fronts,
     (mut stream, peer): (TcpStream, SocketAddr),
     (leaving, secure): (Arc<AtomicBool>, bool),
     stopped: watch::Receiver<bool>,
 ) {
-    let gateway = live.now();
-    let limits = Arc::clone(&gateway.http_limits);
+    let front = live.front.now();
+    let serving = &front.serving;
+    let limits = Arc::clone(&serving.http_limits);
     let _ = stream.set_nodelay(true);
     let (mut client, mut read_ahead) = (peer.ip(), BytesMut::new());
-    if gateway.config.proxy_protocol.iter().any(|network| network.contains(client)) {
+    if serving.config.proxy_protocol.iter().any(|network| network.contains(client)) {
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
-        let header = gateway.clock.timeout(limits.head_timeout, header).await;
+        let header = serving.clock.timeout(limits.head_timeout, header).await;
         (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
             Ok((address, behind)) => (address.ip(), behind),
             Err(error) => {
@@ -455,22 +467,22 @@ async fn connection(
         };
     }
     // Whom a balancer speaks for is known only now.
-    let Some(_place) = gateway.client_limits.connect(client) else {
-        gateway.refuse_connection();
+    let Some(_place) = serving.client_limits.connect(client) else {
+        serving.refuse_connection();
         return;
     };
-    let _open = gateway.connections.accept();
-    let clock = gateway.clock.clone();
+    let _open = serving.connections.accept();
+    let clock = serving.clock.clone();
     let peer = Peer { ip: client, secure };
-    let service = Client::new(live, peer, Arc::clone(&leaving));
+    let service = Client::new(live.serving, peer, Arc::clone(&leaving));
     if secure {
         // Apart, so that connections without TLS are no larger for it.
         Box::pin(async move {
-            let limit = gateway.config.limits.handshake_timeout;
-            let Some(tls) = &gateway.tls else { return };
+            let limit = front.serving.config.limits.handshake_timeout;
+            let Some(tls) = &front.tls else { return };
             let accepted = tls.accept((stream, read_ahead), &clock, limit).await;
             let Some((stream, is_http2)) = accepted else { return };
-            drop(gateway);
+            drop(front);
             if is_http2 {
                 http2::serve(stream, service, limits, clock, (leaving, stopped)).await;
                 return;
@@ -481,6 +493,6 @@ async fn connection(
         .await;
         return;
     }
-    drop(gateway);
+    drop(front);
     nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

@@ -1,28 +1,32 @@
-//! The gateway as it is now: after a reload another one stands in its place, with what did not change.
+//! What the present configuration has opened: after a reload another one stands in its place, with what did not
+//! change.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::gateway::Gateway;
+/// Where the present one is found. What holds one for longer than a request looks here for a newer.
+pub(crate) struct Live<T>(watch::Receiver<Arc<T>>);
 
-/// Where the present gateway is found. What holds one for longer than a request looks here for a newer.
-#[derive(Clone)]
-pub(crate) struct Live(watch::Receiver<Arc<Gateway>>);
+impl<T> Clone for Live<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
-impl Live {
-    /// Of the gateways that this sends.
-    pub(crate) fn of(sender: &watch::Sender<Arc<Gateway>>) -> Self {
+impl<T> Live<T> {
+    /// Of those that this sends.
+    pub(crate) fn of(sender: &watch::Sender<Arc<T>>) -> Self {
         Self(sender.subscribe())
     }
 
     /// The present one.
-    pub(crate) fn now(&mut self) -> Arc<Gateway> {
+    pub(crate) fn now(&mut self) -> Arc<T> {
         Arc::clone(&self.0.borrow_and_update())
     }
 
     /// The present one, if it is another than [`now`](Self::now) gave last.
-    pub(crate) fn newer(&mut self) -> Option<Arc<Gateway>> {
+    pub(crate) fn newer(&mut self) -> Option<Arc<T>> {
         self.0.has_changed().unwrap_or(false).then(|| self.now())
     }
 

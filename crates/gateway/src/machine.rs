@@ -18,12 +18,12 @@ use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::common::Common;
 use crate::config::{Config, MachineConfig};
 use crate::error::StartError;
-use crate::journal::WakeCause;
 use crate::metering::Feed;
-use crate::site::Common;
 use crate::supervisor::{Hands, Learns, Retuning, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// A machine under supervision.
 pub(crate) struct Machine {

@@ -75,7 +75,7 @@ impl Gateway {
     /// The page for Prometheus.
     pub(crate) fn metrics(&self) -> String {
         let sites: Vec<Scraped<'_>> =
-            self.sites.iter().map(|site| Scraped::of(self, site)).collect();
+            self.serving.sites.iter().map(|site| Scraped::of(self, site)).collect();
         let mut page = Exposition::default();
         write_info(&mut page, self, &sites);
         write_servers(&mut page, &sites);
@@ -93,7 +93,7 @@ impl Gateway {
         write_ledgers(&mut page, &sites);
         machines::write(&mut page, self);
         pools::write(&mut page, &sites);
-        if self.observe {
+        if self.serving.observe {
             write_shadows(&mut page, &sites);
         }
         write_connections(&mut page, self);
@@ -105,8 +105,8 @@ impl Gateway {
 
     /// Requests by site; those for no site have the empty name, as if they had no such label.
     fn tallies(&self) -> impl Iterator<Item = (&str, &RequestTally)> {
-        let of_sites = self.sites.iter().map(|site| (&*site.name, &site.counters.requests));
-        of_sites.chain([("", &*self.unsited)])
+        let of_sites = self.serving.sites.iter().map(|site| (&*site.name, &site.counters.requests));
+        of_sites.chain([("", &*self.serving.unsited)])
     }
 }
 
@@ -142,13 +142,13 @@ fn write_info(page: &mut Exposition, gateway: &Gateway, sites: &[Scraped<'_>]) {
     per_site(page, learned, sites, |it| it.status.learned_from_s.unwrap_or(0.0));
     let observe = "1 in shadow mode (`--observe`), where servers are left alone; else 0.";
     let observe = gauge("nightwatt_shadow_mode", &[], observe);
-    page.single(observe, u8::from(gateway.observe));
+    page.single(observe, u8::from(gateway.serving.observe));
     let healthy = gauge(
         "nightwatt_site_healthy",
         &["site"],
         "1 if the site is up, its server awake or not; 0 if the server has failed to wake.",
     );
-    per_site(page, healthy, sites, |it| u8::from(it.site.health(gateway.observe).healthy));
+    per_site(page, healthy, sites, |it| u8::from(it.site.health(gateway.serving.observe).healthy));
     let started = gauge(
         "process_start_time_seconds",
         &[],
@@ -569,7 +569,7 @@ fn write_shadows(page: &mut Exposition, sites: &[Scraped<'_>]) {
 }
 
 fn write_connections(page: &mut Exposition, gateway: &Gateway) {
-    let (open, accepted, refused) = gateway.connections.counts();
+    let (open, accepted, refused) = gateway.serving.connections.counts();
     let family = gauge("nightwatt_connections_open", &[], "Connections of clients open now.");
     page.single(family, open);
     let family =
@@ -587,8 +587,8 @@ fn write_connections(page: &mut Exposition, gateway: &Gateway) {
         "Requests for which a proxy in `trusted_proxies` named no client that can be read: the proxy itself \
          counted as the client.",
     );
-    page.single(family, gateway.unreadable_clients.total());
+    page.single(family, gateway.serving.unreadable_clients.total());
     let about = "Memory for the bodies of requests that wait; at most `limits.spool_total_bytes`.";
     let family = gauge("nightwatt_spool_bytes", &[], about);
-    page.single(family, gateway.client_limits.spooled());
+    page.single(family, gateway.serving.client_limits.spooled());
 }

@@ -6,7 +6,7 @@ mod shared;
 mod stream;
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, UPGRADE};
@@ -14,20 +14,21 @@ use http::{HeaderMap, Request, Response};
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
 use nightwatt_http1::{BodyError, client};
+use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_power::{ConfigError, probe, tls};
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use self::idle::{Idle, Waiting};
 pub(crate) use self::sender::FromOrigin;
 use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
-use self::shared::{Connection, Shared};
-pub(crate) use self::stream::Stream;
-use crate::body::{JUST_AFTER, Question, Sending};
+use self::shared::{Attempt, Connection, Shared};
+pub(crate) use self::stream::{HTTP1, HTTP2, Stream};
 use crate::config::{Limits, Origin, OriginTls};
-use crate::tls::{HTTP1, HTTP2};
+use crate::request_body::{JUST_AFTER, Question, Sending};
 
 /// A server may close an idle connection at the very moment at which a request goes out on it. What
 /// cannot be sent twice therefore takes a connection that was used just now, or a new one.
@@ -181,6 +182,16 @@ pub(crate) fn is_own_shortage(error: &std::io::Error) -> bool {
 }
 
 impl OriginPool {
+    /// A server that slept does not know its connections any more: none is used again.
+    pub(crate) async fn drop_stale(origin: Weak<Self>, mut phase: watch::Receiver<Phase>) {
+        while phase.changed().await.is_ok() {
+            let Some(origin) = origin.upgrade() else { return };
+            if *phase.borrow_and_update() != Phase::Awake {
+                origin.close_idle();
+            }
+        }
+    }
+
     /// `tls`: what the site says of it, if anything.
     pub(crate) fn open(
         origin: &Origin,
@@ -360,8 +371,13 @@ impl OriginPool {
             return Ok((sender, false));
         }
         let connected = Box::pin(self.connect(true)).await;
-        let sender = turn.outcome(connected, now())?;
-        Ok((sender, true))
+        let attempt = match &connected {
+            Ok(Sender::Http1(_)) => Attempt::Http1,
+            Ok(Sender::Http2(connection)) => Attempt::Http2(connection),
+            Err(_) => Attempt::Failed,
+        };
+        turn.outcome(attempt, now());
+        Ok((connected?, true))
     }
 
     /// What was not taken, or not answered in time, is no better served by the same connection.

@@ -7,19 +7,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
+use nightwatt_model::time::Now;
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::Fetch;
 
 use crate::access::Raw;
 use crate::body::Answer;
 use crate::facts::{Facts, base};
-use crate::gateway::Gateway;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 
@@ -57,22 +57,6 @@ pub(crate) fn fields_for(encoding: &'static str) -> Fields {
     vec![(ACCEPT_ENCODING, Some(HeaderValue::from_static(encoding)))]
 }
 
-/// What a client was answered: the answer to the proxy's own request must be of the same kind to be kept.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct AnswerKind {
-    status: StatusCode,
-    content_type: Option<HeaderValue>,
-}
-
-impl AnswerKind {
-    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
-        // A part is one of the whole that the proxy asks for.
-        let is_part = status == StatusCode::PARTIAL_CONTENT;
-        let status = if is_part { StatusCode::OK } else { status };
-        Self { status, content_type: headers.get(CONTENT_TYPE).cloned() }
-    }
-}
-
 /// A request that the proxy sends by itself.
 pub(crate) struct OwnRequest {
     pub(crate) facts: Facts,
@@ -81,12 +65,7 @@ pub(crate) struct OwnRequest {
 
 impl OwnRequest {
     /// A request for what has this key; none if there cannot be one, or if it might do something a second time.
-    pub(crate) fn new(
-        key: &CacheKey,
-        fields: Fields,
-        gateway: &Gateway,
-        rules: &Rules,
-    ) -> Option<Self> {
+    pub(crate) fn new(key: &CacheKey, fields: Fields, rules: &Rules, now: Now) -> Option<Self> {
         let (secure, authority, target) = key.parts();
         if !may_be_prefetched(target) {
             return None;
@@ -113,7 +92,7 @@ impl OwnRequest {
         let facts = Facts {
             id: format!("{REFRESH_ID}{number:x}"),
             number,
-            arrived: gateway.clock.now(),
+            arrived: now,
             client: CLIENT,
             peer: CLIENT,
             trusted: false,

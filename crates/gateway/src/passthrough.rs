@@ -11,7 +11,6 @@
 mod books;
 mod course;
 mod line;
-pub(crate) mod own;
 mod tally;
 
 use std::net::SocketAddr;
@@ -26,15 +25,16 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use self::books::Ended;
-pub(crate) use self::books::UNKNOWN;
 use self::course::Course;
+use self::line::Line;
 pub(crate) use self::tally::{Outcome, Tally};
+use crate::access::Answered;
 use crate::client_hello::{self, Hello};
-use crate::config::{Config, TcpConfig};
-use crate::gateway::Gateway;
-use crate::hold::Spooling;
+use crate::config::{Config, TcpConfig, UNKNOWN};
 use crate::machine::Machine;
 use crate::proxy_protocol;
+use crate::request_body::Spooling;
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
@@ -48,10 +48,9 @@ pub(crate) struct Service {
 }
 
 /// Whose server it is on.
-#[derive(Debug, Clone, Copy)]
 enum Ground {
-    Site(usize),
-    Machine(usize),
+    Site(Arc<Site>),
+    Machine(Arc<Supervisor>),
     /// A machine in shadow mode, where it is left alone.
     Nobody,
 }
@@ -66,10 +65,11 @@ impl Service {
     ) -> Vec<Self> {
         let before = before.unwrap_or_default();
         let open = |tcp: &TcpConfig| {
-            let site = sites.iter().position(|site| *site.name == *tcp.on);
-            let machine = machines.iter().position(|machine| *machine.name == *tcp.on);
-            let ground = site.map(Ground::Site).or(machine.map(Ground::Machine));
-            let is_pool = site.is_some_and(|site| sites[site].pool.is_some());
+            let site = sites.iter().find(|site| *site.name == *tcp.on);
+            let machine = machines.iter().find(|machine| *machine.name == *tcp.on);
+            let machine = machine.map(|it| Ground::Machine(Arc::clone(&it.supervisor)));
+            let ground = site.map(|it| Ground::Site(Arc::clone(it))).or(machine);
+            let is_pool = site.is_some_and(|site| site.pool.is_some());
             Self {
                 keep_awake: tcp.keeps(is_pool),
                 config: tcp.clone(),
@@ -84,22 +84,30 @@ impl Service {
         config.tcp.iter().map(open).collect()
     }
 
-    fn site<'a>(&self, gateway: &'a Gateway) -> Option<&'a Site> {
-        match self.ground {
-            Ground::Site(index) => gateway.sites.get(index).map(|site| &**site),
+    fn site(&self) -> Option<&Site> {
+        match &self.ground {
+            Ground::Site(site) => Some(site),
             _ => None,
         }
     }
 
-    fn supervisor<'a>(&self, gateway: &'a Gateway) -> Option<&'a Arc<Supervisor>> {
-        match self.ground {
-            Ground::Site(index) => gateway.sites.get(index).map(|site| &site.supervisor),
-            Ground::Machine(index) => {
-                gateway.machines.get(index).map(|machine| &machine.supervisor)
-            }
+    fn supervisor(&self) -> Option<&Arc<Supervisor>> {
+        match &self.ground {
+            Ground::Site(site) => Some(&site.supervisor),
+            Ground::Machine(machine) => Some(machine),
             Ground::Nobody => None,
         }
     }
+}
+
+/// All services of a configuration.
+pub(crate) struct Services {
+    /// In the order of the configuration.
+    pub(crate) all: Vec<Service>,
+    /// Where it listens for them.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Connections for no service.
+    pub(crate) unclaimed: Arc<Tally>,
 }
 
 /// An address at which connections for services come in.
@@ -197,7 +205,8 @@ async fn broken_off(stream: &TcpStream) {
 
 /// One client's connection, from its first byte to its end.
 pub(crate) async fn connection(
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
+    services: Arc<Services>,
     door: Arc<Door>,
     (mut stream, peer): (TcpStream, SocketAddr),
     stopped: Stopped,
@@ -205,11 +214,11 @@ pub(crate) async fn connection(
     let _ = stream.set_nodelay(true);
     // A client that vanished must not be held, nor keep a server awake.
     watch_over(&stream);
-    let arrived = gateway.clock.now();
+    let arrived = serving.clock.now();
     let (mut client, mut bytes) = (peer, BytesMut::new());
-    if gateway.config.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
+    if serving.config.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
-        let header = gateway.clock.timeout(gateway.config.limits.header_timeout, header);
+        let header = serving.clock.timeout(serving.config.limits.header_timeout, header);
         let header = tokio::select! {
             header = header => header,
             () = stops(&stopped) => return,
@@ -223,44 +232,88 @@ pub(crate) async fn connection(
             }
         }
     }
-    let Some(_place) = gateway.client_limits.connect(client.ip()) else {
-        gateway.refuse_connection();
+    let Some(_place) = serving.client_limits.connect(client.ip()) else {
+        serving.refuse_connection();
         line::reset(&stream);
         return;
     };
-    let _open = gateway.connections.accept();
+    let _open = serving.connections.accept();
     let mut ahead = Ahead { stream, bytes, room: 0, ended: false };
     let (service, name) = if door.asks() {
         let whom = tokio::select! {
-            whom = whom(&gateway, &door, &mut ahead) => whom,
+            whom = whom(&serving, &door, &mut ahead) => whom,
             () = stops(&stopped) => Err((Outcome::Stopped, None)),
         };
         match whom {
             Ok(whom) => whom,
             Err((outcome, name)) => {
                 close(ahead.stream, Some(outcome)).await;
-                unclaimed(&gateway, (client, arrived), outcome, name.as_deref());
+                services.unclaimed.count(outcome);
+                unclaimed(&serving, (client, arrived), outcome, name.as_deref());
                 return;
             }
         }
     } else {
         (door.default.unwrap_or_default(), None)
     };
-    let Some(service) = gateway.services.get(service) else { return };
+    let Some(service) = services.all.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
-    let course = Course::new(&gateway, service, client, name);
+    let course = Course::new(&serving, service, &services.addresses, client, name);
     // On its own, since it is large.
     Box::pin(course.run(ahead, door.asks(), &stopped)).await;
 }
 
+impl Course<'_> {
+    /// The whole of it; written down at its end.
+    async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
+        let number = Supervisor::next_id();
+        let mut held = false;
+        let reach = self.reach(number, &mut ahead, &mut held);
+        let reached = tokio::select! {
+            biased;
+            reached = reach => reached,
+            () = stops(stopped) => Err(Outcome::Stopped),
+        };
+        let settled = self.serving.clock.now().mono;
+        let was_put_through = reached.is_ok();
+        let (outcome, bytes) = match reached {
+            Ok((server, exchange)) => {
+                let line = Line::new(self, exchange);
+                let Ahead { stream, bytes, .. } = ahead;
+                let outcome = Box::pin(line.run((stream, bytes), server, stopped)).await;
+                (outcome, line.sent())
+            }
+            Err(outcome) => {
+                close(ahead.stream, is_tls.then_some(outcome)).await;
+                (outcome, 0)
+            }
+        };
+        let (config, through) =
+            (&self.service.config, if held { Answered::Held } else { Answered::Server });
+        self.service.tally.count(outcome);
+        let ended = Ended {
+            number,
+            client: self.client,
+            arrived: self.arrived,
+            service: (&config.name, &config.on),
+            name: self.name.as_deref(),
+            outcome,
+            settled,
+            through: was_put_through.then_some(through),
+            bytes,
+            would: self.would.get().copied(),
+        };
+        ended.write_down(self.serving);
+    }
+}
+
 /// Writes down a connection that is for no service.
 fn unclaimed(
-    gateway: &Gateway,
+    serving: &Serving,
     (client, arrived): (SocketAddr, Now),
     outcome: Outcome,
     name: Option<&str>,
 ) {
-    gateway.unclaimed.count(outcome);
     let ended = Ended {
         number: Supervisor::next_id(),
         client,
@@ -268,22 +321,22 @@ fn unclaimed(
         service: (UNKNOWN, "-"),
         name,
         outcome,
-        settled: gateway.clock.now().mono,
+        settled: serving.clock.now().mono,
         through: None,
         bytes: 0,
         would: None,
     };
-    ended.write_down(gateway);
+    ended.write_down(serving);
 }
 
 /// Reads until it is known which service is meant, and by which name; that is known of a name that no service
 /// has, too.
 async fn whom(
-    gateway: &Gateway,
+    serving: &Serving,
     door: &Door,
     ahead: &mut Ahead,
 ) -> Result<(usize, Option<String>), (Outcome, Option<String>)> {
-    let deadline = gateway.clock.now().mono + gateway.config.limits.header_timeout;
+    let deadline = serving.clock.now().mono + serving.config.limits.header_timeout;
     let name = loop {
         match client_hello::read(&ahead.bytes) {
             Ok(Hello::Whole(name)) => break name,
@@ -293,7 +346,7 @@ async fn whom(
         }
         let mut part = bytes::BufMut::limit(&mut ahead.bytes, client_hello::LONGEST);
         let read = ahead.stream.read_buf(&mut part);
-        match gateway.clock.until(deadline, read).await {
+        match serving.clock.until(deadline, read).await {
             Ok(Ok(length)) if length > 0 => {}
             Ok(_) => return Err((Outcome::Left, None)),
             Err(_) => return Err((Outcome::SlowHello, None)),

@@ -16,8 +16,9 @@ use nightwatt_model::policy::lifecycle::{Change, Phase};
 use nightwatt_model::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{self, Record, WakeCause};
+use crate::journal::{self, Record};
 use crate::private;
+use crate::wake_cause::WakeCause;
 
 /// States that are kept of the last day: one a minute, and some.
 const MOST_STATES: usize = 2048;

@@ -40,13 +40,13 @@ pub(crate) use self::line::{Offer, Placed};
 pub(crate) use self::seat::Seat;
 pub(crate) use self::server::{Fittings, PoolServer};
 pub(crate) use self::whole::Whole;
+use crate::common::Common;
 use crate::config::SiteConfig;
 use crate::error::StartError;
-use crate::journal::WakeCause;
 use crate::lessons::Shelf;
 use crate::lessons::pool::Place;
-use crate::site::Common;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// The pool of a site.
 pub(crate) struct ServerPool {
@@ -158,7 +158,7 @@ impl ServerPool {
         fittings: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>, StartError> {
-        let (clock, observe) = (common.clock, common.options.observe);
+        let (clock, observe) = (common.clock, common.observe);
         let settings = site.fleet_settings(&common.config.scenario_of(site).server);
         let mut fitted: Vec<_> = site.server.iter().zip(fittings).collect();
         let mut servers = Vec::new();
@@ -177,7 +177,7 @@ impl ServerPool {
         let mut shelf = None;
         if choice == FleetChoice::Predictive {
             let path = common.config.state_dir.join(format!("{}.pool-lessons.json", site.name));
-            let place = Shelf::at(&site.name, path, common.options.durable);
+            let place = Shelf::at(&site.name, path, common.durable);
             let (place, lessons) = Place::open(place);
             shelf = place;
             if let Some(lessons) = lessons {

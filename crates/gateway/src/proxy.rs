@@ -28,19 +28,19 @@ use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::books::{How, close};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, WORD};
 use crate::facts::{Facts, Peer};
-use crate::forward::{NotForwarded, RETRY_EVERY, STARTING};
-use crate::gateway::Gateway;
+use crate::forward::{NotForwarded, RETRY_EVERY};
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, ToHold, hold};
 use crate::https;
-use crate::journal::WakeCause;
 use crate::question;
 use crate::refusing;
 use crate::request_rules::OwnPath;
-use crate::site::Site;
+use crate::serving::Serving;
+use crate::site::{STARTING, Site};
 use crate::supervisor::{ExchangeFor, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -51,48 +51,45 @@ pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
 /// How often a request is let through to a server that then turns out to be gone.
 const ATTEMPTS: u32 = 3;
 
-/// How long to wait for word on a server that could not be reached.
-pub(crate) const WORD: Duration = Duration::from_secs(2);
-
 /// How long to wait for another client's answer to the same request. The first client may read it
 /// slowly.
 const SHARED: Duration = Duration::from_secs(2);
 
 /// Answers one request.
 pub(crate) async fn handle(
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
     peer: Peer,
     request: Request<Incoming>,
 ) -> Response<Answer> {
-    let now = gateway.clock.now();
+    let now = serving.clock.now();
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
-    let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
+    let facts = Arc::new(Facts::of(&serving.config, peer, &parts, now, Supervisor::next_id()));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     if facts.is_unreadable {
-        gateway.unreadable_clients.count(facts.peer, &parts.headers);
+        serving.unreadable_clients.count(facts.peer, &parts.headers);
     }
-    let index = gateway.site_for(&facts);
+    let index = serving.site_for(&facts);
     // First of all, since it must cost less than what it keeps away.
-    if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
+    if let Some(wait) = serving.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
-        return close(&gateway, index, &facts, response, How::limited());
+        return close(&serving, index, &facts, response, How::limited());
     }
     // An authority asks for the name of a site, or for one that only has a certificate.
-    let proof = gateway.tls.as_ref().and_then(|tls| tls.proofs.said_at(facts.path()));
+    let proof = serving.proofs.as_ref().and_then(|proofs| proofs.said_at(facts.path()));
     if let Some(proof) = proof {
         let how = How::by_itself(ClientClass::Monitor, Answered::Monitor);
         let response = answers::proof(proof);
-        return close(&gateway, index, &facts, response, how);
+        return close(&serving, index, &facts, response, how);
     }
-    let (response, how) = match (index, refusing::refusal(&gateway, index, &facts, &parts)) {
+    let (response, how) = match (index, refusing::refusal(&serving, index, &facts, &parts)) {
         (Some(index), None) => {
-            let site = &gateway.sites[index];
-            let verdict = judge(site, &gateway, &facts);
+            let site = &serving.sites[index];
+            let verdict = judge(site, &serving, &facts);
             let class = verdict.class();
             let mut client =
-                Client { gateway: &gateway, index, facts: &facts, class, stays: false };
-            let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
+                Client { serving: &serving, index, facts: &facts, class, stays: false };
+            let asked = Asked::new(&serving, index, &facts, &parts, class, names);
             let asked = Asked { verdict: Some(verdict), ..asked };
             let answer = asked.answer(body).await;
             client.stays = true;
@@ -103,13 +100,13 @@ pub(crate) async fn handle(
             (answers::sentence(status, text), How::by_itself(ClientClass::Api, Answered::Refused))
         }
     };
-    close(&gateway, index, &facts, response, how)
+    close(&serving, index, &facts, response, how)
 }
 
 /// Who waits for an answer. A client that leaves before it has one is counted and logged all the
 /// same: it may have woken the server.
 pub(crate) struct Client<'a> {
-    pub(crate) gateway: &'a Gateway,
+    pub(crate) serving: &'a Serving,
     pub(crate) index: usize,
     pub(crate) facts: &'a Arc<Facts>,
     pub(crate) class: ClientClass,
@@ -122,14 +119,14 @@ impl Drop for Client<'_> {
             let mut nothing = Response::new(Answer::empty());
             *nothing.status_mut() = CLIENT_LEFT;
             let how = How::by_itself(self.class, Answered::Gone);
-            close(self.gateway, Some(self.index), self.facts, nothing, how);
+            close(self.serving, Some(self.index), self.facts, nothing, how);
         }
     }
 }
 
 /// A request to a site, read and classified.
 struct Asked<'a> {
-    gateway: &'a Arc<Gateway>,
+    serving: &'a Arc<Serving>,
     index: usize,
     facts: &'a Facts,
     parts: &'a Parts,
@@ -143,7 +140,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn new(
-        gateway: &'a Arc<Gateway>,
+        serving: &'a Arc<Serving>,
         index: usize,
         facts: &'a Facts,
         parts: &'a Parts,
@@ -151,13 +148,13 @@ impl<'a> Asked<'a> {
         names: FieldNames,
     ) -> Self {
         let directives = RequestDirectives::parse(&parts.headers);
-        let rules = &gateway.sites[index].rules;
+        let rules = &serving.sites[index].rules;
         let sender = Sender::of_named(names, &head_of(facts, parts), rules);
-        Self { gateway, index, facts, parts, class, verdict: None, directives, sender }
+        Self { serving, index, facts, parts, class, verdict: None, directives, sender }
     }
 
     fn site(&self) -> &Site {
-        &self.gateway.sites[self.index]
+        &self.serving.sites[self.index]
     }
 
     async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
@@ -165,12 +162,12 @@ impl<'a> Asked<'a> {
             return (self.state(), How::by_itself(self.class, Answered::State));
         }
         let site = self.site();
-        if let Some(moved) = https::redirect(&self.gateway.config, &site.config, self.facts) {
+        if let Some(moved) = https::redirect(&self.serving.config, &site.config, self.facts) {
             return (moved, How::by_itself(self.class, Answered::Redirect));
         }
         let key = self.cache_key();
         if let Some(key) = &key {
-            let now = self.gateway.timestamp();
+            let now = self.serving.timestamp();
             if site.store.is_on_disk_only(key, now) {
                 Box::pin(site.store.bring_up(key, now, &site.rules)).await;
             }
@@ -203,7 +200,7 @@ impl<'a> Asked<'a> {
         }
         // Asked for before the request is admitted, so that no change after it is missed.
         let phase = site.supervisor.phase();
-        let route = if self.gateway.observe {
+        let route = if self.serving.observe {
             self.pass_on(knock.request.cached)
         } else {
             site.supervisor.admit(&knock, || self.wake_cause())
@@ -266,7 +263,7 @@ impl<'a> Asked<'a> {
                 (answers::no_icon(), Answered::Monitor)
             }
             (Route::State, _) => {
-                let health = site.health(self.gateway.observe);
+                let health = site.health(self.serving.observe);
                 let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());
                 (answers::health(text, retry_after), Answered::Monitor)
             }
@@ -287,7 +284,7 @@ impl<'a> Asked<'a> {
 
     /// 503, never 404: whether it is there was not looked up.
     fn scanner_answer(&self) -> Response<Answer> {
-        let now = self.gateway.clock.now().mono;
+        let now = self.serving.clock.now().mono;
         let waits = |verdict| refusing::scanner_waits(verdict, now);
         let after = self.verdict.as_ref().map_or(Duration::from_secs(1), waits);
         answers::later(StatusCode::SERVICE_UNAVAILABLE, after, answers::REFUSED)
@@ -309,7 +306,7 @@ impl<'a> Asked<'a> {
 
     fn find(&self, key: &CacheKey) -> Option<Found> {
         let asked = &self.directives;
-        let (request, now) = (head_of(self.facts, self.parts), self.gateway.timestamp());
+        let (request, now) = (head_of(self.facts, self.parts), self.serving.timestamp());
         let site = self.site();
         let asking = (self.sender, &request);
         let (object, usability) = site.store.find(key, asking, asked, now, &site.rules)?;
@@ -347,7 +344,7 @@ impl<'a> Asked<'a> {
 
     fn cache_answer(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
         found.object.popularity.asked(self.class);
-        let now = self.gateway.timestamp();
+        let now = self.serving.timestamp();
         let request = head_of(self.facts, self.parts);
         let status = CacheStatus::hit().ttl(found.object.stored.ttl(now));
         let response = from_store(&request, &found.object, now, &status);
@@ -363,12 +360,12 @@ impl<'a> Asked<'a> {
         mut phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
         let supervisor = &self.site().supervisor;
-        if supervisor.held() > self.gateway.config.limits.held {
+        if supervisor.held() > self.serving.config.limits.held {
             supervisor.gave_up(self.facts.number);
-            self.gateway.refuse_to_hold(&self.site().name, "held");
+            self.serving.refuse_to_hold(&self.site().name, "held");
             return Self::unavailable(self.wake_time());
         }
-        let limits = &self.gateway.client_limits;
+        let limits = &self.serving.client_limits;
         let Some(place) = limits.wait(self.facts.client, self.facts.budget) else {
             supervisor.gave_up(self.facts.number);
             return self.over_share();
@@ -392,13 +389,13 @@ impl<'a> Asked<'a> {
     }
 
     fn spool(&self, body: Incoming) -> Spool {
-        let gateway = self.gateway;
-        Spool::new(body, gateway.config.limits.spool_bytes, gateway.client_limits.spool())
+        let serving = self.serving;
+        Spool::new(body, serving.config.limits.spool_bytes, serving.client_limits.spool())
     }
 
     /// The answer to a client that has as many requests waiting as it may.
     fn over_share(&self) -> (Response<Answer>, Answered) {
-        self.gateway.refuse_to_hold(&self.site().name, "held_per_client");
+        self.serving.refuse_to_hold(&self.site().name, "held_per_client");
         let after = self.wake_time().max(Duration::from_secs(1));
         let status = StatusCode::SERVICE_UNAVAILABLE;
         (answers::later(status, after, answers::OVER_SHARE), Answered::Limited)
@@ -407,9 +404,9 @@ impl<'a> Asked<'a> {
     async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
         let supervisor = &self.site().supervisor;
         let Facts { number, network, arrived, .. } = *self.facts;
-        let deadline = arrived.mono + self.gateway.config.limits.hold;
+        let deadline = arrived.mono + self.serving.config.limits.hold;
         let held = ToHold { number, network, deadline };
-        hold(supervisor, phase, held, spool, &self.gateway.clock).await
+        hold(supervisor, phase, held, spool, &self.serving.clock).await
     }
 
     fn not_held(&self, held: &Held) -> (Response<Answer>, Answered) {
@@ -440,7 +437,7 @@ impl<'a> Asked<'a> {
         let exchange = Exchange::begun(&self.site().supervisor, self.sake());
         let mut found = (key, found);
         if let Some(mut other) = self.other_flight(&found) {
-            let clock = &self.gateway.clock;
+            let clock = &self.serving.clock;
             let _ = clock.parked(clock.timeout(SHARED, other.changed())).await;
             found = self.look_again(found);
             if let Some(now) = &found.1
@@ -480,7 +477,7 @@ impl<'a> Asked<'a> {
         }
         let flight = self.flight(key.as_ref(), &exchange);
         let forwarding = self.forwarding((key, found), flight);
-        let (gateway, facts) = (self.gateway, self.facts);
+        let (serving, facts) = (self.serving, self.facts);
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         let mut broken = false;
@@ -508,7 +505,7 @@ impl<'a> Asked<'a> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == attempts || gateway.observe {
+            if attempt == attempts || serving.observe {
                 break;
             }
             if self.is_back().await {
@@ -530,8 +527,8 @@ impl<'a> Asked<'a> {
     /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
     /// woken may take until it listens.
     async fn is_back(&self) -> bool {
-        let (clock, supervisor) = (&self.gateway.clock, &self.site().supervisor);
-        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
+        let (clock, supervisor) = (&self.serving.clock, &self.site().supervisor);
+        let deadline = self.facts.arrived.mono + self.serving.config.limits.hold;
         while supervisor.is_awake() && supervisor.ask_after(WORD).await {
             let listens = self.site().origin.listens().await;
             if listens || !supervisor.woke_within(STARTING) || clock.now().mono >= deadline {

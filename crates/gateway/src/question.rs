@@ -2,7 +2,6 @@
 
 pub(crate) mod plain;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use http::header::{
@@ -13,53 +12,28 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use nightwatt_http1::Interim;
 use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{fields, normal_authority, update};
-use nightwatt_power::probe::OWN_MARK;
 
-use crate::body::{Question, Sending};
-use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
-use crate::forward::Forwarding;
+use crate::facts::{FORWARDED_PROTO, Facts, REQUEST_ID};
+use crate::forwarded::FORWARDED_FOR;
+use crate::hit::Found;
 use crate::hold::Spool;
+use crate::request_body::{Question, Sending, listed, trailer_names};
 use crate::request_rules::{may_be_of_the_connection, may_be_trailer};
+use crate::site::Site;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 
-/// What is added to `Via` (RFC 9110, 7.6.3) on the way to one site, and by which a request is known that comes
-/// back: the comment is of this process and this site. A server may well ask for another site.
-#[derive(Debug, Clone)]
-pub(crate) struct Mark {
-    own: String,
-    /// On the proxy's own probes.
-    probes: String,
-    /// For a request by HTTP/1.1, and for one by HTTP/2.
-    via: [HeaderValue; 2],
+/// A request to a server, and what is known of it.
+pub(crate) struct Asking<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) facts: &'a Facts,
+    pub(crate) parts: &'a Parts,
+    /// What is stored for it.
+    pub(crate) found: Option<&'a Found>,
 }
 
-impl Mark {
-    pub(crate) fn of(site: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        site.hash(&mut hasher);
-        let own = format!("({}-{:x})", OWN_MARK.as_str(), hasher.finish());
-        let via = ["1.1", "2.0"].map(|version| {
-            HeaderValue::from_str(&format!("{version} nightwatt {own}"))
-                .unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
-        });
-        Self { own, probes: format!("({})", OWN_MARK.as_str()), via }
-    }
-
-    /// Did this very process ask this site for it before, or is it a probe of its own?
-    pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
-        headers.get_all(VIA).iter().any(|via| self.is_in(via.as_bytes()))
-    }
-
-    /// The same of one `Via` field.
-    pub(crate) fn is_in(&self, via: &[u8]) -> bool {
-        let has = |mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
-        has(&self.own) || has(&self.probes)
-    }
-}
-
-impl Forwarding<'_> {
+impl Asking<'_> {
     /// The request as the server gets it. Says also whether it asks to confirm what is stored.
     pub(crate) fn question(
         &self,
@@ -75,7 +49,7 @@ impl Forwarding<'_> {
         // What `Connection` names has been dropped.
         fields::remove_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
-        let site = self.site();
+        let site = self.site;
         let host = if self.facts.authority.is_empty() {
             &site.config.origin.authority
         } else {
@@ -89,7 +63,6 @@ impl Forwarding<'_> {
         let validating = validate
             && self
                 .found
-                .as_ref()
                 .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
         if chunked {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -107,7 +80,7 @@ impl Forwarding<'_> {
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        let limit = self.site().limits.largest_body();
+        let limit = self.site.limits.largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
         match length {
@@ -164,12 +137,6 @@ pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
     })
 }
 
-/// The members of a field that is a list.
-fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|it| !it.is_empty())
-}
-
 /// The trailers that are announced, less those that no server may take for fields of the head. (hyper keeps
 /// those back by HTTP/1.1 only.)
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -177,11 +144,6 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
         |name: &&str| HeaderName::from_bytes(name.as_bytes()).is_ok() && may_be_trailer(name);
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
-}
-
-/// What `Trailer` names, as it is written there.
-pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    listed(headers, TRAILER)
 }
 
 /// Takes out what `Connection` names, since the server will not get it: nothing may be decided by

@@ -36,25 +36,22 @@ use crate::books::{ANSWER, Asker, refused};
 use crate::client_facts;
 use crate::config::Config;
 use crate::exchange::Exchange;
-use crate::facts::{
-    FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
-    is_plain_id,
-};
-use crate::forwarded::SpokenFor;
-use crate::gateway::Gateway;
+use crate::facts::{FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https, is_plain_id};
+use crate::forwarded::{FORWARDED_FOR_NAME, SpokenFor};
 use crate::hit::from_store;
-use crate::journal::WakeCause;
 use crate::live::Live;
 use crate::proxy;
 use crate::request_rules::{OwnPath, path_of};
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// Answers the requests of one connection.
 pub(crate) struct Client {
-    live: Live,
-    gateway: Arc<Gateway>,
+    live: Live<Serving>,
+    serving: Arc<Serving>,
     /// Each answer is the last one.
     leaving: Arc<AtomicBool>,
     peer: Peer,
@@ -129,12 +126,12 @@ struct Aim {
 }
 
 impl Client {
-    pub(crate) fn new(mut live: Live, peer: Peer, leaving: Arc<AtomicBool>) -> Self {
-        let gateway = live.now();
+    pub(crate) fn new(mut live: Live<Serving>, peer: Peer, leaving: Arc<AtomicBool>) -> Self {
+        let serving = live.now();
         Self {
-            is_proxy: speaks_for_others(&gateway, peer.ip),
+            is_proxy: speaks_for_others(&serving, peer.ip),
             live,
-            gateway,
+            serving,
             leaving,
             peer,
             speaker: Speaker::new(peer.ip),
@@ -146,14 +143,14 @@ impl Client {
 
     /// After a reload the next request is for the gateway that is there now.
     fn keep_up(&mut self) {
-        if let Some(gateway) = self.live.newer() {
-            self.is_proxy = speaks_for_others(&gateway, self.peer.ip);
+        if let Some(serving) = self.live.newer() {
+            self.is_proxy = speaks_for_others(&serving, self.peer.ip);
             self.last_names = LastNames::default();
             if !self.is_proxy {
                 // It may have spoken for others before.
                 self.speaker = Speaker::new(self.peer.ip);
             }
-            self.gateway = gateway;
+            self.serving = serving;
         }
     }
 
@@ -161,7 +158,7 @@ impl Client {
     /// left to that too.)
     fn meet(&mut self, head: &Head<'_, '_>) -> Option<()> {
         if self.is_proxy {
-            let Config { trusted_proxies, client_field, .. } = &self.gateway.config;
+            let Config { trusted_proxies, client_field, .. } = &self.serving.config;
             let (listed, other) = (head.values(FORWARDED_FOR_NAME), std::iter::empty());
             let spoken =
                 SpokenFor::by_proxy(trusted_proxies, *client_field, self.peer.ip, listed, other);
@@ -206,8 +203,8 @@ impl Client {
 
     /// The site of a plain request, and what is stored for it; nothing if only the slow path knows.
     fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<Aim> {
-        let gateway = &*self.gateway;
-        if gateway.observe || !head.target.starts_with('/') {
+        let serving = &*self.serving;
+        if serving.observe || !head.target.starts_with('/') {
             return None;
         }
         let is_secure = self.is_secure(head);
@@ -215,8 +212,8 @@ impl Client {
         if !authority.is_normal(plain.authority, is_secure) {
             return None;
         }
-        let index = gateway.site_of(authority.host)?;
-        let site = &gateway.sites[index];
+        let index = serving.site_of(authority.host)?;
+        let site = &serving.sites[index];
         let sender = plain.sender(head, &site.rules);
         let own_path = OwnPath::of(&site.config, path_of(head.target));
         if sender.bypasses_cache() || own_path.is_some_and(|it| !it.may_be_cached()) {
@@ -238,7 +235,7 @@ impl Client {
             let fields = head.fields.iter();
             fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
         };
-        let now = (gateway.timestamp(), &site.rules);
+        let now = (serving.timestamp(), &site.rules);
         let object = site.store.find_plain(&self.scratch, sender, now, values);
         Some(Aim { site: index, sender, object, own_path })
     }
@@ -270,15 +267,15 @@ impl Client {
         plain: &Plain<'_>,
         (index, object): (usize, &Object),
     ) -> Option<Prepared> {
-        let arrived = self.gateway.clock.now();
+        let arrived = self.serving.clock.now();
         self.meet(head)?;
         let budget = self.speaker.key.number();
-        let limits = &self.gateway.client_limits;
+        let limits = &self.serving.client_limits;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The slow path says so.
             return None;
         }
-        let site = &self.gateway.sites[index];
+        let site = &self.serving.sites[index];
         let (class, traits) = self.class_of(site, arrived, head, plain)?;
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
@@ -317,7 +314,7 @@ impl Client {
 
     /// The answer's head, as the slow path makes it.
     fn head_of(&self, site: &Site, object: &Object, secure: bool) -> bytes::Bytes {
-        let now = self.gateway.timestamp();
+        let now = self.serving.timestamp();
         object.prepared(now, || {
             let anybody = RequestHead {
                 method: &Method::GET,
@@ -330,7 +327,7 @@ impl Client {
             if let Some(hsts) = site.hsts.clone().filter(|_| secure) {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
             }
-            if self.gateway.config.answer_header {
+            if self.serving.config.answer_header {
                 let answered = HeaderValue::from_static(Answered::Cache.as_str());
                 response.headers_mut().insert(ANSWER, answered);
             }
@@ -341,7 +338,7 @@ impl Client {
     /// Counts the answer that was given, and returns it.
     fn count(&mut self, head: &Head<'_, '_>) -> Option<Given> {
         let given = self.given.take()?;
-        let site = &self.gateway.sites[given.site];
+        let site = &self.serving.sites[given.site];
         let Given { class, answered, status, now, .. } = given;
         let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
         site.count(asker, (class, answered), status, now);
@@ -362,9 +359,9 @@ impl Client {
     /// Closes the accounting of an answer, of which so many bytes have gone.
     fn log(&mut self, head: &Head<'_, '_>, bytes: u64) {
         let Some(given) = self.count(head) else { return };
-        let Some(log) = &self.gateway.access_log else { return };
+        let Some(log) = &self.serving.access_log else { return };
         let entry = clf::Entry { bytes, ..self.entry(head, &given) };
-        log.add(&entry, &given.id, &given.part(&self.gateway.sites[given.site].name));
+        log.add(&entry, &given.id, &given.part(&self.serving.sites[given.site].name));
     }
 
     fn entry<'a>(&'a self, head: &Head<'_, 'a>, given: &Given) -> clf::Entry<'a> {
@@ -408,8 +405,8 @@ fn value_of<'b>(head: &Head<'_, 'b>, name: &HeaderName) -> Option<&'b [u8]> {
 }
 
 /// Is it a proxy that is believed?
-fn speaks_for_others(gateway: &Gateway, peer: IpAddr) -> bool {
-    gateway.config.trusted_proxies.iter().any(|it| it.contains(peer))
+fn speaks_for_others(serving: &Serving, peer: IpAddr) -> bool {
+    serving.config.trusted_proxies.iter().any(|it| it.contains(peer))
 }
 
 impl Given {
@@ -437,7 +434,7 @@ impl Service for Client {
 
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Box<Pass>> {
         self.keep_up();
-        if self.leaving.load(Relaxed) || !self.gateway.has_fast_path.load(Relaxed) {
+        if self.leaving.load(Relaxed) || !self.serving.has_fast_path.load(Relaxed) {
             return Quick::No;
         }
         let Some(plain) = Plain::read(head, self.is_proxy, &mut self.last_names) else {
@@ -461,9 +458,9 @@ impl Service for Client {
 
     fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
         let Some(given) = self.count(head) else { return Box::new(|_| {}) };
-        let log = self.gateway.access_log.clone();
+        let log = self.serving.access_log.clone();
         let arrival = self.entry(head, &given).to_arrival();
-        let name = Arc::clone(&self.gateway.sites[given.site].name);
+        let name = Arc::clone(&self.serving.sites[given.site].name);
         Box::new(move |bytes| {
             let entry = clf::Entry { bytes, ..clf::Entry::from(&arrival) };
             if let Some(log) = log {
@@ -489,17 +486,17 @@ impl Service for Client {
     }
 
     fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
-        let (gateway, admitted) = pass.into_admitted();
-        self.saying_when_it_is_last(proxy::resume(gateway, self.peer, request, admitted))
+        let (serving, admitted) = pass.into_admitted();
+        self.saying_when_it_is_last(proxy::resume(serving, self.peer, request, admitted))
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
         self.keep_up();
-        let gateway = Arc::clone(&self.gateway);
-        self.saying_when_it_is_last(proxy::handle(gateway, self.peer, request))
+        let serving = Arc::clone(&self.serving);
+        self.saying_when_it_is_last(proxy::handle(serving, self.peer, request))
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {
-        refused(&self.gateway, &self.speaker.address, refusal)
+        refused(&self.serving, &self.speaker.address, refusal)
     }
 }

@@ -9,7 +9,7 @@ use nightwatt_model::time::Mono;
 use nightwatt_traffic::Verdict;
 
 use crate::facts::Facts;
-use crate::gateway::Gateway;
+use crate::serving::Serving;
 
 /// The rule that refuses a client that asks too often, in the access log.
 pub(crate) const TOO_MANY_REQUESTS: &str = "requests-per-client";
@@ -48,17 +48,17 @@ pub(crate) fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
 
 /// Why a request is not answered, by itself or by what its site allows.
 pub(crate) fn refusal(
-    gateway: &Gateway,
+    serving: &Serving,
     site: Option<usize>,
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
-    let limits = site.map_or(&gateway.config.limits, |site| &gateway.sites[site].limits);
+    let limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
     facts.refusal(parts, limits.largest_body()).or_else(|| {
         // It would come back for ever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
                     what it is asked back to it. Look at the site's `origin`.";
-        let mark = &gateway.sites.get(site?)?.mark;
+        let mark = &serving.sites.get(site?)?.mark;
         mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
     })
 }

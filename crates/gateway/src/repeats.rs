@@ -2,16 +2,12 @@
 //! count, so that a full disk or a server that fails does not fill the log.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
 use tokio::runtime::Handle;
-
-use crate::gateway::Gateway;
-use crate::site::Site;
 
 /// Between two lines about the same.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -93,64 +89,6 @@ impl Repeats {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Repeat>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Gateway {
-    /// Warns, as often as that may be repeated. `log` gets how often it came about since the last line.
-    pub(crate) fn warn(
-        &self,
-        kind: &'static str,
-        subject: &str,
-        log: impl FnOnce(u64) + Send + 'static,
-    ) {
-        self.repeats.warn(&self.clock, kind, subject, log);
-    }
-
-    /// Warns of what befell a request of a site.
-    pub(crate) fn warn_of(&self, site: &Site, id: &str, what: &'static str, error: &dyn Display) {
-        let (name, id, error) = (Arc::clone(&site.name), id.to_owned(), error.to_string());
-        self.warn(what, &site.name, move |count| {
-            tracing::warn!(site = %name, id, error, count, "{what}");
-        });
-    }
-
-    /// A connection could not be accepted, for want of descriptors mostly: says so, and waits a moment, in
-    /// which others may end.
-    pub(crate) async fn cannot_accept(&self, what: &'static str, error: std::io::Error) {
-        self.warn("accept", what, move |count| {
-            tracing::warn!(%error, count, "cannot accept {what} connections; trying again");
-        });
-        self.clock.sleep(Duration::from_millis(100)).await;
-    }
-
-    /// A connection is closed as it comes, since its client has all that it may have.
-    pub(crate) fn refuse_connection(&self) {
-        self.connections.refuse();
-        self.warn("connections of a client", "", |count| {
-            tracing::warn!(
-                count,
-                "closed connections of clients that have `limits.connections_per_client` open"
-            );
-        });
-    }
-
-    /// A connection waits, since there is no place for it.
-    pub(crate) fn no_room(&self) {
-        self.warn("connections", "", |count| {
-            tracing::warn!(
-                count,
-                "connections wait: as many are open as `limits.connections` and the limit of descriptors allow"
-            );
-        });
-    }
-
-    /// A request is refused, since as many wait for a server as may: of all clients, or of this one.
-    pub(crate) fn refuse_to_hold(&self, site: &Arc<str>, limit: &'static str) {
-        let name = Arc::clone(site);
-        self.warn(limit, site, move |count| {
-            tracing::warn!(site = %name, count, "requests refused: `limits.{limit}` of them wait already");
-        });
     }
 }
 

@@ -8,11 +8,12 @@ use http::{HeaderName, Method};
 use nightwatt_httpcache::sharing;
 use nightwatt_model::policy::admission::{self, ClientClass, Want};
 
-use crate::acme::proofs;
 use crate::answers;
 use crate::client_facts::{FETCH_DEST, FETCH_MODE};
-use crate::config::SiteConfig;
-use crate::warm_up::ROBOTS;
+use crate::config::{CHALLENGE_PATH, SiteConfig};
+
+/// Where rules for crawlers are (RFC 9309).
+pub(crate) const ROBOTS: &str = "/robots.txt";
 
 /// A path that the proxy answers by itself, or may have to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl OwnPath {
         if path == answers::STATE_PATH {
             return Some(Self::State);
         }
-        if path.starts_with(proofs::PATH) {
+        if path.starts_with(CHALLENGE_PATH) {
             return Some(Self::Challenge);
         }
         if site.clients.is_health_check(path) {

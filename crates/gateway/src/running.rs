@@ -9,21 +9,21 @@ use std::sync::Arc;
 use nightwatt_clock::Clock;
 use nightwatt_model::policy::lifecycle::Handed;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::admin::{self, Guard};
+use crate::common::Common;
 use crate::config::Config;
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
-use crate::gateway::{Gateway, Options};
+use crate::gateway::{Gateway, Options, Present};
 use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Jobs, Opening};
-use crate::reload::Retiring;
-use crate::site::Common;
+use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
@@ -45,7 +45,7 @@ pub struct Running {
     pub admin: Option<SocketAddr>,
     /// What was asked of the process over the control socket.
     pub demands: mpsc::Receiver<Demand>,
-    pub(crate) live: watch::Sender<Arc<Gateway>>,
+    pub(crate) present: Present,
     pub(crate) posts: Vec<Post>,
     /// Listeners that are gone from the configuration, and still have connections.
     pub(crate) closing: Vec<Post>,
@@ -108,23 +108,23 @@ impl Gateway {
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
         let room = listen::room(&config);
         let durable = options.durable;
-        let (mut gateway, jobs) = open(config, &clock, options, &handed)?;
         let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        gateway.tcp_addresses = tcp.map(|(bound, _)| bound.address).collect();
+        let tcp = tcp.map(|(bound, _)| bound.address).collect();
+        let (gateway, jobs) = open(config, &clock, options, &handed, tcp)?;
         let gateway = Arc::new(gateway);
-        let live = watch::Sender::new(Arc::clone(&gateway));
-        let here = Live::of(&live);
+        let present = Present::new(&gateway);
+        let (here, fronts) = (present.gateway(), present.fronts());
         let admin_post =
             admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
         let mut posts = Vec::new();
         for (bound, spoken) in bound {
-            posts.push(Post::man(bound, spoken, &here, &room)?);
+            posts.push(Post::man(bound, spoken, &fronts, &room)?);
         }
         let (demand, demands) = mpsc::channel(8);
-        let disk_job = DiskCache::drive(here.clone());
+        let disk_job = drive_disk(&here);
         let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
-        let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
+        let log_job = gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
             admin: admin_post.as_ref().map(|(_, address)| *address),
             admin_post: admin_post.map(|(post, _)| post),
@@ -134,7 +134,7 @@ impl Gateway {
             gate_addresses: Vec::new(),
             gateway,
             demands,
-            live,
+            present,
             posts,
             closing: Vec::new(),
             room,
@@ -149,8 +149,8 @@ impl Gateway {
             durable,
         };
         running.tell_addresses();
-        let sites = Arc::clone(&running.gateway);
-        sites.sites.iter().for_each(|it| running.tend(&it.name));
+        let serving = Arc::clone(&running.gateway.serving);
+        serving.sites.iter().for_each(|it| running.tend(&it.name));
         if let Some(predecessor) = predecessor {
             predecessor.keep_awake(&running.gateway);
             predecessor.done();
@@ -172,8 +172,15 @@ fn prepare(config: &Config) -> Result<(), StartError> {
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
 /// Begins what goes on beside the sites: certificates that are got, and webhooks that are told.
-pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
+pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
     vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
+}
+
+/// Begins to write what is worth it to the disk behind the caches, if there is one.
+pub(crate) fn drive_disk(live: &Live<Gateway>) -> Option<JoinHandle<()>> {
+    let mut live = live.clone();
+    let disk = live.now().disk.clone()?;
+    Some(tokio::spawn(disk.drive(move || live.now().stores())))
 }
 
 /// Listens at every address of a configuration: for clients, and for monitors.
@@ -196,15 +203,17 @@ fn open(
     clock: &Clock,
     mut options: Options,
     handed: &HashMap<String, Handed>,
+    tcp_addresses: Vec<SocketAddr>,
 ) -> Result<(Gateway, Jobs), StartError> {
     let controllers = std::mem::take(&mut options.controllers);
     let own = config.clone();
     let disk = own.cache.disk.as_ref();
     let disk = disk.map(|it| DiskCache::open(it, &own.state_dir, clock)).transpose()?;
     let disk = disk.as_ref();
-    let common = Common { config: &own, clock, options: &options, handed, disk };
-    let mut opening = Opening::new(common, controllers, Vec::new());
-    let gateway = Gateway::open(config, clock, &mut opening, None)?;
+    let Options { observe, durable, .. } = options;
+    let common = Common { config: &own, clock, observe, durable, handed, disk };
+    let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
+    let gateway = opening.gateway(config, tcp_addresses)?;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }
@@ -213,7 +222,7 @@ impl AdminPost {
     fn open(
         bound: Bound,
         guard: Arc<Guard>,
-        live: &Live,
+        live: &Live<Gateway>,
     ) -> Result<(Self, SocketAddr), StartError> {
         let Bound { configured, address, listener } = bound;
         let socket = listener.as_fd().try_clone_to_owned();
@@ -230,7 +239,7 @@ impl AdminPost {
     }
 
     /// Serves again.
-    pub(crate) fn go_on(&mut self, live: &Live) -> std::io::Result<()> {
+    pub(crate) fn go_on(&mut self, live: &Live<Gateway>) -> std::io::Result<()> {
         let listener = std::net::TcpListener::from(self.socket.try_clone()?);
         let listener = TcpListener::from_std(listener)?;
         self.task = Some(admin::serve(live, Arc::clone(&self.guard), listener));
@@ -241,8 +250,8 @@ impl AdminPost {
 impl Running {
     /// Does for a site of this name, which is new, what goes on behind the scenes.
     pub(crate) fn tend(&mut self, name: &Arc<str>) {
-        let Some((_, site)) = self.gateway.site_named(name) else { return };
-        let (live, phase) = (Live::of(&self.live), site.supervisor.phase());
+        let Some((_, site)) = self.gateway.serving.site_named(name) else { return };
+        let (live, phase) = (self.present.serving(), site.supervisor.phase());
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
         let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
@@ -305,11 +314,11 @@ impl Running {
         for job in jobs.chain(self.log_job).chain(self.disk_job).chain(self.side_jobs) {
             end(job).await;
         }
-        if let Some(log) = &self.gateway.access_log {
+        if let Some(log) = &self.gateway.serving.access_log {
             log.flush();
         }
         if let Some(disk) = &self.gateway.disk {
-            disk_cache::write_back(&self.gateway).await;
+            disk_cache::write_back(disk, &self.gateway.stores()).await;
             disk.close().await;
         }
         if let Some(mut admin) = self.admin_post {

@@ -15,8 +15,8 @@ use nightwatt_power::simulated;
 use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
 use tokio::task::JoinHandle;
 
-use crate::journal::WakeCause;
 use crate::supervisor::{AnyPolicy, ExchangeFor, Hands, Records, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// A controller that leaves the server alone, and says of it what the real one can tell.
 #[derive(Debug)]

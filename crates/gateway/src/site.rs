@@ -2,10 +2,9 @@
 
 mod changed;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -14,7 +13,7 @@ use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::frontier::Frontier;
 use nightwatt_model::history::Rates;
-use nightwatt_model::policy::lifecycle::{Handed, Patience, Phase};
+use nightwatt_model::policy::lifecycle::Patience;
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
 use nightwatt_model::quantity::Watts;
@@ -25,33 +24,33 @@ use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
+use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
-use crate::disk_cache::{DiskCache, SiteDisk};
+use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
+use crate::exchange::Exchange;
 use crate::flights::Flights;
-use crate::forward::STARTING;
-use crate::gate::Presence;
-use crate::gateway::file;
 use crate::https;
-use crate::journal::Journal;
 use crate::lessons::Shelf;
 use crate::machine::{self, Machine};
+use crate::mark::Mark;
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
-use crate::past::Chronicle;
 use crate::pool::{Fittings, ServerPool, Whole};
-use crate::question::Mark;
-use crate::refresh::Refresher;
+use crate::presence::Presence;
+use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
 use crate::waiting::WaitingPage;
 use crate::wishes::Wishes;
+
+/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// A site that is being served.
 pub(crate) struct Site {
@@ -96,54 +95,6 @@ pub(crate) struct Counters {
     pub(crate) warm_ups: WarmUpTally,
 }
 
-/// What sites have in common.
-pub(crate) struct Common<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) clock: &'a Clock,
-    pub(crate) options: &'a super::Options,
-    pub(crate) disk: Option<&'a Arc<DiskCache>>,
-    /// Where another process let go of servers and machines, by their names.
-    pub(crate) handed: &'a HashMap<String, Handed>,
-}
-
-impl Common<'_> {
-    /// Opens the ledger of the site, server or machine of this name, and goes on where it ended. With a
-    /// meter of the server or of the proxy, also with the hours that it tells of.
-    pub(crate) fn records(
-        &self,
-        name: &str,
-        [server, proxy]: [Option<Feed>; 2],
-        rates: Rates,
-    ) -> Result<Records, StartError> {
-        let path = self.config.state_dir.join(format!("{name}.ledger.jsonl"));
-        let (journal, memory) = self.journal(&path)?;
-        let mut hours = Vec::new();
-        if server.is_some() || proxy.is_some() {
-            let records = crate::journal::read(&path).unwrap_or_default();
-            hours.extend(records.into_iter().filter_map(|record| record.hour));
-        }
-        let meters = Meters::new(server, proxy, hours);
-        let chronicle = self.chronicle(name, rates)?;
-        let handed = self.handed.get(name).copied();
-        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle, handed })
-    }
-
-    /// The past of the server of this name, if there is a dashboard to show it.
-    fn chronicle(&self, name: &str, rates: Rates) -> Result<Option<Chronicle>, StartError> {
-        if self.config.admin.is_none() {
-            return Ok(None);
-        }
-        let state_dir = &self.config.state_dir;
-        let (now, durable) = (self.clock.now(), self.options.durable);
-        let opened = Chronicle::open(state_dir, name, rates, now, durable);
-        opened.map(Some).map_err(file(state_dir))
-    }
-
-    fn journal(&self, path: &Path) -> Result<(Journal, Memory), StartError> {
-        Journal::open(path, self.clock.now().wall, self.options.durable).map_err(file(path))
-    }
-}
-
 impl Site {
     /// Opens a site: its ledger, its controller; looks whether its server is awake.
     pub(crate) fn open(
@@ -154,18 +105,16 @@ impl Site {
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options, .. } = common;
-        let pool = if site.server.is_empty() {
-            None
-        } else {
-            Some(ServerPool::open(site, common, servers, tasks)?)
-        };
+        let Common { config, clock, observe, .. } = *common;
+        let has_servers = !site.server.is_empty();
+        let pool =
+            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
         if let Some(text) = site.unknown_kind(&scenario) {
             tracing::warn!(site = %site.name, "{text}");
         }
         let settings = settings(site, &scenario);
-        let (observe, waiting_page) = (options.observe, waiting_page(site)?);
+        let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
             None => hands(site, common, controller, machine)?,
@@ -189,7 +138,8 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
+        let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
+        tasks.push(tokio::spawn(dropping));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -235,6 +185,15 @@ impl Site {
     /// Has it just woken, so that its 502 and the like are not meant? A probe by HTTP has waited for that.
     pub(crate) fn may_be_starting(&self) -> bool {
         !self.probes_http && self.supervisor.woke_within(STARTING)
+    }
+
+    /// Begins an exchange that no client asked for, if its server can be asked without disturbing clients.
+    pub(crate) fn begin_background(&self) -> Option<Arc<Exchange>> {
+        let exchange = Exchange::begin_background(&self.supervisor)?;
+        if let Some(pool) = &self.pool {
+            exchange.sit(pool.spare()?);
+        }
+        Some(exchange)
     }
 
     /// What a request's client is.
@@ -318,20 +277,20 @@ fn hands(
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
 ) -> Result<(Hands, Option<machine::Guest>), StartError> {
-    let Common { clock, options, .. } = common;
+    let Common { clock, observe, .. } = *common;
     let controller = match controller {
         Some(controller) => Some(controller),
         None => build_controller(site, common)?,
     };
-    let (controller, guest) = if options.observe {
+    let (controller, guest) = if observe {
         let listens = probe::Config::tcp(&site.origin.authority);
-        let listens = Probe::new(listens, (*clock).clone());
+        let listens = Probe::new(listens, clock.clone());
         (Box::new(HandsOff { real: controller, listens }) as _, None)
     } else {
         machine::stand_on(machine, &site.name, controller)
     };
-    let probe = Probe::new(site.probe_config(), (*clock).clone());
-    let neighbour = if options.observe { None } else { neighbour(site, clock) };
+    let probe = Probe::new(site.probe_config(), clock.clone());
+    let neighbour = if observe { None } else { neighbour(site, clock) };
     Ok((Hands { controller, probe, neighbour }, guest))
 }
 
@@ -383,16 +342,6 @@ fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, Sta
     let origin = OriginPool::open(&site.origin, tls, &limits, common.clock);
     let wrong = |source| StartError::Power { site: site.name.clone(), source };
     Ok(Arc::new(origin.map_err(wrong)?))
-}
-
-/// A server that slept does not know its connections any more: none is used again.
-pub(crate) async fn drop_stale(origin: Weak<OriginPool>, mut phase: watch::Receiver<Phase>) {
-    while phase.changed().await.is_ok() {
-        let Some(origin) = origin.upgrade() else { return };
-        if *phase.borrow_and_update() != Phase::Awake {
-            origin.close_idle();
-        }
-    }
 }
 
 /// The server on the wire, unless it is a part of this machine.
@@ -451,7 +400,7 @@ fn policy(
     }
     let path = common.config.state_dir.join(format!("{}.lessons.json", site.name));
     let now = common.clock.now();
-    let (shelf, lessons) = Shelf::open(&site.name, path, now.wall, common.options.durable);
+    let (shelf, lessons) = Shelf::open(&site.name, path, now.wall, common.durable);
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 

@@ -7,13 +7,12 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use crate::error::StartError;
-use crate::gateway::file;
 
 /// Makes the folder, if it is not there, and refuses one in which another user has put links: what is
 /// written there would go elsewhere.
 pub(crate) fn make(path: &Path) -> Result<(), StartError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(file(path))?;
-    for entry in path.read_dir().map_err(file(path))?.flatten() {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StartError::file(path))?;
+    for entry in path.read_dir().map_err(StartError::file(path))?.flatten() {
         let Ok(about) = entry.path().symlink_metadata() else { continue };
         if about.is_symlink() && !is_trusted(about.uid()) {
             return Err(StartError::Planted { path: entry.path(), user: about.uid() });
@@ -53,7 +52,7 @@ pub(crate) fn risks(path: &Path) -> Vec<String> {
 /// is that of the process before, which is kept if it is of this folder.
 pub(crate) fn lock(state_dir: &Path, handed: Option<File>) -> Result<File, StartError> {
     let path = state_dir.join("lock");
-    let failed = file(&path);
+    let failed = StartError::file(&path);
     let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);

@@ -29,11 +29,12 @@ pub(crate) use self::calls::{Learns, Retuning, end};
 pub(crate) use self::exchanges::ExchangeFor;
 pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
-use crate::journal::{Journal, Record, WakeCause};
+use crate::journal::{Journal, Record};
 use crate::lessons::Shelf;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
 use crate::past::Chronicle;
+use crate::wake_cause::WakeCause;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has
 /// anything to do at all.

@@ -23,17 +23,15 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use self::certificates::Certificates;
-pub use self::certificates::{BadCertificate, look_over};
+pub use self::certificates::look_over;
 pub(crate) use self::stream::Secured;
 use self::tally::{Failure, Tally};
 use self::validity::Validity;
-use crate::acme::proofs::{PROTOCOL, Proofs};
 use crate::config::{CertificateConfig, TlsConfig};
+pub use crate::error::BadCertificate;
+use crate::origin::{HTTP1, HTTP2};
+use crate::proofs::{PROTOCOL, Proofs};
 use crate::status::TlsStatus;
-
-/// What is spoken within TLS, by its names in ALPN.
-pub(crate) const HTTP2: &[u8] = b"h2";
-pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {

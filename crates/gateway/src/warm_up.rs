@@ -32,17 +32,16 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-pub(crate) use self::crawler_files::ROBOTS;
 use self::order::{Errand, Order};
-use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
-use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
 use crate::metrics::WarmedUp;
 use crate::own_request::{LONGEST, OwnRequest, fields_for, read_what_is_stored};
+use crate::request_body::Kept;
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::store::Sake;
 
@@ -56,11 +55,15 @@ const LOOKED_AT: usize = 512;
 const WISHED: u64 = 4;
 
 /// Warms the site's cache up whenever its server is awake.
-pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn run(
+    mut live: Live<Serving>,
+    site: Arc<str>,
+    mut phase: watch::Receiver<Phase>,
+) {
     while phase.wait_for(|it| *it == Phase::Awake).await.is_ok() {
-        let gateway = live.now();
-        let Some((site, served)) = gateway.site_named(&site) else { return };
-        let period = Period::new(&gateway, site);
+        let serving = live.now();
+        let Some((site, served)) = serving.site_named(&site) else { return };
+        let period = Period::new(&serving, site);
         let warms_up = served.warms_up();
         tokio::select! {
             biased;
@@ -74,24 +77,24 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiv
 
 /// From a wake-up to the sleep after it.
 struct Period<'a> {
-    gateway: &'a Arc<Gateway>,
+    serving: &'a Arc<Serving>,
     index: usize,
     /// Bytes that wishes have brought.
     wished: AtomicU64,
 }
 
 impl<'a> Period<'a> {
-    fn new(gateway: &'a Arc<Gateway>, index: usize) -> Self {
-        Self { gateway, index, wished: AtomicU64::new(0) }
+    fn new(serving: &'a Arc<Serving>, index: usize) -> Self {
+        Self { serving, index, wished: AtomicU64::new(0) }
     }
 
     fn site(&self) -> &'a Site {
-        &self.gateway.sites[self.index]
+        &self.serving.sites[self.index]
     }
 
     /// Until it is dropped.
     async fn run(&self, warms_up: bool) {
-        let (clock, rule) = (&self.gateway.clock, &self.site().scenario.cache);
+        let (clock, rule) = (&self.serving.clock, &self.site().scenario.cache);
         let most = usize::try_from(rule.warm_up).unwrap_or(usize::MAX);
         let half = self.site().rules.grace_while_asleep / 2;
         let spacing = (half / 32).clamp(Duration::from_secs(1), Duration::from_mins(10));
@@ -123,13 +126,13 @@ impl<'a> Period<'a> {
         let site = self.site();
         let popular = site.store.disk().map(|disk| disk.popular(most)).unwrap_or_default();
         for key in popular {
-            site.store.bring_up(&key, self.gateway.timestamp(), &site.rules).await;
+            site.store.bring_up(&key, self.serving.timestamp(), &site.rules).await;
         }
     }
 
     /// What is to be done first, up to so many, and in how long something else is due.
     async fn look(&self, most: usize) -> (VecDeque<Order>, Option<Duration>) {
-        let (now, rules) = (self.gateway.timestamp(), &self.site().rules);
+        let (now, rules) = (self.serving.timestamp(), &self.site().rules);
         let mut orders = Vec::new();
         let mut next = None;
         let mut all = self.site().store.all();
@@ -174,7 +177,7 @@ impl<'a> Period<'a> {
         let next = || orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some(order) = next() {
             let exchange = self.begin().await;
-            let _debt = self.gateway.clock.owe();
+            let _debt = self.serving.clock.owe();
             let why = order.errand.why();
             if let Some(result) = self.ask(order, exchange).await {
                 self.site().counters.warm_ups.count(why, result);
@@ -191,23 +194,23 @@ impl<'a> Period<'a> {
                 // The supervisor has ended, and so will this task.
                 std::future::pending::<()>().await;
             }
-            if let Some(exchange) = Exchange::begin_background(self.site()) {
+            if let Some(exchange) = self.site().begin_background() {
                 return exchange;
             }
             if self.site().pool.is_some() {
                 // No server of the pool has a place to spare, and no event says when one has.
-                self.gateway.clock.sleep(AFTER_WAKING).await;
+                self.serving.clock.sleep(AFTER_WAKING).await;
             }
         }
     }
 
     /// Asks the server; says what came of it, or nothing if there was nothing to ask.
     async fn ask(&self, order: Order, exchange: Arc<Exchange>) -> Option<WarmedUp> {
-        let (gateway, site) = (self.gateway, self.site());
+        let (serving, site) = (self.serving, self.site());
         let Order { key, errand, .. } = order;
         let sake = match &errand {
             Errand::Renew(object) => {
-                object.tried.store(gateway.timestamp().as_millis(), Ordering::Relaxed);
+                object.tried.store(serving.timestamp().as_millis(), Ordering::Relaxed);
                 Sake::Nobody
             }
             Errand::Grant(_) if self.is_sated() => return None,
@@ -216,17 +219,17 @@ impl<'a> Period<'a> {
                 Sake::Of(ClientClass::Crawler)
             }
             Errand::Fetch(_) => {
-                if site.store.is_on_disk_only(&key, gateway.timestamp()) {
-                    site.store.bring_up(&key, gateway.timestamp(), &site.rules).await;
+                if site.store.is_on_disk_only(&key, serving.timestamp()) {
+                    site.store.bring_up(&key, serving.timestamp(), &site.rules).await;
                 }
                 Sake::Of(ClientClass::Crawler)
             }
         };
-        let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
+        let request = OwnRequest::new(&key, errand.fields()?, &site.rules, serving.clock.now())?;
         let find = || self.find(&key, &request);
         // Another request is just fetching it, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
-            let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
+            let _ = serving.clock.parked(serving.clock.timeout(LONGEST, other.changed())).await;
         }
         let found = find();
         if !errand.is_needed(found.as_ref()) {
@@ -236,7 +239,7 @@ impl<'a> Period<'a> {
         let (site_index, key) = (self.index, Some(key.clone()));
         let OwnRequest { facts, parts } = &request;
         let forwarding = Forwarding {
-            gateway,
+            serving,
             site: site_index,
             facts,
             parts,
@@ -252,7 +255,7 @@ impl<'a> Period<'a> {
             let response = sending.await.ok()?;
             Some(read_what_is_stored(response, site.store.largest()).await)
         };
-        let read = Box::pin(gateway.clock.timeout(LONGEST, answered)).await.ok().flatten();
+        let read = Box::pin(serving.clock.timeout(LONGEST, answered)).await.ok().flatten();
         if matches!(errand, Errand::Grant(_)) {
             self.wished.fetch_add(read.unwrap_or(0), Ordering::Relaxed);
         }
@@ -262,7 +265,7 @@ impl<'a> Period<'a> {
 
     /// What is stored that would be given to the proxy's own request.
     fn find(&self, key: &CacheKey, request: &OwnRequest) -> Option<Found> {
-        let (site, now) = (self.site(), self.gateway.timestamp());
+        let (site, now) = (self.site(), self.serving.timestamp());
         let (head, asked) = (head_of(&request.facts, &request.parts), RequestDirectives::default());
         let found = site.store.find(key, (Sender::ANONYMOUS, &head), &asked, now, &site.rules);
         found.map(|(object, usability)| Found { object, usability })
@@ -271,7 +274,8 @@ impl<'a> Period<'a> {
     /// What is stored in this coding.
     fn stored(&self, key: &CacheKey, coding: &'static str) -> Option<Found> {
         let rules = &self.site().rules;
-        self.find(key, &OwnRequest::new(key, fields_for(coding), self.gateway, rules)?)
+        let now = self.serving.clock.now();
+        self.find(key, &OwnRequest::new(key, fields_for(coding), rules, now)?)
     }
 
     /// Wishes have brought enough: more would push out each other, and more.

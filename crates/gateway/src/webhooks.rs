@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use self::post::Post;
-pub use self::post::UnusableWebhook;
 use self::watch::{CertificateSeen, Event, Kind, Seen, ServerSeen, Watch};
 use crate::config::WebhookConfig;
+pub use crate::error::UnusableWebhook;
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::supervisor::Supervisor;
@@ -45,31 +45,31 @@ pub fn look_over(config: &WebhookConfig) -> Result<(), UnusableWebhook> {
 }
 
 /// Watches, and tells, as long as the gateway runs.
-pub(crate) async fn run(mut live: Live) {
+pub(crate) async fn run(mut live: Live<Gateway>) {
     let (mut watch, mut mailboxes) = (Watch::default(), Vec::<Mailbox>::new());
     loop {
         let gateway = live.now();
-        let clock = gateway.clock.clone();
+        let clock = gateway.serving.clock.clone();
         mailboxes.retain(|mailbox| {
-            let stays = gateway.config.webhook.contains(&mailbox.config);
+            let stays = gateway.serving.config.webhook.contains(&mailbox.config);
             if !stays {
                 // What waits there is no longer needed.
                 mailbox.carrier.abort();
             }
             stays
         });
-        if gateway.config.webhook.is_empty() {
+        if gateway.serving.config.webhook.is_empty() {
             drop(gateway);
             live.changed().await;
             watch = Watch::default();
             continue;
         }
-        for config in &gateway.config.webhook {
+        for config in &gateway.serving.config.webhook {
             if !mailboxes.iter().any(|mailbox| mailbox.config == *config) {
                 mailboxes.extend(Mailbox::open(config, &clock));
             }
         }
-        for event in watch.look(&seen(&gateway), gateway.clock.now()) {
+        for event in watch.look(&seen(&gateway), gateway.serving.clock.now()) {
             tracing::info!(event = event.text, "an event for webhooks");
             for mailbox in &mailboxes {
                 mailbox.put(&event);
@@ -106,7 +106,7 @@ impl Mailbox {
 
 /// What is to be seen now.
 fn seen(gateway: &Gateway) -> Seen {
-    let sites = gateway.sites.iter().flat_map(|site| {
+    let sites = gateway.serving.sites.iter().flat_map(|site| {
         let promise = site.scenario.sla().map(|sla| sla.share);
         let whole = server(Kind::Site, &site.name, &site.supervisor, promise);
         let servers = site.pool.iter().flat_map(|pool| &pool.servers);
@@ -116,7 +116,7 @@ fn seen(gateway: &Gateway) -> Seen {
     });
     let machines = gateway.machines.iter();
     let machines = machines.map(|it| server(Kind::Machine, &it.name, &it.supervisor, None));
-    let tls = gateway.tls.as_ref().map(|tls| tls.status(gateway.clock.now()));
+    let tls = gateway.front.tls.as_ref().map(|tls| tls.status(gateway.serving.clock.now()));
     let certificates = tls.into_iter().flat_map(|tls| tls.certificates);
     Seen {
         servers: sites.chain(machines).collect(),

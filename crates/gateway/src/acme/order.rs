@@ -9,8 +9,8 @@ use instant_acme::{
     RetryPolicy,
 };
 
-use super::proofs::Proofs;
 use crate::config::Proof;
+use crate::proofs::Proofs;
 
 /// An authority looks from several places, and may take its time.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));

@@ -56,7 +56,7 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
                 let text = "`days` must be a whole number from 1 on: `days=31`.";
                 return problem(StatusCode::BAD_REQUEST, text);
             };
-            let now = asker.gateway.clock.now().mono;
+            let now = asker.gateway.serving.clock.now().mono;
             let shown = bearer(request.headers());
             let known = shown.is_some_and(|token| asker.guard.knows(token, now));
             json_of(&asker.gateway.history(asker.guard.takes_orders(), known, days))
@@ -73,7 +73,7 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
             json_of(&json!({ "done": true }))
         }
         _ => {
-            let now = asker.gateway.clock.now().mono;
+            let now = asker.gateway.serving.clock.now().mono;
             match asker.guard.admit(asker.client, bearer(request.headers()), now) {
                 Ok(()) => order(asker, path, &query).await,
                 Err(refusal) => refused(refusal),
@@ -115,7 +115,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
-    let clock = &asker.gateway.clock;
+    let clock = &asker.gateway.serving.clock;
     let body = Limited::new(request.into_body(), LONGEST_BODY).collect();
     // As for heads: under a virtual clock no client is slow.
     let body =
@@ -133,7 +133,7 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
         }
         Err(refusal) => {
             let client = asker.client;
-            asker.gateway.warn("sign-in", "", move |count| {
+            asker.gateway.serving.warn("sign-in", "", move |count| {
                 tracing::warn!(%client, ?refusal, count, "sign-ins to the dashboard refused");
             });
             refused(refusal)
@@ -177,6 +177,7 @@ impl Gateway {
         let in_pool = |pool: &crate::pool::ServerPool| pool.called(name).is_some();
         self.machines.iter().any(|it| *it.name == *name)
             || self
+                .serving
                 .sites
                 .iter()
                 .any(|it| *it.name == *name || it.pool.as_deref().is_some_and(in_pool))

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use super::frontier::Frontier;
 use crate::gateway::Gateway;
-use crate::journal::WakeCause;
 use crate::machine::Machine;
 use crate::past::{Past, Wakeup};
 use crate::site::Site;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// Wake-ups that are told of.
 const WAKEUPS: usize = 200;
@@ -144,7 +144,7 @@ struct Part<'a> {
 impl Gateway {
     /// All there is to tell of the past. Addresses and URLs of clients only to who may give orders.
     pub(super) fn history(&self, takes_orders: bool, signed_in: bool, days: usize) -> History {
-        let now = self.clock.now();
+        let now = self.serving.clock.now();
         let teller =
             Teller { now: now.wall, mono: now.mono, open: signed_in, days: days.clamp(1, DAYS) };
         History {
@@ -154,7 +154,7 @@ impl Gateway {
             started_ms: self.started.wall.0,
             takes_orders,
             signed_in,
-            sites: self.sites.iter().map(|site| teller.site(site)).collect(),
+            sites: self.serving.sites.iter().map(|site| teller.site(site)).collect(),
             machines: self.machines.iter().map(|it| teller.machine(it, self)).collect(),
         }
     }
@@ -208,7 +208,7 @@ impl Teller {
             busy: Watts::ZERO,
             proxy: Watts::ZERO,
             unsaid_proxy: true,
-            electricity: gateway.config.scenario.electricity.clone(),
+            electricity: gateway.serving.config.scenario.electricity.clone(),
         };
         self.story(&machine.name, &rates, machine.server.uncertainty, &parts, None)
     }

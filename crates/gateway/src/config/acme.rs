@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{CertificateConfig, Config, TlsConfig, Wrong, wrong};
-use crate::client_hello::is_name;
+use super::{Config, Wrong, wrong};
+
+/// The paths at which an authority asks for a proof by plain HTTP (RFC 8555, 8.3).
+pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
 /// Where `letsencrypt` and `letsencrypt-staging` are.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -92,65 +94,6 @@ impl AcmeConfig {
         if self.proof == Some(Proof::Http) && plain.is_empty() {
             let text = "`http-01` needs plain HTTP: add `listen = [\"0.0.0.0:80\"]`, or take `tls-alpn-01`";
             return wrong("tls.acme.proof", text);
-        }
-        Ok(())
-    }
-}
-
-impl CertificateConfig {
-    /// Files in which certificates may be that were got for the same first name in another way.
-    pub(crate) fn before(&self) -> Vec<PathBuf> {
-        let (Some(first), Some(dir)) = (self.acme.first(), self.chain.parent()) else {
-            return Vec::new();
-        };
-        let start = format!("{}-", first.to_ascii_lowercase());
-        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let is_it = |path: &PathBuf| {
-            let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-            let tag = name.strip_prefix(&start).and_then(|it| it.strip_suffix(".pem"));
-            tag.is_some_and(|it| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit()))
-        };
-        files.map(|file| file.path()).filter(is_it).collect()
-    }
-}
-
-impl TlsConfig {
-    pub(super) fn check_certificate(&self, at: usize) -> Result<(), Wrong> {
-        let CertificateConfig { chain, key, acme } = &self.certificate[at];
-        let key_of = |name: &str| format!("tls.certificate.{at}{name}");
-        let has = |path: &PathBuf| !path.as_os_str().is_empty();
-        if acme.is_empty() {
-            return if has(chain) && has(key) {
-                Ok(())
-            } else {
-                wrong(
-                    key_of(""),
-                    "write `chain` and `key`, both files in PEM; or `acme = [\"NAME\"]`",
-                )
-            };
-        }
-        if has(chain) || has(key) {
-            let text = "`chain` and `key` are files of yours; with `acme` nightwatt has its own: leave one out";
-            return wrong(key_of(".acme"), text);
-        }
-        if self.acme.is_none() {
-            let text = "whose certificates? Add `[tls.acme]` with `terms_agreed = true`";
-            return wrong(key_of(".acme"), text);
-        }
-        if let Some(name) = acme.iter().find(|name| !is_name(name) || !name.contains('.')) {
-            let text = format!(
-                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, without a \
-                 star (that takes a proof by DNS, which is not there)"
-            );
-            return wrong(key_of(".acme"), text);
-        }
-        let earlier = self.certificate[..at].iter().flat_map(|it| &it.acme).chain(&[]);
-        let twice = acme.iter().enumerate().find(|(index, name)| {
-            let same = |it: &&String| it.eq_ignore_ascii_case(name);
-            earlier.clone().any(|it| same(&it)) || acme[..*index].iter().any(|it| same(&it))
-        });
-        if let Some((_, name)) = twice {
-            return wrong(key_of(".acme"), format!("a certificate for `{name}` is got already"));
         }
         Ok(())
     }

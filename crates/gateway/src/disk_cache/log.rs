@@ -9,30 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+pub use crate::config::DiskBounds as Bounds;
+
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
     Body, Day, HEAD, Head, Kind, Meta, Name, PAGE, Said, body_sum, head_and_meta, segment_head,
 };
 use super::scan::{Found, scan};
 use super::storage::Storage;
-
-/// How large it may become.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Bytes of all segments.
-    pub bytes: u64,
-    /// Bytes of one.
-    pub segment: u64,
-    /// Stored answers.
-    pub records: usize,
-}
-
-impl Bounds {
-    /// The longest record that is written.
-    pub const fn largest(&self) -> u64 {
-        self.segment / 4
-    }
-}
 
 /// What is to be written.
 pub struct New {

@@ -22,8 +22,6 @@ use super::log::{Log, New, Written};
 use super::record::{Day, HEAD, Meta, Name, PAGE, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
-use crate::gateway::Gateway;
-use crate::live::Live;
 use crate::repeats::Repeats;
 use crate::store::{Object, Popularity, Store};
 
@@ -168,33 +166,26 @@ impl Writer {
     }
 }
 
-/// Looks every five minutes for what is worth being written.
-async fn run(mut live: Live) {
-    loop {
-        let clock = live.now().clock.clone();
-        clock.sleep(EVERY).await;
-        look(&live.now(), false).await;
-    }
-}
-
-/// Writes what is worth it now, for the last time: what cannot be written leaves nothing older behind.
-pub(crate) async fn write_back(gateway: &Gateway) {
-    look(gateway, true).await;
+/// Writes what is worth it of these stores, for the last time: what cannot be written leaves nothing older behind.
+pub(crate) async fn write_back(disk: &DiskCache, stores: &[Arc<Store>]) {
+    look(disk, stores, true).await;
 }
 
 /// Writes what is worth it now. What there is no more to spend for has its turn another time; until then
 /// what the disk has of it is not used, but not forgotten there either.
-async fn look(gateway: &Gateway, is_last: bool) {
-    let Some(disk) = gateway.disk.as_ref().filter(|it| it.is_open()) else { return };
-    let _debt = gateway.clock.owe();
+async fn look(disk: &DiskCache, stores: &[Arc<Store>], is_last: bool) {
+    if !disk.is_open() {
+        return;
+    }
+    let _debt = disk.clock.owe();
     // An earlier look may have been broken off: what it has handed over is not to be written twice.
     disk.have_written(Vec::new()).await;
     // What is outdated while this goes on has its turn the next time.
     let outdated = disk.shared.index().outdated();
     let mut found = Vec::new();
-    for site in &gateway.sites {
-        if let Some(part) = site.store.disk() {
-            found.extend(worth_writing(&site.store, part).await);
+    for store in stores {
+        if let Some(part) = store.disk() {
+            found.extend(worth_writing(store, part).await);
         }
     }
     // What is newer than what the disk has, then what is never to be lost, then what is asked for most.
@@ -346,8 +337,14 @@ impl DiskCache {
         too_long
     }
 
-    /// Begins to look for what is worth being written.
-    pub(crate) fn drive(mut live: Live) -> Option<tokio::task::JoinHandle<()>> {
-        live.now().disk.as_ref().map(|_| tokio::spawn(run(live.clone())))
+    /// Looks every five minutes for what is worth being written of the stores that there are then.
+    pub(crate) async fn drive<F>(self: Arc<Self>, mut stores: F)
+    where
+        F: FnMut() -> Vec<Arc<Store>> + Send,
+    {
+        loop {
+            self.clock.sleep(EVERY).await;
+            look(&self, &stores(), false).await;
+        }
     }
 }

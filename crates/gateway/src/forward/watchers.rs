@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body::{Sending, Watcher};
+use crate::body::Watcher;
 use crate::flights::Flight;
 use crate::origin::{Loan, OriginPool};
+use crate::request_body::Sending;
 use crate::store::Collecting;
 
 /// Gives a connection back when the answer has passed whole, and the request before it.

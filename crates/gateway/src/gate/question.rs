@@ -9,7 +9,8 @@ use http::{HeaderName, Method, Request, StatusCode, Uri};
 use nightwatt_traffic::address;
 
 use crate::authority::host_name;
-use crate::facts::{FORWARDED_FOR, REQUEST_ID};
+use crate::facts::REQUEST_ID;
+use crate::forwarded::FORWARDED_FOR;
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");

@@ -9,7 +9,7 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Change;
 
 use crate::access::Answered;
-use crate::journal::WakeCause;
+use crate::wake_cause::WakeCause;
 use nightwatt_report::exposition::Counts;
 
 /// Bounds of delays, from an answer out of memory to a request held as long as may be.

@@ -18,8 +18,7 @@ use nightwatt_httpcache::fields;
 
 use super::shared::Connection;
 use super::{OriginError, Stream};
-use crate::body::Question;
-use crate::question::trailer_names;
+use crate::request_body::{Question, trailer_names};
 
 /// A request that was not answered: itself, if nothing of it was sent.
 pub(super) type Unanswered = (Option<Request<Question>>, OriginError);

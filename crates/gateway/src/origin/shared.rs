@@ -12,9 +12,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nightwatt_model::time::Mono;
 use tokio::sync::MutexGuard;
 
-use super::sender::Sender;
-use super::{OriginError, Reuse, Stream};
-use crate::body::Question;
+use super::{Reuse, Stream};
+use crate::request_body::Question;
 
 /// Requests at once on one connection, unless the server allows fewer: what is beyond would wait in it,
 /// unseen. Servers allow so many or more, as RFC 9113 (6.5.2) recommends.
@@ -91,6 +90,14 @@ pub(super) struct Shared {
     failures: AtomicUsize,
 }
 
+/// What came of an attempt to connect.
+pub(super) enum Attempt<'a> {
+    /// The server chose HTTP/1.1.
+    Http1,
+    Http2(&'a Arc<Connection>),
+    Failed,
+}
+
 /// Leave to connect.
 pub(super) struct Turn<'a> {
     shared: &'a Shared,
@@ -100,23 +107,18 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// What came of it: others may use it, or know that they need not wait.
-    pub(super) fn outcome(
-        self,
-        connected: Result<Sender, OriginError>,
-        now: Mono,
-    ) -> Result<Sender, OriginError> {
+    pub(super) fn outcome(self, attempt: Attempt<'_>, now: Mono) {
         let shared = self.shared;
-        match &connected {
-            Ok(Sender::Http1(_)) => shared.is_refused.store(true, Relaxed),
-            Ok(Sender::Http2(connection)) => {
+        match attempt {
+            Attempt::Http1 => shared.is_refused.store(true, Relaxed),
+            Attempt::Http2(connection) => {
                 shared.is_refused.store(false, Relaxed);
                 shared.add(connection, now);
             }
-            Err(_) => {
+            Attempt::Failed => {
                 shared.failures.fetch_add(1, Relaxed);
             }
         }
-        connected
     }
 }
 

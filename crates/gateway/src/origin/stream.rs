@@ -8,7 +8,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::tls::HTTP2;
+/// What is spoken within TLS, by its names in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// What is written to a server, and read from it.
 pub(crate) enum Stream {

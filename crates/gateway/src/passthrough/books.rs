@@ -8,12 +8,9 @@ use nightwatt_traffic::clf;
 
 use super::Outcome;
 use crate::access::{Answered, Part};
+use crate::config::UNKNOWN;
 use crate::facts::RequestId;
-use crate::gateway::Gateway;
-
-/// The name of what is no service: of connections that were refused before it was known which they
-/// want.
-pub(crate) const UNKNOWN: &str = "unknown";
+use crate::serving::Serving;
 
 /// A connection at its end.
 pub(super) struct Ended<'a> {
@@ -37,12 +34,12 @@ pub(super) struct Ended<'a> {
 
 impl Ended<'_> {
     /// A line for the access log.
-    pub(super) fn write_down(&self, gateway: &Gateway) {
+    pub(super) fn write_down(&self, serving: &Serving) {
         let (service, on) = self.service;
         let client = self.client.ip().to_canonical().to_string();
         let outcome = self.outcome.as_str();
         tracing::debug!(service, client, name = self.name, outcome, "a connection ended");
-        let Some(log) = &gateway.access_log else { return };
+        let Some(log) = &serving.access_log else { return };
         let target = target(service, self.name);
         let (status, answered) = self.through.map_or(self.outcome.in_log(), |it| (200, it));
         let entry = clf::Entry {

@@ -19,7 +19,6 @@ use super::course::{Course, Hold};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
 use crate::exchange::Exchange;
-use crate::hold::Spooling;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
 
@@ -59,28 +58,15 @@ impl std::convert::From<Outcome> for Cut {
     }
 }
 
-/// Nothing is read of a client while what it has said waits for its server.
-pub(super) struct Silent<'a>(pub(super) &'a TcpStream);
-
-impl Spooling for Silent<'_> {
-    async fn fill(&mut self) -> bool {
-        true
-    }
-
-    async fn gone(&self) {
-        broken_off(self.0).await;
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(course: &'a Course<'a>, exchange: Hold) -> Self {
-        let (config, limits) = (&course.service.config, &course.gateway.config.limits);
+        let (config, limits) = (&course.service.config, &course.serving.config.limits);
         let idle_timeout = config.idle_timeout.unwrap_or(limits.tunnel_idle);
-        let now = course.gateway.clock.now().mono;
+        let now = course.serving.clock.now().mono;
         Self {
             activity: Mutex::new(Activity::new(course.service.keep_awake, idle_timeout, now)),
             exchange: Mutex::new(exchange),
@@ -272,7 +258,7 @@ impl<'a> Line<'a> {
         if !self.stirs() {
             return Ok(());
         }
-        let exchange = match (from, course.service.supervisor(course.gateway)) {
+        let exchange = match (from, course.service.supervisor()) {
             (_, None) => None,
             (From::Client, Some(_)) => course.ask_again(source).await?,
             // It speaks, so it is awake, whatever is believed of it.
@@ -295,7 +281,7 @@ impl<'a> Line<'a> {
 
     /// Bytes move now. True if the connection had let its server go.
     fn stirs(&self) -> bool {
-        let now = self.course.gateway.clock.now().mono;
+        let now = self.course.serving.clock.now().mono;
         let stirs = lock(&self.activity).moved(now);
         if stirs {
             self.course.service.tally.stirs();
@@ -314,7 +300,7 @@ impl<'a> Line<'a> {
 
     /// Runs the timers; comes back when the connection is to be closed.
     async fn time(&self) {
-        let clock = &self.course.gateway.clock;
+        let clock = &self.course.serving.clock;
         loop {
             let next = lock(&self.activity).next_timer();
             tokio::select! {
@@ -335,15 +321,15 @@ impl<'a> Line<'a> {
     async fn drained(&self, stopped: &Stopped) {
         stops(stopped).await;
         if lock(&self.activity).keeps() {
-            let gateway = self.course.gateway;
-            gateway.clock.sleep(gateway.config.limits.drain).await;
+            let serving = self.course.serving;
+            serving.clock.sleep(serving.config.limits.drain).await;
         }
     }
 
     /// Who looks after the server, unless everything is left alone.
     fn watched(&self) -> Option<&Arc<Supervisor>> {
-        let Course { gateway, service, .. } = self.course;
-        service.supervisor(gateway).filter(|_| !gateway.observe)
+        let Course { serving, service, .. } = self.course;
+        service.supervisor().filter(|_| !serving.observe)
     }
 
     /// Comes back when the server sleeps, and the connection is not to outlast that.

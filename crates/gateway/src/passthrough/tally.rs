@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Answered;
-use crate::client_limits::{Place, Places};
+use crate::places::{Place, Places};
 
 /// What became of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

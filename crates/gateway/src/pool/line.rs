@@ -8,7 +8,7 @@ use nightwatt_model::time::Mono;
 use tokio::sync::oneshot;
 
 use super::{Seat, ServerPool};
-use crate::hold::Spooling;
+use crate::request_body::Spooling;
 
 /// What became of a request that wanted a place.
 pub(crate) enum Placed {

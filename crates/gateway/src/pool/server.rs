@@ -20,13 +20,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
+use crate::common::Common;
 use crate::config::{ServerConfig, SiteConfig};
 use crate::error::StartError;
 use crate::machine::{self, Machine};
 use crate::metering::Feed;
 use crate::origin::OriginPool;
 use crate::shadow::HandsOff;
-use crate::site::{Common, drop_stale};
 use crate::supervisor::{Hands, Supervisor};
 
 /// No time.
@@ -80,12 +80,12 @@ impl PoolServer {
         fittings: Fittings<'_>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options, .. } = common;
+        let Common { config, clock, observe, .. } = common;
         let Fittings { controller, meter, machine } = fittings;
         let (controller, guest) = controller_of(server, common, controller, machine)?;
         let probe = server.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
-        let away = !server.is_on_this_machine() && !options.observe;
+        let away = !server.is_on_this_machine() && !observe;
         let hands = Hands {
             controller,
             probe: Probe::new(probe, (*clock).clone()),
@@ -111,7 +111,10 @@ impl PoolServer {
         let origin = OriginPool::open(&server.origin, site.origin_tls.as_ref(), &limits, clock);
         let wrong = |source| StartError::Power { site: server.name.clone(), source };
         let origin = Arc::new(origin.map_err(wrong)?);
-        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
+        tasks.push(tokio::spawn(OriginPool::drop_stale(
+            Arc::downgrade(&origin),
+            supervisor.phase(),
+        )));
         Ok(Self {
             supervisor,
             origin,
@@ -186,7 +189,7 @@ fn controller_of(
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
 ) -> Result<Controlled, StartError> {
-    let Common { config, clock, options, .. } = common;
+    let Common { config, clock, observe, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
         state_dir: config.state_dir.clone(),
@@ -200,7 +203,7 @@ fn controller_of(
         Some(controller) => Some(controller),
         None => configured()?,
     };
-    if options.observe {
+    if *observe {
         let listens = Probe::new(probe::Config::tcp(&server.origin.authority), (*clock).clone());
         return Ok((Box::new(HandsOff { real: own, listens }), None));
     }

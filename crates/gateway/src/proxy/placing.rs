@@ -79,9 +79,9 @@ impl Asked<'_> {
         spool: &mut Spool,
     ) -> Result<bool, (Response<Answer>, Answered)> {
         // Who was with a server for long has not waited in line for long.
-        let now = self.gateway.clock.now().mono;
+        let now = self.serving.clock.now().mono;
         let since = if offer == Offer::New { self.facts.arrived.mono } else { now };
-        let deadline = since + self.gateway.config.limits.hold;
+        let deadline = since + self.serving.config.limits.hold;
         let (seat, waited) = match pool.place(offer, spool, deadline).await {
             Placed::At(seat) => (seat, false),
             Placed::Waited(seat) => (seat, true),

@@ -10,14 +10,14 @@ use crate::access::Answered;
 use crate::body::Answer;
 use crate::books::{How, close};
 use crate::facts::{Facts, Peer};
-use crate::gateway::Gateway;
 use crate::hold::Spool;
 use crate::question;
 use crate::quick::Admitted;
+use crate::serving::Serving;
 
 /// Answers a request that was admitted already, and for which the server is being asked.
 pub(crate) async fn resume(
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
     peer: Peer,
     request: Request<Incoming>,
     admitted: Admitted,
@@ -25,16 +25,16 @@ pub(crate) async fn resume(
     let Admitted { site: index, class, arrived, number, needs_server, exchange } = admitted;
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
-    let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, arrived, number));
+    let facts = Arc::new(Facts::of(&serving.config, peer, &parts, arrived, number));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
-    let mut client = Client { gateway: &gateway, index, facts: &facts, class, stays: false };
+    let mut client = Client { serving: &serving, index, facts: &facts, class, stays: false };
     let (response, answered) = {
-        let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
+        let asked = Asked::new(&serving, index, &facts, &parts, class, names);
         let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
         let spool = Spool::unkept(body);
         Box::pin(asked.through((key, None), (spool, exchange), phase, Answered::Server)).await
     };
     client.stays = true;
     let how = How { needs_server, ..How::by_itself(class, answered) };
-    close(&gateway, Some(index), &facts, response, how)
+    close(&serving, Some(index), &facts, response, how)
 }

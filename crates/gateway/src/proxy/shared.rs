@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use crate::flights::Flight;
 use crate::forward::Forwarding;
 use crate::hit::Found;
-use crate::refresh::{self, Wanted};
+use crate::refresh_queue::Wanted;
 use crate::store::Sake;
 
 impl Asked<'_> {
@@ -51,7 +51,7 @@ impl Asked<'_> {
         let Some(key) = key else { return };
         self.site().refresher.want(key, Wanted::Again(Arc::clone(&found.object)), None);
         if *phase.borrow() == Phase::Awake {
-            refresh::start(self.gateway, self.index);
+            self.site().refresher.start();
         }
     }
 
@@ -74,7 +74,7 @@ impl Asked<'_> {
         flight: Option<Flight>,
     ) -> Forwarding<'_> {
         Forwarding {
-            gateway: self.gateway,
+            serving: self.serving,
             site: self.index,
             facts: self.facts,
             parts: self.parts,

@@ -6,14 +6,14 @@ use nightwatt_model::policy::admission::{ClientClass, Want};
 use nightwatt_traffic::{Verdict, clf};
 
 use crate::facts::Facts;
-use crate::gateway::Gateway;
-use crate::journal::WakeCause;
 use crate::request_rules::{self, Wanting};
+use crate::serving::Serving;
 use crate::site::Site;
+use crate::wake_cause::WakeCause;
 
 /// The class of a request's client, and why it has that class.
-pub(crate) fn judge(site: &Site, gateway: &Gateway, facts: &Facts) -> Verdict {
-    site.judge(gateway.clock.now(), &facts.for_classifier())
+pub(crate) fn judge(site: &Site, serving: &Serving, facts: &Facts) -> Verdict {
+    site.judge(serving.clock.now(), &facts.for_classifier())
 }
 
 /// What a request asks for, as far as admission cares.

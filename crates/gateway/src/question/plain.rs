@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use bytes::{BufMut, Bytes, BytesMut};
 use nightwatt_http1::{Field, Head};
 
-use super::Mark;
 use crate::facts::REQUEST_ID_NAME;
+use crate::mark::Mark;
 use crate::request_rules::is_passed_unchanged;
 
 /// What is longer is a case of its own: at 64 KiB it is no address any more.

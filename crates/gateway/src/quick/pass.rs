@@ -24,16 +24,16 @@ use nightwatt_traffic::Traits;
 
 use super::{Client, Given, Id, Plain, value_of};
 use crate::access::Answered;
-use crate::body::JUST_AFTER;
 use crate::books::ANSWER;
 use crate::exchange::{Begun, Exchange, SILENT};
 use crate::facts::{RequestId, base};
 use crate::flights::Boarding;
-use crate::gateway::Gateway;
 use crate::origin;
 use crate::proxy::CLIENT_LEFT;
 use crate::question::plain::{self, put_field};
+use crate::request_body::JUST_AFTER;
 use crate::request_rules::{self, Wanting, path_of};
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::store::Sake;
 use crate::supervisor::{ExchangeFor, Supervisor};
@@ -50,7 +50,7 @@ pub(crate) struct Admitted {
 
 /// A request that its server is asked.
 pub(crate) struct Pass {
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
     admitted: Admitted,
     visitor: Visitor,
     traits: Traits,
@@ -63,15 +63,15 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// For the slow path.
-    pub(super) fn into_admitted(self) -> (Arc<Gateway>, Admitted) {
+    pub(super) fn into_admitted(self) -> (Arc<Serving>, Admitted) {
         self.admitted.exchange.has_begun(self.begun);
-        (self.gateway, self.admitted)
+        (self.serving, self.admitted)
     }
 
     /// When it has taken too long.
     pub(super) fn patience(&self) -> Mono {
-        let gateway = &self.gateway;
-        let limit = gateway.sites[self.admitted.site].limits.origin_timeout;
+        let serving = &self.serving;
+        let limit = serving.sites[self.admitted.site].limits.origin_timeout;
         // The slow path finds out whether a silent server is asleep.
         self.begun.since + limit.min(SILENT) + JUST_AFTER
     }
@@ -110,15 +110,15 @@ impl Client {
         plain: &Plain<'_>,
         (index, sender): (usize, Sender),
     ) -> Option<Box<Pass>> {
-        let gateway = Arc::clone(&self.gateway);
-        let (site, secure) = (&gateway.sites[index], self.peer.secure);
+        let serving = Arc::clone(&self.serving);
+        let (site, secure) = (&serving.sites[index], self.peer.secure);
         let key = self.key_to_ask(head, plain, site, sender)?;
         let is_anybodys = sender.is_anonymous();
         self.meet(head)?;
         let waiting = site.origin.idle()?;
-        let arrived = gateway.clock.now();
+        let arrived = serving.clock.now();
         let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
-        if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
+        if serving.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The slow path says so.
             site.origin.leave(waiting);
             return None;
@@ -156,14 +156,14 @@ impl Client {
         let begun = Begun {
             underway: Underway::new(waiting.connection, question),
             since: arrived.mono,
-            requested: gateway.timestamp(),
+            requested: serving.timestamp(),
             ticket: site.store.ask(key.clone(), Sake::Of(class)),
             flight,
         };
         let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
         let credential = plain.credential(head);
         Some(Box::new(Pass {
-            gateway,
+            serving,
             admitted,
             visitor,
             traits,
@@ -192,7 +192,7 @@ impl Client {
             return None;
         }
         let key = site.rules.key.key(&base(self.peer.secure, plain.authority), head.target)?;
-        if site.store.knows(&key, self.gateway.timestamp()) {
+        if site.store.knows(&key, self.serving.timestamp()) {
             return None;
         }
         // Another client's answer is waited for on the slow path.
@@ -208,10 +208,10 @@ impl Client {
         if self.leaving.load(Relaxed) {
             return Progress::Long(pass);
         }
-        let Pass { gateway, admitted, key, is_anybodys, begun, .. } = &mut *pass;
-        let (site, secure) = (&gateway.sites[admitted.site], self.peer.secure);
+        let Pass { serving, admitted, key, is_anybodys, begun, .. } = &mut *pass;
+        let (site, secure) = (&serving.sites[admitted.site], self.peer.secure);
         let answer = begun.underway.poll_whole(cx, |glance| {
-            let head = head_of(gateway, site, secure, glance)?;
+            let head = head_of(serving, site, secure, glance)?;
             let keep_alive = glance.values("keep-alive").next();
             let keeps = keep_alive.and_then(|it| origin::keeps(std::str::from_utf8(it).ok()?));
             if *is_anybodys {
@@ -219,7 +219,7 @@ impl Client {
             }
             let is_alone = *is_anybodys || !begun.ticket.has_company();
             // What others were told may have to be forgotten: the slow path knows.
-            let is_known = !is_alone || site.store.knows(key, gateway.timestamp());
+            let is_known = !is_alone || site.store.knows(key, serving.timestamp());
             (!is_known).then_some((head, glance.status, keeps))
         });
         let ((head, status, keeps), body) = match answer {
@@ -230,17 +230,17 @@ impl Client {
         if *is_anybodys && NotStorable::NoStore.is_of_the_resource(status) {
             site.flights.note(key, false);
         }
-        let now = gateway.clock.now();
+        let now = serving.clock.now();
         self.given = Some(pass.given(Answered::Server, status, now));
-        let Pass { gateway, admitted, begun, .. } = *pass;
+        let Pass { serving, admitted, begun, .. } = *pass;
         let connection = begun.underway.into_connection();
-        gateway.sites[admitted.site].origin.give_back(connection, keeps);
+        serving.sites[admitted.site].origin.give_back(connection, keeps);
         Progress::Ready(Prepared { head, body })
     }
 
     /// The client left while its server was asked.
     pub(super) fn gave_up(&mut self, head: &Head<'_, '_>, pass: &Pass) {
-        let now = self.gateway.clock.now();
+        let now = self.serving.clock.now();
         let given = pass.given(Answered::Gone, CLIENT_LEFT, now);
         // As on the slow path: nothing is said of what was never answered.
         self.given = Some(Given { needs_server: false, ..given });
@@ -255,7 +255,7 @@ fn may_pass(site: &Site) -> bool {
 }
 
 /// The answer's head as the slow path would make it; nothing if the answer might be for the cache.
-fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
+fn head_of(serving: &Serving, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
     let is_targeted = glance.values("cdn-cache-control").next().is_some();
     if is_targeted || !forbid_storing(glance.values("cache-control")) {
         return None;
@@ -275,7 +275,7 @@ fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         has_date |= is("date");
         let is_ours = is("content-length")
-            || is(ANSWER.as_str()) && gateway.config.answer_header
+            || is(ANSWER.as_str()) && serving.config.answer_header
             || is("strict-transport-security") && hsts.is_some()
             || fields::is_hop_by_hop(field.name);
         if !is_ours {
@@ -284,7 +284,7 @@ fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>
     }
     out.put_slice(b"via: 1.1 nightwatt\r\n");
     if !has_date {
-        put(&mut out, "date", date::format(gateway.timestamp()).as_bytes());
+        put(&mut out, "date", date::format(serving.timestamp()).as_bytes());
     }
     let status = CacheStatus::forwarded(Forward::UriMiss).origin_status(glance.status);
     // Writing to memory cannot fail.
@@ -292,7 +292,7 @@ fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>
     if let Some(hsts) = hsts {
         put(&mut out, "strict-transport-security", hsts.as_bytes());
     }
-    if gateway.config.answer_header {
+    if serving.config.answer_header {
         put(&mut out, ANSWER.as_str(), Answered::Server.as_str().as_bytes());
     }
     let _ = write!(out, "content-length: {}\r\n\r\n", glance.length);

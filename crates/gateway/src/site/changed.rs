@@ -7,7 +7,8 @@ use nightwatt_model::frontier::Frontier;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_power::Controller;
 
-use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
+use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
+use crate::common::Common;
 use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
@@ -116,7 +117,7 @@ impl Site {
         common: &Common<'_>,
     ) -> Result<Arc<OriginPool>, StartError> {
         let origin = super::origin(site, common)?;
-        tokio::spawn(drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
+        tokio::spawn(OriginPool::drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
         Ok(origin)
     }
 

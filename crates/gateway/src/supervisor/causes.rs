@@ -1,9 +1,9 @@
 //! Who or what caused a wake-up, by name.
+use crate::wake_cause::WakeCause;
 
 use nightwatt_model::policy::manager::Cause;
 
 use super::Managed;
-use crate::journal::WakeCause;
 
 impl Managed {
     pub(super) fn name_cause(&mut self, cause: Cause) -> WakeCause {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,8 +19,9 @@ use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
 use super::validity::Validity;
-use crate::acme::proofs::{PROTOCOL, Proofs, certified};
 use crate::config::CertificateConfig;
+use crate::error::BadCertificate;
+use crate::proofs::{PROTOCOL, Proofs, certified};
 use crate::status::CertificateStatus;
 
 /// No file of certificates or keys is longer.
@@ -31,92 +32,6 @@ const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// The object identifier of the extension that names are in, 2.5.29.17, in DER (RFC 5280, 4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
-
-/// Why a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BadCertificate {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file has no certificate in it.
-    #[error("there is no certificate in {path}{}", .swapped.then_some(", but a private key").unwrap_or_default())]
-    NoCertificate {
-        /// Which one.
-        path: PathBuf,
-        /// There is a key instead.
-        swapped: bool,
-    },
-    /// A file has no key in it.
-    #[error("there is no private key in {path}{}", .locked.then_some(" that could be read without a passphrase").unwrap_or_default())]
-    NoKey {
-        /// Which one.
-        path: PathBuf,
-        /// There is one under a passphrase.
-        locked: bool,
-    },
-    /// Key and certificate are of two pairs.
-    #[error("the key in {key} does not belong to the first certificate in {chain}")]
-    Mismatch {
-        /// The certificate's file.
-        chain: PathBuf,
-        /// The key's.
-        key: PathBuf,
-    },
-    /// What is in a file is not what it says.
-    #[error("what is in {path} cannot be used: {why}")]
-    Broken {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-}
-
-impl BadCertificate {
-    /// There is no such file.
-    fn is_missing(&self) -> bool {
-        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// What to try next.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "look for it where the program put it that got the certificate, and set `chain` and `key` in \
-                 `[[tls.certificate]]` to the whole paths"
-            }
-            Self::Unreadable { .. } => {
-                "let the user that nightwatt runs as read it, and pass through the folders above: \
-                 `setfacl -m u:nightwatt:r FILE`, `setfacl -m u:nightwatt:x FOLDER`"
-            }
-            Self::NoCertificate { swapped: true, .. } => {
-                "`chain` and `key` of this `[[tls.certificate]]` may be swapped"
-            }
-            Self::NoCertificate { .. } => {
-                "it must be PEM, `-----BEGIN CERTIFICATE-----`: `openssl x509 -inform DER -in FILE` makes it \
-                 of DER"
-            }
-            Self::NoKey { locked: true, .. } => {
-                "it cannot be typed when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
-                 removes it"
-            }
-            Self::NoKey { .. } => {
-                "it must be PEM, `-----BEGIN PRIVATE KEY-----`: `openssl pkey -inform DER -in FILE` makes it of \
-                 DER"
-            }
-            Self::Mismatch { .. } => {
-                "the site's own certificate comes first in the chain; `openssl x509 -noout -pubkey -in CHAIN` \
-                 and `openssl pkey -pubout -in KEY` must print the same"
-            }
-            Self::Broken { .. } => "`openssl x509 -noout -text -in FILE` shows what is in it",
-        }
-    }
-}
 
 /// What tells whether files have changed: modified when (they, and who may read them), how long, which.
 type Stamp = [Option<(i64, i64, i64, u64, u64)>; 2];

@@ -12,9 +12,7 @@ use nightwatt_mirror::discover::{self, LONGEST_SITEMAP, LinkKind};
 use super::Period;
 use super::order::Order;
 use crate::authority::Authority;
-
-/// Where rules for crawlers are (RFC 9309).
-pub(crate) const ROBOTS: &str = "/robots.txt";
+use crate::request_rules::ROBOTS;
 
 /// Where a sitemap is, if `robots.txt` names none.
 const USUAL: &str = "/sitemap.xml";

@@ -19,6 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use super::watch::Event;
 use crate::config::WebhookConfig;
+use crate::error::UnusableWebhook;
 use crate::web;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
@@ -34,22 +35,6 @@ const PAUSES: [Duration; 5] = [
     Duration::from_mins(5),
     Duration::from_mins(15),
 ];
-
-/// Why a webhook cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum UnusableWebhook {
-    /// What signs cannot be read.
-    #[error("the secret of a webhook cannot be read from {path}: {source}")]
-    Secret {
-        /// Its file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The receiver's certificate cannot be checked.
-    #[error("a webhook: {0}")]
-    Trust(#[from] nightwatt_power::ConfigError),
-}
 
 /// Why something was not taken.
 #[derive(Debug, thiserror::Error)]

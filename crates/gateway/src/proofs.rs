@@ -7,8 +7,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
-/// Under what paths an authority asks, by plain HTTP (RFC 8555, 8.3).
-pub(crate) const PATH: &str = "/.well-known/acme-challenge/";
+use crate::config::CHALLENGE_PATH;
 
 /// What it speaks in a handshake (RFC 8737, 4).
 pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
@@ -21,7 +20,7 @@ pub(crate) struct Proofs {
 }
 
 /// One of them, as long as it may be asked for.
-pub(super) struct Given<'a> {
+pub(crate) struct Given<'a> {
     proofs: &'a Proofs,
     key: String,
 }
@@ -40,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Proofs {
     /// What is to be said at a path, if that is one of ours.
     pub(crate) fn said_at(&self, path: &str) -> Option<String> {
-        let token = path.strip_prefix(PATH)?;
+        let token = path.strip_prefix(CHALLENGE_PATH)?;
         lock(&self.by_token).get(token).cloned()
     }
 
@@ -50,13 +49,13 @@ impl Proofs {
     }
 
     /// Says this where the token is asked for.
-    pub(super) fn say(&self, token: &str, text: &str) -> Given<'_> {
+    pub(crate) fn say(&self, token: &str, text: &str) -> Given<'_> {
         lock(&self.by_token).insert(token.to_owned(), text.to_owned());
         Given { proofs: self, key: token.to_owned() }
     }
 
     /// Shows a certificate of this name with the digest in it.
-    pub(super) fn show(&self, name: &str, digest: &[u8]) -> Result<Given<'_>, rcgen::Error> {
+    pub(crate) fn show(&self, name: &str, digest: &[u8]) -> Result<Given<'_>, rcgen::Error> {
         let name = name.to_ascii_lowercase();
         let mut params = rcgen::CertificateParams::new(vec![name.clone()])?;
         params.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
@@ -88,11 +87,16 @@ mod tests {
     #[test]
     fn a_proof_is_there_as_long_as_it_is_given() {
         let proofs = Proofs::default();
-        let path = format!("{PATH}token");
+        let path = format!("{CHALLENGE_PATH}token");
         assert_eq!(proofs.said_at(&path), None);
         let given = proofs.say("token", "token.thumb");
         assert_eq!(proofs.said_at(&path).as_deref(), Some("token.thumb"));
-        for other in ["/token", &format!("{PATH}toke"), &format!("{PATH}token/"), PATH] {
+        for other in [
+            "/token",
+            &format!("{CHALLENGE_PATH}toke"),
+            &format!("{CHALLENGE_PATH}token/"),
+            CHALLENGE_PATH,
+        ] {
             assert_eq!(proofs.said_at(other), None, "{other}");
         }
         drop(given);

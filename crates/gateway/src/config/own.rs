@@ -4,13 +4,13 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Does a connection to `at` reach one of those who listen at `own`?
-pub(super) fn listens(own: &[SocketAddr], at: SocketAddr) -> bool {
+pub(crate) fn listens(own: &[SocketAddr], at: SocketAddr) -> bool {
     own.iter().any(|own| reaches(*own, at, is_here))
 }
 
 /// Does a connection to `at` reach who listens at `own`? `is_here` says whether an address is one of this
 /// machine's.
-pub(crate) fn reaches(own: SocketAddr, at: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> bool {
+pub(super) fn reaches(own: SocketAddr, at: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> bool {
     let (listener, wanted) = (own.ip().to_canonical(), at.ip().to_canonical());
     own.port() == at.port()
         && (listener == wanted

@@ -1,0 +1,20 @@
+//! What can be wrong with a webhook.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a webhook cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableWebhook {
+    /// What signs cannot be read.
+    #[error("the secret of a webhook cannot be read from {path}: {source}")]
+    Secret {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The receiver's certificate cannot be checked.
+    #[error("a webhook: {0}")]
+    Trust(#[from] nightwatt_power::ConfigError),
+}
