@@ -12,7 +12,6 @@
 //! [`client::ask`], and `protocol` for announcements.
 
 pub mod announcer;
-mod civil;
 pub mod client;
 pub mod config;
 pub mod course;
@@ -32,7 +31,7 @@ mod resumes;
 pub mod rtc;
 mod worker;
 
-pub use civil::utc;
 pub use config::Config;
 pub use daemon::{Agent, keys};
 pub use error::Error;
+pub use nightwatt_model::civil::utc;
