@@ -74,7 +74,6 @@ pub mod tls;
 mod tunnel;
 mod waiting;
 mod warm_up;
-mod web;
 pub mod webhooks;
 mod wishes;
 

@@ -29,7 +29,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &["access", "metrics::tally", "passthrough::tally", "repeats", "status"],
     },
     Layer { name: "cache", modules: &["disk_cache", "flights", "store", "wishes"] },
-    Layer { name: "upstream", modules: &["body", "origin", "web"] },
+    Layer { name: "upstream", modules: &["body", "origin"] },
     Layer {
         name: "power",
         modules: &[

@@ -3,10 +3,10 @@
 //! Times are local, by the present distance to UTC: on the night in which clocks are changed a job may be
 //! an hour off. `CRON_TZ`, `@reboot` and anacron's table are not looked at.
 
+use nightwatt_host::Host;
 use nightwatt_model::civil::Date;
 use nightwatt_model::time::Now;
 
-use crate::host::Host;
 use crate::pattern::fits;
 
 /// Tables of users, of Debian's cron and of cronie.

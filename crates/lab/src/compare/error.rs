@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nightwatt_gateway::ConfigError;
+use nightwatt_host::ConfigError;
 use nightwatt_model::experiment::ExperimentError;
 
 /// Why a comparison could not be run to its end.
