@@ -51,7 +51,7 @@ help:
 	@echo 'make bench-instructions'
 	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
-	@echo 'make bench-markers what a marker costs while nobody reads it, and while somebody does (needs root)'
+	@echo 'make bench-markers what a marker costs without and with a reader (needs root)'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'
@@ -113,7 +113,7 @@ bench:
 
 policies:
 	@tools/need rust cc bpf
-	@cargo test -p nightwatt-lab --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
+	@cargo test -p nightwatt-savings --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
 
 mirror:
 	@tools/need rust cc bpf python3
@@ -243,7 +243,7 @@ test-vm:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
-	@cargo test --locked --workspace --test kernel_time -- --nocapture
+	@cargo test --locked -p nightwatt-profile --tests -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests 3
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked --workspace --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use nightwatt_lab::run::Running;
+use nightwatt_measure::run::Running;
 use rustix::process;
 use tokio::signal::unix::{Signal, SignalKind, signal as catch};
 

@@ -23,7 +23,7 @@ pub struct Config {
     pub login: Login,
 }
 
-/// How one logs in. Keys and agents only: nobody is there to type a password.
+/// How we log in. Keys and agents only: no user is there to type a password.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Login {
     /// As whom.

@@ -96,7 +96,7 @@ impl<'a> Start<'a> {
         Ok(())
     }
 
-    /// Waits for something that nobody announces; false once the time is over.
+    /// Waits before the next poll of something that sends no event; false once the time is over.
     pub(crate) fn wait(&self, time: Duration) -> Result<bool, Error> {
         self.stop.wait_until((monotonic() + time).min(self.deadline));
         if self.stop.is_stopped() {
@@ -269,7 +269,7 @@ impl Drop for Start<'_> {
 pub(crate) enum FoundBy {
     /// Only who has made it: inside, the scratch folder is seen at another place.
     Owner,
-    /// Whoever is told its path, a part of which cannot be guessed.
+    /// Any process that knows its path, a part of which cannot be guessed.
     WhoKnowsIt,
 }
 

@@ -21,7 +21,7 @@ enum Next {
     Data(u64),
     /// The line end behind a chunk.
     DataEnd,
-    /// The trailers; so many bytes of them were looked at.
+    /// The trailers; this many bytes of them were looked at.
     Trailers(usize),
     Nothing,
 }
@@ -175,7 +175,7 @@ impl Chunked {
 
 /// Whether a line ends here.
 enum LineEnd {
-    /// After so many bytes.
+    /// After this many bytes.
     At(usize),
     /// More bytes are needed.
     Unknown,

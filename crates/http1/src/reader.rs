@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
         Ok(true)
     }
 
-    /// Reads into the buffer; nothing if that takes too long.
+    /// Reads into the buffer; `None` if that takes too long.
     async fn read(&mut self, limit: Option<Duration>) -> Option<std::io::Result<usize>> {
         let (half, buffer) = (&mut self.half, &mut *self.buffer);
         let limit = limit.unwrap_or(Duration::MAX);

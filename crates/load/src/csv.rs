@@ -1,4 +1,4 @@
-//! One row per request, for whoever wants to look for themselves.
+//! One row per request, for users who analyse the results themselves.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -35,7 +35,7 @@ use crate::request::{REQUEST_ID, looks_like_page};
 /// The header that tells the log-backed origin what to answer.
 pub const REPLAY_HEADER: HeaderName = HeaderName::from_static("nightwatt-replay");
 
-/// Size of a page that nobody asked to be of a certain size.
+/// Size of a page if the request doesn't set one.
 const SMALL_PAGE: u64 = 512;
 
 /// How long answers under way may take once the origin is to stop.
@@ -274,7 +274,7 @@ impl Origin {
             // No tunnels here.
             200..300 if head.method == Method::CONNECT => (405, 0),
             204 => (204, 0),
-            // Part of, or nothing of, what nobody asked for so; or no final answer at all.
+            // A 206 or 304 that this request didn't ask for, or a status that isn't final.
             206 | 304 | 0..200 => (200, logged.bytes),
             other => (other, logged.bytes),
         };

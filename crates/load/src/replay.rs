@@ -38,13 +38,13 @@ const UNKNOWN_SIZE: u64 = 4096;
 /// What a browser does with a waiting page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Nobody waits for it.
+    /// No browser waits for it.
     Ignore,
-    /// Ask for the state every so often until it is `awake` or the cap is reached, then open.
+    /// Ask for the state again and again until it is `awake` or the cap is reached, then open.
     Poll {
         /// Time from one poll to the next.
         every: Duration,
-        /// Open without more ado after so long.
+        /// Open after this time, whatever the state.
         cap: Duration,
     },
     /// Open once, after a fixed time, as in the published runs.
@@ -54,7 +54,7 @@ pub enum Waiting {
 /// How crawlers honour `Retry-After`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Returning {
-    /// So often at most.
+    /// Number of retries at most.
     pub times: u32,
     /// No later than this after the first attempt.
     pub horizon: Duration,
@@ -76,7 +76,7 @@ pub struct Options {
     pub plain: bool,
     /// Ask the log-backed origin for no more than so many bytes an answer.
     pub body_limit: Option<u64>,
-    /// Give a request up after so long.
+    /// Give a request up after this time.
     pub timeout: Duration,
     /// What browsers do with a waiting page.
     pub waiting: Waiting,
@@ -167,7 +167,7 @@ pub struct Run {
     pub outcomes: Vec<Outcome>,
     /// The first few arrivals that could not be sent; all of them are among the outcomes.
     pub unsendable_samples: Vec<Unsendable>,
-    /// Requests in which a header was mended because HTTP does not allow its bytes.
+    /// Requests in which a header was changed because HTTP does not allow its bytes.
     pub altered: u64,
     /// Requests that had to wait for, or did not get, a connection because this machine had none.
     pub client_limited: u64,

@@ -64,7 +64,7 @@ impl Visit {
             bytes: done.reply.bytes,
             error: done.error,
         };
-        // Nobody listens any more when the run was given up; then nothing is lost either.
+        // The receiver is gone if the run was given up; then nothing is lost either.
         let _ = self.outbox.send(outcome);
         drop(debt);
         done.reply

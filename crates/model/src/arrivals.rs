@@ -221,8 +221,8 @@ impl Iterator for Times {
     }
 }
 
-/// Numbers of their own for each use, so that one use does not shift those of another. Streams 0 and
-/// [`u64::MAX`] of a seed belong to arrivals; whoever draws something else from it takes others.
+/// A random stream for each use, so that one use does not shift the numbers of another. Streams 0 and
+/// [`u64::MAX`] of a seed belong to arrivals; any other use of the seed takes other streams.
 fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);

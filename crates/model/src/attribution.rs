@@ -1,8 +1,8 @@
-//! Who used how much of a machine's energy: by share of CPU time, for a bounded number of names.
+//! Each user's part of a machine's energy: by share of CPU time, for a bounded number of names.
 //!
-//! Energy of a time goes to each user as `joules x its CPU time / busy CPU time of the machine`. The
-//! idle machine's energy is shared out with it: somebody keeps it on. In a time in which nobody was
-//! busy, and for whoever is not named, it goes to [`Attribution::others`].
+//! Energy of a time goes to each user as `joules x its CPU time / busy CPU time of the machine`. The idle
+//! machine's energy is shared out with it, since the users keep the machine on. In a time without any CPU
+//! time, and for users without a name of their own, it goes to [`Attribution::others`].
 //!
 //! A name is given a place when it is among the busiest of a time; it keeps the place as long as it
 //! is there. So a counter of a name never falls, and what was given out adds up to what came in.
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::quantity::Joules;
 
-/// Who used CPU time.
+/// A user of CPU time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// What it is called; all of one name are one.
@@ -20,7 +20,7 @@ pub struct User {
     pub used: Duration,
 }
 
-/// Time of an accelerator's processors, as far as it is known who used it.
+/// Time of an accelerator's processors, by user as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AcceleratorTime {
     /// Seconds of all its processors that one job used.
@@ -35,8 +35,8 @@ pub struct AcceleratorTime {
 const MOST_UNSEEN: f64 = 0.05;
 
 impl AcceleratorTime {
-    /// The share of its energy that is the job's; nothing where too little is known. An accelerator that
-    /// nobody used has worked for nobody.
+    /// The job's share of its energy; `None` where too little is known. The job has no share in an
+    /// accelerator that no process used.
     pub fn share(&self) -> Option<f64> {
         let all = self.ours + self.others + self.unseen;
         if self.unseen > MOST_UNSEEN * all {
@@ -56,7 +56,7 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Nobody yet; at most `places` names.
+    /// Without a name yet; at most `places` names.
     pub const fn new(places: usize) -> Self {
         Self { places, named: Vec::new(), others: Joules::ZERO, gone: Joules::ZERO }
     }
@@ -66,7 +66,7 @@ impl Attribution {
     pub fn share(&mut self, joules: Joules, users: &[User], busy: Duration) {
         self.seat(users);
         let used: Duration = users.iter().map(|user| user.used).sum();
-        // The machine's time is told in ticks, as theirs is.
+        // The machine's time is counted in ticks, as theirs is.
         let busy = busy.max(used).as_secs_f64();
         let mut left = joules;
         if busy > 0.0 {
@@ -143,7 +143,7 @@ mod tests {
         attribution.share(Joules(20.0), &users(&[("a", 1000), ("b", 500), ("c", 100)]), busy);
         assert_eq!(told(&attribution), [("a", 10.0), ("b", 5.0)]);
         assert_eq!(attribution.others(), Joules(5.0));
-        // A time in which nobody did anything.
+        // A time in which no user did anything.
         attribution.share(Joules(3.0), &users(&[("a", 0), ("b", 0)]), Duration::ZERO);
         assert_eq!(attribution.others(), Joules(8.0));
     }
@@ -152,7 +152,7 @@ mod tests {
     fn energy_of_an_accelerator_goes_by_its_own_time() {
         let share = |ours, others, unseen| AcceleratorTime { ours, others, unseen }.share();
         assert_eq!(share(3.0, 1.0, 0.0), Some(0.75));
-        // `sleep` beside a job of somebody else, and on an accelerator that nobody uses.
+        // `sleep` beside another user's job, and on an accelerator that no process uses.
         assert_eq!((share(0.0, 4.0, 0.0), share(0.0, 0.0, 0.0)), (Some(0.0), Some(0.0)));
         assert_eq!((share(0.0, 3.0, 1.0), share(0.0, 0.0, 1.0)), (None, None));
     }

@@ -47,7 +47,7 @@ pub enum Counted {
 pub enum Loss {
     /// It was read so late that it may have wrapped more than once, or once unseen.
     Ambiguous,
-    /// It went back, and even a wrap cannot explain that: somebody reset it.
+    /// It went back, and even a wrap cannot explain that: it was reset.
     Reset,
 }
 

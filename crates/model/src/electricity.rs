@@ -6,7 +6,7 @@
 //! * **Price: 0.29 EUR/kWh.** The mean price for households in the EU, taxes included, was
 //!   0.2872 EUR/kWh in the first half of 2025 (Eurostat, `nrg_pc_204`, *Electricity price
 //!   statistics*, data of October 2025). Countries range from 0.10 (Hungary) to 0.38 (Germany),
-//!   and firms paid 0.19 in the mean: an operator who knows the contract says so.
+//!   and firms paid 0.19 in the mean: operators who know their contract configure its price.
 //! * **Emissions: 210 g CO2e/kWh**, derived, not quoted: the EEA's indicator *Greenhouse gas
 //!   emission intensity of electricity generation* has 510 g CO2e/kWh for the EU of 1990 and says
 //!   that 2023 was 58 % below 1990; 510 x 0.42 = 214. Emissions of generation only: neither losses
@@ -60,8 +60,8 @@ pub enum Tariff {
 }
 
 impl Tariff {
-    /// Price per kWh in this hour of the local week (0 is Monday 00:00 to 01:00; what is beyond 167
-    /// begins anew).
+    /// Price per kWh in this hour of the local week (0 is Monday 00:00 to 01:00; hours beyond 167 wrap
+    /// around).
     pub fn at(&self, hour_of_week: usize) -> f64 {
         match self {
             Self::Flat(price) => *price,
@@ -392,7 +392,7 @@ mod tests {
         let cells: Vec<(usize, f64)> =
             used.0.iter().map(|cell| cell.get()).enumerate().filter(|cell| cell.1 != 0.0).collect();
         assert_eq!(cells, [(9, 7200.0), (10, 21_600.0), (11, 3600.0)]);
-        // The night to Monday, from Sunday 23:30 on: the week begins anew.
+        // The night to Monday, from Sunday 23:30 on: a new week starts.
         let mut night = EnergyByHour::default();
         night.add_stretch(at(monday - 1800, 0), Duration::from_hours(1), Watts(1.0));
         assert_eq!((night.0[167], night.0[0]), (Joules(1800.0), Joules(1800.0)));

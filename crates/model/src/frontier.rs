@@ -1,8 +1,8 @@
-//! What fixed time-outs would have saved since somebody began to watch, and whom they would have delayed:
-//! the frontier on which an operator chooses.
+//! The savings of fixed time-outs since the start, and the clients they would have delayed: the frontier on
+//! which an operator chooses.
 //!
-//! It is told the requests that only the server can answer. What else keeps a server awake (long exchanges,
-//! its agent, hours in which it must not sleep) it does not know, so it is what the traffic alone allows.
+//! It sees only the requests that need the server. It doesn't see what else keeps a server awake (long
+//! exchanges, its agent, hours in which it must not sleep), so it shows what the traffic alone allows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::policy::sleep::timeouts::{DelayedUnder, Timeouts};
 use crate::time::Mono;
 use crate::visit::{OpenVisits, Visitor};
 
-/// The time-outs, as somebody would set them. (The first is the least that `quiet` allows by default.)
+/// The time-outs, as an operator would set them. (The first is the least that `quiet` allows by default.)
 const IDLE_S: [u64; 16] =
     [5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 604_800];
 
@@ -27,7 +27,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// Begins now, with servers that are awake. Who waits longer than `delay` counts as delayed.
+    /// Begins now, with servers that are awake. A request that waits longer than `delay` counts as delayed.
     pub fn new(now: Mono, rules: Constraints, delay: Duration) -> Self {
         let idle = IDLE_S.iter().copied().map(Duration::from_secs).collect();
         Self {
@@ -39,7 +39,7 @@ impl Frontier {
         }
     }
 
-    /// A request that only the server can answer. (Of two that come at once either may be told first.)
+    /// A request that only the server can answer. (Of two that come at once either may be reported first.)
     pub fn request(&mut self, at: Mono, visitor: Visitor) {
         self.last = self.last.max(at);
         self.requests += 1;
@@ -47,7 +47,7 @@ impl Frontier {
         self.timeouts.request(since, self.visits.of(self.last, visitor));
     }
 
-    /// Requests it was told of.
+    /// Requests it has seen.
     pub const fn requests(&self) -> u64 {
         self.requests
     }
@@ -65,7 +65,7 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    /// Somebody comes once an hour, for a day, from an hour after the proxy's start at some time.
+    /// A client comes once an hour, for a day, from an hour after the proxy's start at some time.
     fn of_a_day() -> (Frontier, Mono) {
         let scenario = Scenario::default();
         let begun = Mono::from_secs(77_777);
@@ -84,7 +84,7 @@ mod tests {
         for point in &points {
             let sleeps = point.idle < Duration::from_hours(1);
             let (delayed, cycles) = if sleeps { (23, 24) } else { (0, 0) };
-            // A time-out of an hour exactly ends as somebody comes: either is true to the word.
+            // A time-out of exactly an hour ends as the client comes: either outcome is correct.
             if point.idle != Duration::from_hours(1) {
                 assert_eq!(point.delayed_requests, delayed, "{:?}", point.idle);
                 assert_eq!(point.delayed_visits, delayed, "{:?}: an hour apart", point.idle);

@@ -56,7 +56,7 @@ impl Histogram {
         self.record_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// One more, of so many nanoseconds.
+    /// One more, of this many nanoseconds.
     #[inline]
     pub fn record_ns(&mut self, value: u64) {
         self.counts[class(value)] += 1;
@@ -97,7 +97,7 @@ impl Histogram {
         each.map(|(class, count)| (Duration::from_nanos(upper(class).min(self.max)), *count))
     }
 
-    /// How many were longer, but for those that were so by less than [`RELATIVE_ERROR`].
+    /// How many were longer, except for those that were so by less than [`RELATIVE_ERROR`].
     pub fn above(&self, time: Duration) -> u64 {
         let class = class(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         self.counts[class + 1..].iter().sum()

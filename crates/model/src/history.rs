@@ -172,7 +172,7 @@ impl History {
         Self { rates, last, marks, ring: vec![Minute::default(); MINUTES as usize] }
     }
 
-    /// The bill was this. Gives the days that have begun since the last look.
+    /// The bill was this. Returns the days that have begun since the last look.
     ///
     /// Where the civil clock was set back, what is billed belongs to the last day until that is over.
     pub fn note(&mut self, at: Now, bill: &Bill) -> Vec<Mark> {

@@ -32,7 +32,7 @@ pub enum Billing {
     On,
     /// From the sleep command to the wake command answered.
     Off,
-    /// Nobody watched (the proxy was down): billed as awake, so that no saving is claimed.
+    /// The proxy was down: billed as awake, so that no saving is claimed.
     Unobserved,
 }
 
@@ -43,7 +43,7 @@ pub struct Bill {
     pub on: Duration,
     /// Time from sleep commands to wake commands answered.
     pub off: Duration,
-    /// Time in which nobody watched.
+    /// Time in which the proxy was down.
     pub unobserved: Duration,
     /// Sleeps begun. Each is charged the energy of one cycle.
     pub cycles: u64,
@@ -337,14 +337,14 @@ impl Ledger {
     }
 
     /// Settles the time up to which every meter has spoken, or could have for [`PATIENCE`]; none
-    /// after the last turn if that is `provisional`. Gives the hours that ended.
+    /// after the last turn if that is `provisional`. Returns the hours that ended.
     pub fn settle(&mut self, now: Now, provisional: bool) -> Vec<Hour> {
         let waited = now.mono - PATIENCE;
         let spoken = self.meters.iter().flatten().map(|meter| meter.reaches().max(waited));
         self.settle_to(now, spoken.min().unwrap_or(now.mono), provisional)
     }
 
-    /// Settles all time up to now, whatever meters have yet to say of it: the proxy stops. Gives the
+    /// Settles all time up to now, whatever meters have yet to say of it: the proxy stops. Returns the
     /// hours that ended, and the one that did not.
     pub fn end(&mut self, now: Now, provisional: bool) -> Vec<Hour> {
         let mut hours = self.settle_to(now, now.mono, provisional);

@@ -37,7 +37,7 @@ const WAITING: usize = 1 << 20;
 /// And such marks of all threads of a process.
 const WAITING_IN_ALL: usize = 1 << 22;
 
-/// Threads of a process that the kernel has not told of yet. It may have 128 with rings at a time, and
+/// Threads of a process that the kernel has not reported yet. It may have 128 with rings at a time, and
 /// all may be gone before the next look.
 const SILENT: usize = 1 << 14;
 
@@ -89,7 +89,7 @@ pub struct Run {
     pub begin: u64,
     /// To here, ns.
     pub end: u64,
-    /// Of that it ran for so long, ns; the rest a hypervisor took.
+    /// Time on a CPU within the piece, ns; a hypervisor took the rest.
     pub ran: u64,
     /// And then.
     pub then: Then,
@@ -106,11 +106,11 @@ pub struct Calls {
     pub length: u64,
     /// Of that, on a CPU.
     pub ran: u64,
-    /// Of that, ready to run while the CPU was somebody else's.
+    /// Of that, ready to run while another thread had the CPU.
     pub preempted: u64,
     /// Begun, and never ended by their thread.
     pub unended: u64,
-    /// Ended, and never begun while anybody read.
+    /// Ended, and never begun while a reader was attached.
     pub unbegun: u64,
     /// Begun inside of [`DEPTH`] others.
     pub too_deep: u64,
@@ -161,7 +161,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// The kernel has not told of it.
+    /// The kernel has not reported it.
     const fn is_silent(&self) -> bool {
         self.upto == 0
     }
@@ -175,7 +175,7 @@ impl Thread {
 #[derive(Debug, Default)]
 pub struct Merger {
     processes: HashMap<u32, Process>,
-    /// Threads that have marks and that the kernel never told of.
+    /// Threads that have marks and that the kernel never reported.
     untold: u64,
     books: Books,
 }
@@ -234,7 +234,7 @@ impl Merger {
         true
     }
 
-    /// Calls of a section that nobody wrote down.
+    /// Calls of a section that were not recorded.
     pub fn lost(&mut self, section: u32, calls: u64) {
         self.books.calls(section).lost += calls;
     }
@@ -270,7 +270,7 @@ impl Merger {
         }
     }
 
-    /// Threads that said something, and of which the kernel never told when they ran: once all is known.
+    /// Threads with marks for which the kernel never reported when they ran: once all is known.
     pub const fn untold(&self) -> u64 {
         self.untold
     }
@@ -329,7 +329,7 @@ impl Books {
         node
     }
 
-    /// A thread ran for so long where it is.
+    /// Charges time on a CPU to the node that the thread is in.
     fn give(&mut self, thread: &mut Thread, ran: u64) {
         thread.ran += ran;
         if let Some(time) = self.times.get_mut(thread.node()).filter(|_| thread.node() > 0) {
@@ -349,7 +349,7 @@ impl Books {
         if to <= thread.upto {
             return;
         }
-        // Nobody knows when a hypervisor took what it took: it is spread over the piece.
+        // When a hypervisor took its time is unknown: it is spread over the piece.
         let (done, all) = (u128::from(to - piece.begin), u128::from(piece.end - piece.begin));
         let ran = (u128::from(piece.ran) * done / all) as u64 - piece.given;
         piece.given += ran;

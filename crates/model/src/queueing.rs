@@ -1,8 +1,8 @@
 //! Queues in their steady state: how many servers, how long people wait, how many are refused.
 //!
-//! Arrivals are Poisson. A [`Station`] has one queue in front of one or more like servers, whose
-//! service times are exponential (M/M/1, M/M/c) or all the same (M/D/1, M/D/c), and serves first
-//! come, first served. [`erlang_b`] says which share is lost where nobody can wait.
+//! Arrivals are Poisson. A [`Station`] has one queue in front of one or more like servers, whose service
+//! times are exponential (M/M/1, M/M/c) or all the same (M/D/1, M/D/c), and serves first come, first served.
+//! [`erlang_b`] gives the share that is lost where requests can't wait.
 //!
 //! Offered load is in erlangs: arrivals per second x mean service time.
 
@@ -21,7 +21,7 @@ use crate::quantity::PerSecond;
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum QueueingError {
-    /// A rate, a load or a time that is none.
+    /// An invalid rate, load or time.
     #[error("{what} is {value}: it must be a finite number {bound}")]
     BadNumber {
         /// What it stands for.
@@ -113,7 +113,7 @@ impl Station {
         1.0 / self.service.get()
     }
 
-    /// The steady state under this Poisson stream; an error where there is none.
+    /// The steady state under this Poisson stream; an error if it has no steady state.
     ///
     /// M/M/c by Erlang's C; M/D/1 by Pollaczek and Khinchine; M/D/c by Crommelin's roots or
     /// Spitzer's series.

@@ -84,13 +84,13 @@ const LARGEST: Watts = Watts(1e9);
 /// than this many times its time: meters that report one mean after the other do so a little late.
 pub const MEANS_TOUCH: f64 = 1.5;
 
-/// A counter that goes in steps draws nothing when it holds for so many of its steps.
+/// A counter that goes in steps draws nothing when it holds for this many of its steps.
 const STEPS: u32 = 4;
 
-/// A counter of which no step was seen yet draws nothing when it holds for so long and so many readings.
+/// A counter without a step so far draws nothing when it holds for this time and this many readings.
 const UNSEEN: (Duration, u32) = (Duration::from_secs(10), 10);
 
-/// At the end, one of which no step was seen drew nothing if it was seen to hold for so long.
+/// At the end, a counter without a step drew nothing if it was seen to hold for this time.
 const STILL: Duration = Duration::from_secs(1);
 
 /// How a counter goes that holds at times.
@@ -233,7 +233,7 @@ impl Track {
         }
     }
 
-    /// What is known begins anew with the next reading: the host was suspended, say.
+    /// Starts again with the next reading: the host was suspended, say.
     pub fn interrupt(&mut self, why: Gap) {
         if let Some((last, _)) = self.last.take() {
             self.interrupted = Some((last, why));
@@ -287,7 +287,7 @@ impl Track {
             Piece::Begins if counted.is_some() => Piece::Begins,
             Piece::Covers { joules, time } => self.again(at, reading, joules, time),
             Piece::Begins => {
-                // What began anew while it was recorded had been interrupted.
+                // A counter that started again while it was recorded had been interrupted.
                 if let Some((last, _)) = self.last {
                     self.note_gap(last, at, Gap::Suspended);
                 }

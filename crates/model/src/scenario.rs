@@ -63,7 +63,7 @@ pub struct Server {
     /// It stays awake at least this long after its last request.
     #[serde(with = "duration_text")]
     pub quiet: Duration,
-    /// What it takes to answer one request, where that is modelled.
+    /// The time to answer one request, where that is modelled.
     #[serde(with = "duration_text")]
     pub service_time: Duration,
     /// How far the watts and joules above may be off, as a share of them (expanded, 95 %).
@@ -92,7 +92,7 @@ impl Default for Server {
 pub struct Proxy {
     /// Its power, W.
     pub power_w: f64,
-    /// What it takes to answer from its cache, where that is modelled.
+    /// The time to answer from its cache, where that is modelled.
     #[serde(with = "duration_text")]
     pub service_time: Duration,
 }
@@ -107,7 +107,7 @@ impl Default for Proxy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlaRule {
-    /// Off: sleep whenever the policy says so, whoever waits.
+    /// Off: sleep whenever the policy says so, even if requests have to wait.
     pub enabled: bool,
     /// 0 ..= 1.
     pub share: f64,

@@ -1,15 +1,15 @@
-//! Energy of sections of code: who ran when, and what the meter saw meanwhile.
+//! Energy of sections of code: which thread ran when, and what the meter saw meanwhile.
 //!
 //! What a thread has open at a time is a stack of sections. Each stack that occurs is a node of a
 //! [`Tree`]; node 0 is that of threads which are watched and in no section. Times of nodes are CPU
-//! time and add up: a CPU is in one node at a time, in somebody else's hands, or idle.
+//! time and add up: a CPU is in one node at a time, runs something else, or is idle.
 //!
 //! Between two readings of a meter, [`Shares::share`] splits what it saw:
 //!
 //! ```text
 //! idle part   = min(idle power x time, joules)
 //! a node      = (joules - idle part) x its CPU time / busy CPU time of the machine
-//! others      = the rest: processes that nobody watches
+//! others      = the rest: processes that are not watched
 //! ```
 //!
 //! Times of nodes are read behind those of the machine. Where the reader was kept waiting in between, nodes
@@ -135,8 +135,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Nothing shared yet. `idle_power` is what the channel shows of the idle machine: zero where that
-    /// is not known, and then whoever runs bears it.
+    /// Nothing shared yet. `idle_power` is what the channel shows of the idle machine: zero where that is not
+    /// known, and then the threads that run bear it.
     pub fn new(idle_power: Watts) -> Self {
         Self { idle_power: Watts(idle_power.get().max(0.0)), ..Self::default() }
     }
@@ -209,7 +209,7 @@ impl Shares {
         &self.nodes
     }
 
-    /// Of what nobody watches, and of times in which no CPU was busy.
+    /// Of what is not watched, and of times in which no CPU was busy.
     pub const fn others(&self) -> Joules {
         self.others
     }
@@ -256,7 +256,7 @@ pub mod bands {
         ((16 + (band % 16) as u64 + 1) << shift) - 1
     }
 
-    /// The length that so much of all does not exceed; none where nothing was counted.
+    /// The length that this share of all calls does not exceed; `None` where nothing was counted.
     pub fn quantile(counts: &[u64], share: f64) -> Option<Duration> {
         let all: u64 = counts.iter().sum();
         let wanted = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));

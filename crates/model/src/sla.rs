@@ -61,7 +61,7 @@ struct Today {
 impl Today {
     fn at(&mut self, now: Now) -> &mut Self {
         let local = now.wall.secs() + i64::from(now.utc_offset);
-        // Clocks that go back over midnight do not begin yesterday, and then today, anew.
+        // Clocks that go back over midnight do not start yesterday, and then today, again.
         if local < self.seconds.0 - 86_400 || local >= self.seconds.1 {
             let midnight = local - local.rem_euclid(86_400);
             *self = Self { seconds: (midnight, midnight + 86_400), ..Self::default() };

@@ -48,7 +48,7 @@ pub struct File {
     pub device: Device,
     /// Its number there.
     pub inode: u64,
-    /// Tells it from an earlier file of that number; 0 where nobody knows.
+    /// Tells it from an earlier file of that number; 0 if unknown.
     pub generation: u32,
 }
 
@@ -70,7 +70,7 @@ impl File {
     }
 }
 
-/// A process; pid 0 is nobody.
+/// A process; pid 0 means no process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Process {
     /// Its number.
@@ -80,16 +80,16 @@ pub struct Process {
 }
 
 impl Process {
-    /// Nobody: the system itself, or somebody who is not known.
+    /// No process: the system itself, or an unknown one.
     pub const NOBODY: Self = Self { pid: 0, started: 0 };
 }
 
-/// Who did something to what.
+/// Which process did something to which file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Whose {
-    /// To what.
+    /// The file.
     pub file: File,
-    /// Who.
+    /// The process.
     pub process: Process,
 }
 
@@ -211,7 +211,7 @@ impl StorageModel {
     }
 }
 
-/// Kinds of devices, for which there are figures before anybody has measured one.
+/// Kinds of devices, with figures for those that have not been measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {

@@ -1,8 +1,8 @@
 //! Time as an argument.
 //!
-//! [`Mono`] counts from an origin of the driver's choice and never steps; [`Wall`] is civil time
-//! (seconds since 1970, UTC) and may step when somebody sets the clock. Intervals are always taken
-//! between two `Mono`; `Wall` is for schedules, logs and people.
+//! [`Mono`] counts from an origin of the driver's choice and never steps; [`Wall`] is civil time (seconds
+//! since 1970, UTC) and may step when the clock is set. Intervals are always taken between two `Mono`; `Wall`
+//! is for schedules, logs and people.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;

@@ -11,8 +11,8 @@ use crate::time::Mono;
 /// A visit ends after this long without a request.
 pub const VISIT_GAP: Duration = Duration::from_mins(30);
 
-/// Who visits: a hash of client address and user agent. Two visitors share one with a chance of
-/// about n² / 2^65 among n visitors.
+/// A visitor: a hash of client address and user agent. Two visitors share one with a chance of about n² /
+/// 2^65 among n visitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Visitor(pub u64);
 
@@ -56,9 +56,9 @@ impl Visits {
     }
 }
 
-/// Something of each visit that is going on: those ended are swept out whenever the table has doubled.
-/// There is a bound, since a client can call itself something else with every request: beyond it the half
-/// that has been quiet longest is forgotten, and whoever of them comes back counts as a new visit.
+/// Something of each visit that is going on: those ended are swept out whenever the table has doubled. There
+/// is a bound, since a client can call itself something else with every request: beyond it the half that has
+/// been quiet longest is forgotten, and those of them that come back count as new visits.
 #[derive(Debug, Default)]
 pub struct OpenVisits<T> {
     open: HashMap<Visitor, Open<T>, FixedState>,
@@ -145,7 +145,7 @@ mod tests {
     fn more_visitors_than_fit_push_out_those_quiet_longest() {
         let mut visits = Visits::default();
         let regular = Visitor(u64::MAX);
-        // All within half an hour: at each moment a hundred, and one who keeps coming back.
+        // All within half an hour: at each moment a hundred, and one that keeps coming back.
         for moment in 0..1000 {
             for n in 0..100 {
                 visits.request(Mono::from_secs(moment), Visitor(moment * 100 + n), false);

@@ -144,7 +144,7 @@ pub fn go_runtime(path: &Path) -> Result<Option<GoRuntime>, ProbeError> {
     Ok(Some(GoRuntime { path: path.to_owned(), leaves, comes, ends, text }))
 }
 
-/// By then `mcall` has the goroutine in `ax`, and nobody else can have gone on with it.
+/// By then `mcall` has the goroutine in `ax`, and no other thread can have resumed it.
 fn is_push_of_goroutine(instruction: &Instruction) -> bool {
     instruction.code() == Code::Push_r64 && instruction.op0_register() == Register::RAX
 }

@@ -26,12 +26,12 @@ const TOLD: usize = 3;
 pub struct Location {
     /// Bytes from its beginning.
     pub offset: u64,
-    /// Where the program counts those who look, by which it knows that somebody does.
+    /// Where the program counts observers, so that it knows whether there are any.
     pub semaphore: Option<u64>,
 }
 
 impl Location {
-    /// Where nobody counts.
+    /// A place without a counter of observers.
     pub(crate) const fn at(offset: u64) -> Self {
         Self { offset, semaphore: None }
     }
@@ -176,8 +176,8 @@ fn matching(
         .found
         .iter()
         .map(|function| (&*function.name, function.address))
-        // Parts that a compiler has moved away are jumped to, not called: there is no return address
-        // where a return probe would write, but somebody's variable.
+        // Parts that a compiler has moved away are jumped to, not called: where a return probe
+        // would write the return address, there is a variable.
         .filter(|(name, _)| !name.contains(".cold"));
     // A stripped Go program has a table of its own.
     let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();
@@ -314,7 +314,7 @@ pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Opti
 /// What the first bytes of `code` are. Kernels before 6.16 or so step through longer `nop`s.
 pub fn instruction_kind(code: &[u8]) -> InstructionKind {
     match code {
-        // nop; nopl of any length. endbr64 is none to the kernel (6.18).
+        // nop; nopl of any length. The kernel (6.18) does not treat endbr64 as one.
         [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
             InstructionKind::Nop
         }

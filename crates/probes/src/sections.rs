@@ -104,7 +104,7 @@ impl SectionProbes {
         self.runs.as_ref().map_or(Ok(Vec::new()), Runs::take)
     }
 
-    /// Pieces of running time that nobody read in time.
+    /// Pieces of running time that were lost because the ring was full.
     pub fn lost_runs(&self) -> Result<u64, ProbeError> {
         runs::lost(&self.loaded)
     }

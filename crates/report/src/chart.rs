@@ -1,4 +1,4 @@
-//! Charts, as data for the page's script, and as a table for whoever does not see pictures.
+//! Charts, as data for the page's script, and as a table for readers who can't see pictures.
 
 use nightwatt_model::civil::to_minute;
 use serde::Serialize;
@@ -13,7 +13,7 @@ const TABLE_ROWS: usize = 200;
 pub struct Chart {
     /// What the chart shows.
     pub title: String,
-    /// What one sees in it, for those who do not: one or two sentences.
+    /// What the chart shows, for readers who can't see it: one or two sentences.
     pub description: String,
     /// To the right.
     pub x: Axis,

@@ -1,4 +1,4 @@
-//! What a report is made of, but for tables and charts.
+//! What a report is made of, except for tables and charts.
 
 use nightwatt_model::energy::{Energy, Provenance};
 
@@ -204,7 +204,7 @@ pub enum Origin {
     Measured,
     /// From a model.
     Modelled,
-    /// From somebody's guess, to be replaced by the reader's own figure.
+    /// A guess, to be replaced by the reader's own figure.
     Assumed,
     /// Counted in a log: as true as the log.
     Counted,

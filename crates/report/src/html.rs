@@ -220,7 +220,7 @@ fn note(note: &Note, out: &mut String) {
 }
 
 fn table(table: &Table, out: &mut String) {
-    // Whoever has no mouse scrolls a region that can have the focus; it then needs a name.
+    // Without a mouse a reader can scroll only a region that can have the focus; it then needs a name.
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table");
     if !table.caption.is_empty() {
         out.push_str(": ");

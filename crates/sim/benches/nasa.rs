@@ -10,10 +10,10 @@
 //!   starting; a cycle takes 2 J for each second of starting.
 //! - Copies of a month, each shifted by whole days and up to 30 minutes, are superposed: as many as the
 //!   pool can serve with 0.5 % refused on July when all of it is always on ([`COPIES`]).
-//! - At most 1 % of the requests may be refused ([`LIMIT`]). `predictive` is told so.
-//! - N and d are fitted on July: the cheapest that keeps the limit there; who breaks it is no
-//!   competitor. `predictive` has no parameter to fit. All are shown on August, from its 4th day on (a
-//!   hurricane stopped the server before).
+//! - At most 1 % of the requests may be refused ([`LIMIT`]); `predictive` gets this limit as a setting.
+//! - N and d are fitted on July: the cheapest that keeps the limit there; a policy that breaks it does not
+//!   compete. `predictive` has no parameter to fit. All are shown on August, from its 4th day on (a hurricane
+//!   stopped the server before).
 //! - A transition's price is 20 or 200 J: 11 or 111 s of idling.
 //! - Bounds: 1.0 in the geometric mean over all cells, 1.03 in each.
 //!
@@ -155,7 +155,7 @@ fn part(log: &[u32], from: usize, days: usize) -> Counts {
     Counts::new(&log[from..from + days * DAY], 1.0).expect("requests")
 }
 
-/// These hours of so many copies on top of each other, each shifted by whole days and up to half an
+/// These hours of this many copies on top of each other, each shifted by whole days and up to half an
 /// hour.
 fn superposed(month: &Counts, copies: usize, hours: Range<usize>) -> Arrivals {
     let counts = month.counts();

@@ -43,7 +43,7 @@ impl CacheSettings {
 
 /// The model: bounded in bytes, with the eviction that the gateway's store has.
 ///
-/// Exact where the gateway's is, but for what a log does not show: variants, cookies, validators and
+/// Exact where the gateway's is, except for what a log does not show: variants, cookies, validators and
 /// what the origin says about caching, for which the scenario's rule stands.
 pub struct CacheModel {
     settings: CacheSettings,

@@ -94,7 +94,7 @@ enum Kept {
 }
 
 impl Entries {
-    /// None, in a cache of so many bytes.
+    /// None, in a cache of this many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { bytes, kept: Kept::Plain(Plain::default()) }
     }

@@ -116,7 +116,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         self.run.saved_by_hour(end)
     }
 
-    /// A request, not before the last one; says how it is answered.
+    /// A request, not before the last one; returns how it is answered.
     pub fn ask(&mut self, asked: &Asked) -> Route {
         let Asked { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
         let class = self.class_of(asked);
@@ -169,7 +169,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         }
     }
 
-    /// The server answered; says whether that changed the site.
+    /// The server answered; returns whether that changed the site.
     fn answered(&mut self, waiting: &Waiting, at: Mono) -> bool {
         let Waiting { resource, client } = waiting;
         self.cache.answered(resource, at);

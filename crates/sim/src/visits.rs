@@ -98,7 +98,7 @@ impl VisitCount {
             self.seats.resize(seat + 1, (0, false));
         }
         let (number, was_delayed) = &mut self.seats[seat];
-        // Whoever was held is counted when the server wakes: the seat may have passed on.
+        // A held request is counted when the server wakes: by then another visit may have the seat.
         if *number < visit.number {
             (*number, *was_delayed) = (visit.number, false);
             self.visits += 1;

@@ -121,7 +121,7 @@ impl World {
     ///
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
-        // This server does nothing of its own accord, so nobody needs to look at it from time to time.
+        // This server changes state only on command, so it needn't be probed from time to time.
         let patience = Patience { watch_every: Duration::ZERO, ..self.settings.patience };
         let settings = Settings { patience, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
@@ -167,7 +167,7 @@ pub struct Run<P> {
     visits: VisitCount,
     days: Days,
     last: Awakenings,
-    /// Kept where somebody asked for it.
+    /// Kept if the caller asked for it.
     savings: Option<Box<Savings>>,
     /// Where the proxy has a mirror of the site.
     refresh: Option<Box<Refresh>>,
@@ -177,7 +177,7 @@ pub struct Run<P> {
 /// What last woke the server, and when it was last awake again or told to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Awakenings {
-    /// How often it fell asleep, woke, or was woken by somebody.
+    /// How many times it fell asleep, woke, or was woken by a request.
     pub changes: u64,
     /// When it last answered after a wake-up.
     pub woke: Option<Mono>,
@@ -220,7 +220,7 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// From `at` on, which is not before the last request, local time is UTC and so many seconds.
+    /// From `at` on, which is not before the last request, local time is UTC plus this many seconds.
     #[inline]
     pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
         if utc_offset != self.world.utc_offset {
@@ -238,7 +238,7 @@ impl<P: SleepPolicy> Run<P> {
     }
 
     /// What the server saved by `end`, not before the last request, against being always on, by hour
-    /// of the local week; nothing where that was not [kept](Run::with_hours).
+    /// of the local week; `None` where that was not [kept](Run::with_hours).
     pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
         self.until(end);
         let now = self.world.now(end);
@@ -395,7 +395,7 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// A request, not before the last one; says how it is answered.
+    /// A request, not before the last one; returns how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
@@ -456,7 +456,7 @@ impl<P: SleepPolicy> Run<P> {
         &self.days
     }
 
-    /// Ends the run; whoever still waits was delayed.
+    /// Ends the run; requests that still wait count as delayed.
     pub fn finish(mut self, end: Mono) -> Outcome {
         self.until(end);
         for (arrived, visit) in std::mem::take(&mut self.held) {

@@ -10,7 +10,7 @@ use crate::wire::Status;
 /// Why a connection did not do what it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody listens there.
+    /// No server listens there.
     Refused,
     /// The peer, or something between, cut it.
     Reset,

@@ -30,7 +30,7 @@ pub const TEXT: usize = 176;
 /// The longest name of a congestion control, with the zero behind it (`TCP_CA_NAME_MAX`).
 pub const NAME: usize = 16;
 
-/// Who sends, or what else is wanted.
+/// The side that sends, or what else is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The server sends, the client receives.
@@ -66,7 +66,7 @@ impl Name {
         Self::new(std::str::from_utf8(&bytes[..end]).ok()?)
     }
 
-    /// As text; empty if there is none.
+    /// The name as text; empty if there is no name.
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(NAME);
         std::str::from_utf8(&self.0[..end]).unwrap_or_default()
@@ -92,7 +92,7 @@ impl Serialize for Name {
 /// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Who sends.
+    /// The side that sends.
     pub kind: Kind,
     /// Send small pieces at once (`TCP_NODELAY`).
     pub nodelay: bool,
@@ -108,9 +108,9 @@ pub struct Request {
     pub number: u32,
     /// The send buffer of a server that sends, the receive buffer of one that receives; 0 leaves it.
     pub buffer: u32,
-    /// Bytes in all. Of a report: at most so many records.
+    /// Bytes in all. Of a report: at most this many records.
     pub bytes: u64,
-    /// The server sends at most so many bytes a second; 0: no limit.
+    /// The server sends at most this many bytes a second; 0: no limit.
     pub pacing: u64,
     /// Congestion control of a server that sends.
     pub congestion: Name,
@@ -209,7 +209,7 @@ pub(crate) fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 /// What is wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is none.
+    /// It is not a request of this protocol.
     Magic,
     /// It is of another version.
     Version(u16),

@@ -23,12 +23,12 @@ mod known;
 
 pub use self::known::{FailedLogIns, Known};
 
-/// Who asks, as far as it can be remembered in a few bytes.
+/// A client, as far as a few bytes can identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// An IPv4 address.
     V4(u32),
-    /// The upper 64 bits of an IPv6 address: whoever has one address has all of those.
+    /// The upper 64 bits of an IPv6 address: a client that has one address of such a network has all of them.
     V6(u64),
     /// A host name, by hash (two names share one with a chance of 5e-20).
     Name(u64),
@@ -87,7 +87,7 @@ impl From<&str> for ClientKey {
 /// What is known of a request before it is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientFacts<'a> {
-    /// Who asks.
+    /// The client that sends the request.
     pub client: ClientKey,
     /// `User-Agent`.
     pub agent: Option<&'a str>,
@@ -107,7 +107,7 @@ pub struct ClientFacts<'a> {
     pub fetch: Fetch,
 }
 
-/// What a browser says of a request in `Sec-Fetch-*`. Anybody can say that, so it only ever helps.
+/// What a browser reports of a request in `Sec-Fetch-*`. Any client can send that, so it only ever helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fetch {
     /// Nothing, or nothing that matters.
@@ -115,7 +115,7 @@ pub enum Fetch {
     Unknown,
     /// A page of another site has it ask, and not for a document: its reader knows nothing of it.
     PartOfAnotherSite,
-    /// Somebody opens a page.
+    /// A user opens a page.
     Navigation,
 }
 
@@ -145,8 +145,8 @@ pub struct ClassifierConfig {
     pub crawler_agents: Vec<String>,
     /// Monitors beside the built-in table.
     pub monitor_agents: Vec<String>,
-    /// Whole paths of health checks. Whoever asks for one is told what the proxy knows, whether the
-    /// server is awake or not: a site that answers these by itself takes them out of here.
+    /// Whole paths of health checks. The proxy itself answers requests for them from what it knows, whether
+    /// the server is awake or not: a site that answers these by itself takes them out of here.
     pub monitor_paths: Vec<String>,
     /// Paths that webhooks are sent to, by their beginning: every client that asks for one is
     /// [`ClientClass::Api`], whatever its agent says.
@@ -198,7 +198,7 @@ impl ClassifierConfig {
 
     /// Are webhooks sent to this path?
     pub(crate) fn is_webhook(&self, path: &str) -> bool {
-        // An empty entry is the beginning of every path: somebody left a list half filled in.
+        // An empty entry is the beginning of every path: it comes from a list that was left half filled in.
         self.webhook_paths.iter().any(|begin| !begin.is_empty() && path.starts_with(&**begin))
     }
 }
@@ -355,8 +355,9 @@ impl Classifier {
         self.judge_beside_paths(now, traits)
     }
 
-    /// Whether it asks for a scanners' path as the site's owner does, who logs in to a site that has just been set up:
-    /// by opening it, once an hour, or by a page of this site that needs it. The wake budget bounds both.
+    /// Whether the client asks for a scanners' path as a site's owner does when logging in to a site that has
+    /// just been set up: by opening it, once an hour, or by a page of this site that needs it. The wake
+    /// budget bounds both.
     fn is_of_this_site(&mut self, now: Mono, traits: &Traits) -> bool {
         if !traits.may_be_owners() {
             return false;
@@ -372,7 +373,7 @@ impl Classifier {
         may
     }
 
-    /// As [`Classifier::judge_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
+    /// As [`Classifier::judge_of`], except for the rules about paths ([`Traits::scanner_rules`]): for
     /// callers that keep account of their own of what the site has answered.
     pub fn judge_beside_paths(&mut self, now: Mono, traits: &Traits) -> Verdict {
         let decided = traits.decided().map(Verdict::of);
@@ -499,7 +500,7 @@ impl Classifier {
         }
     }
 
-    /// Counts an answer for its client. Gives the client, if it did not miss.
+    /// Counts an answer for its client. Returns the client, if it did not miss.
     fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);

@@ -1,4 +1,4 @@
-//! Unpacks logs: gzip, zstd, bzip2 and xz, told by the first bytes, all with several members or
+//! Unpacks logs: gzip, zstd, bzip2 and xz, recognised by the first bytes, all with several members or
 //! streams one behind the other, as concatenated files have.
 //!
 //! What comes out is UTF-8 or nearly so: UTF-16 is converted, the NULs that a log copied and

@@ -137,7 +137,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What an error of reading a log says, after so many lines.
+    /// What an error of reading a log says, after this many lines.
     pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
         match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
             Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },

@@ -187,7 +187,7 @@ impl FromStr for Format {
 /// How logs are to be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// What all are written in; none: each is told by its first lines.
+    /// The format of all logs; `None`: each log's is detected from its first lines.
     pub format: Option<Format>,
     /// A format of the operator's own, before `format`.
     pub pattern: Option<Pattern>,

@@ -26,7 +26,7 @@ pub const MAX_LINE: usize = 64 * 1024;
 /// Bytes held at a time: a longest line and a good read beside it.
 const BUFFER: usize = 4 * MAX_LINE;
 
-/// Bytes that the format is told by.
+/// The number of bytes from which the format is detected.
 const LOOK: usize = MAX_LINE;
 
 /// Reads one log line by line and lends what each says.
@@ -58,7 +58,7 @@ pub struct LogReader {
     end: usize,
     /// Nothing more comes: the end, or an error that was reported.
     ended: bool,
-    /// An error that has not been told yet.
+    /// An error that has not been returned yet.
     failure: Option<io::Error>,
     counts: Counts,
 }
@@ -80,7 +80,7 @@ impl LogReader {
         }
     }
 
-    /// Reads from anything, under a name for samples and errors. How the log is packed is told by
+    /// Reads from anything, under a name for samples and errors. How the log is packed is detected from
     /// its first bytes, its format by its first lines.
     pub fn new(name: impl Into<String>, source: impl Read + Send + 'static) -> Result<Self, Error> {
         let name = name.into();
@@ -104,7 +104,7 @@ impl LogReader {
         }
     }
 
-    /// Of a format that need not be told by the first lines.
+    /// For a format that needn't be detected from the first lines.
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {
         self.with_reading(&format.into())
@@ -290,8 +290,8 @@ impl LogReader {
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    // Half a line is none: what is left of it goes with the error, which is told
-                    // when the whole ones have been delivered.
+                    // Half a line doesn't count: it is dropped with the error, which is returned once the
+                    // complete lines have been delivered.
                     self.ended = true;
                     let whole = memrchr(b'\n', &self.buffer[..self.end]);
                     self.end = whole.map_or(0, |end| end + 1);

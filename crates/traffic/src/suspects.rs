@@ -32,7 +32,7 @@ const HEADS: f64 = 0.3;
 /// Share of requests for what is not there.
 const MISSES: f64 = 0.4;
 
-/// Around the clock: over so many days, in so many hours of the day, and of its quietest six hours
+/// Around the clock: over this many days, in this many hours of the day, and of its quietest six hours
 /// at least this share of requests (a quarter would be perfectly even).
 const DAYS: u64 = 2;
 const HOURS: usize = 22;
@@ -40,8 +40,8 @@ const QUIETEST: f64 = 0.15;
 /// People all over the world are awake around the clock too; so few clients are not.
 const CLIENTS: u64 = 8;
 
-/// Agents watched, some 700 bytes each at most 1.2 KB. When there are more, the half with the fewest
-/// requests is forgotten; one that comes back starts anew.
+/// Agents watched, some 700 bytes each at most 1.2 KB. When there are more, the half with the fewest requests
+/// is forgotten; one that comes back starts from zero.
 const AGENTS: usize = 4096;
 const LONGEST_AGENT: usize = 512;
 
@@ -65,7 +65,7 @@ pub enum Habit {
         /// Clients, roughly.
         clients: u64,
     },
-    /// Asked for `/robots.txt` so many times.
+    /// Asked for `/robots.txt` this many times.
     ReadsRobotsTxt(u64),
     /// Share of its requests that came from no page.
     ComesFromNowhere(f64),
@@ -144,7 +144,7 @@ struct Watched {
 }
 
 impl Suspects {
-    /// With nobody watched yet.
+    /// Watches no agent yet.
     pub fn new() -> Self {
         Self::default()
     }

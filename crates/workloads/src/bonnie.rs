@@ -39,7 +39,7 @@ const TESTS: [&str; 12] = [
     "delete_random",
 ];
 
-/// What a test is told as; empty where it was not done.
+/// The figures printed for a test; empty where it was left out.
 #[derive(Debug, Default, Clone, Copy)]
 struct Told<'a> {
     rate: &'a str,
@@ -47,7 +47,7 @@ struct Told<'a> {
     latency: &'a str,
 }
 
-/// What a run is told as.
+/// The figures printed for a run.
 #[derive(Debug, Default)]
 struct Run<'a> {
     tests: [Told<'a>; TESTS.len()],

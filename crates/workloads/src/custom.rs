@@ -99,7 +99,7 @@ pub struct Count {
 trait Source {
     /// Where there is nothing: `Missing`, `Matches` or `Pointer`.
     fn number(&self, from: &str) -> Result<f64, ReadError>;
-    /// It is said that there is none.
+    /// The value is explicitly null.
     fn is_null(&self, _from: &str) -> bool {
         false
     }

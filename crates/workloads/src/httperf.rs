@@ -36,7 +36,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
             _ => ReadError::no_operations("reply", output),
         });
     }
-    // Its last line: without it nobody knows how many errors there were.
+    // Its last line: without it the number of errors is unknown.
     if !text.lines().any(|line| line.starts_with("Errors: fd-unavail")) {
         return Err(ReadError::missing("line `Errors: fd-unavail ..`", output));
     }

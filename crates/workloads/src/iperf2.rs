@@ -60,7 +60,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     Ok(outcome)
 }
 
-/// Of two runs one after the other nobody knows which is meant.
+/// An error if the text holds two runs one after the other: which one is meant can't be known.
 fn one_run(text: &str) -> Result<(), ReadError> {
     after_only(text, "Client connecting to")?;
     let mut connected: Vec<&str> = connected(text).collect();

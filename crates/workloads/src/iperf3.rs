@@ -45,7 +45,7 @@ struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    /// The sums in `end` whose names end so; nothing if there are none.
+    /// The sums in `end` whose names end so; `None` if there are none.
     fn of(end: &'a Value, suffix: &str) -> Result<Option<Self>, ReadError> {
         let sum = |name: &str| end.get(format!("{name}{suffix}"));
         let Some(received) = sum("sum_received").or_else(|| sum("sum")) else { return Ok(None) };

@@ -10,13 +10,13 @@ use crate::tool::Output;
 
 pub(crate) use doubled::Doubled;
 
-/// So many names of what is there instead are told.
+/// How many of the names that are there instead an error lists.
 const TOLD: usize = 8;
 
 /// The JSON of an output: a whole text, or else the first object (or list of objects) that begins a
 /// line, since programs put remarks before and after it. `None` where no line begins so.
 ///
-/// Of a key that an object has twice with different values nobody knows which is meant: that is an error.
+/// A key that an object has twice with different values is an error: which value is meant can't be known.
 pub(crate) fn document(output: &Output<'_>) -> Option<Result<Value, ReadError>> {
     let single = |doubled: Doubled| match doubled.keys.first() {
         None => Ok(doubled.value),

@@ -19,7 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 const MS: f64 = 1e-3;
 
-/// Times are told to 0.1 ms: below that they are off by more than a thousandth.
+/// Times are printed to 0.1 ms: below that they are off by more than a thousandth.
 const TOLD_WELL: f64 = 0.05;
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {

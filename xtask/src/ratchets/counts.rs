@@ -53,7 +53,7 @@ mod tests {
     fn a_file_of_counts_is_read() {
         let counts = Counts::read("# Why.\n\ncycles.gateway = 72\ntuples = 3\n").unwrap();
         assert_eq!(counts.of("cycles.gateway"), 72);
-        assert_eq!(counts.of("cycles.lab"), 0);
+        assert_eq!(counts.of("cycles.savings"), 0);
         assert!(counts.iter().map(|it| it.line).eq([3, 4]));
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
-use nightwatt_lab::calibrate::sync::LineSpec;
+use nightwatt_measure::calibrate::sync::LineSpec;
 use nightwatt_meters::MeterSpec;
 
 use crate::written;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use nightwatt_lab::caliper::Returns;
+use nightwatt_profile::caliper::Returns;
 
 use super::MeterArgs;
 use crate::written;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
-use nightwatt_lab::fleet::fit;
-use nightwatt_lab::fleet::plan::ServiceText;
 use nightwatt_model::queueing::ResponsePoint;
+use nightwatt_savings::fleet::fit;
+use nightwatt_savings::fleet::plan::ServiceText;
 
 use super::ReadingArgs;
 use crate::written;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use nightwatt_lab::export::otlp::Endpoint;
+use nightwatt_measure::export::otlp::Endpoint;
 use nightwatt_meters::MeterSpec;
 
 use super::LogArgs;

@@ -7,7 +7,7 @@ use super::tcp_lab::TcpRunsArgs;
 pub(crate) struct TcpHelpsArgs {
     /// Changes to try: tso, gso, gro, checksum (together: `tso+gro`), coalescing[=US], pacing[=RATE],
     /// buffers[=BYTES], busy-poll[=US]
-    #[arg(value_name = "CHANGE,..", default_value = nightwatt_lab::tcp::helps::USUAL)]
+    #[arg(value_name = "CHANGE,..", default_value = nightwatt_netlab::helps::USUAL)]
     pub(crate) changes: String,
     /// Links by their names in the table: `d`, `a,d`, or `all`; `none` for a link without emulation
     #[arg(long, value_name = "NAMES", default_value = "none")]

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_report::{Addresses, KEY_BYTES};
+use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_traffic::classes::ClassifierConfig;
 
 use crate::ExitStatus;

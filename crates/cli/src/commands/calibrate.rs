@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_lab::Error;
-use nightwatt_lab::calibrate::utilisation::{self, Calibration, UtilisationOptions};
-use nightwatt_model::calibrate::utilisation::Better;
+use nightwatt_measure::Error;
+use nightwatt_measure::calibrate::utilisation::{self, Calibration, UtilisationOptions};
+use nightwatt_measure::pure::calibrate::utilisation::Better;
 
 use crate::ExitStatus;
 use crate::args::{Calibrate, CalibrateArgs};

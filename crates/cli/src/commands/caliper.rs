@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
-use nightwatt_lab::run::Running;
+use nightwatt_measure::run::Running;
+use nightwatt_profile::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 
-use super::run::{cannot_run, failed};
+use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
 use crate::args::CaliperArgs;
 use crate::errors::Failure;
@@ -54,13 +54,14 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let mut calls_lost = None;
     if let Some(hz) = args.sample {
         let report = sampled::run(&options, hz, &running, tell);
-        let report = report.map_err(|error| cannot_run(&error))?;
+        let report = report.map_err(|error| cannot_watch(&error))?;
         output
             .write_report(&report, args.json, &report.text(), &report.warnings)
             .map_err(failed)?;
         (stacks, exit_status) = (report.folded(), report.exit_status);
     } else {
-        let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+        let report =
+            caliper::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
         output
             .write_report(&report, args.json, &report.text(), &report.warnings)
             .map_err(failed)?;

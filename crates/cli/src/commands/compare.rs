@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::compare::{self, Error, Plan, PlanFile, Store, Told};
+use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, Told};
 
 use crate::ExitStatus;
 use crate::args::CompareArgs;

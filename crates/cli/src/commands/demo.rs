@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::demo::{self, DemoOptions, Shown};
+use nightwatt_demo::{self as demo, DemoOptions, Shown};
 use nightwatt_model::time::{Now, Wall};
 
 use crate::ExitStatus;

@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_lab::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
-use nightwatt_lab::run::Running;
+use nightwatt_measure::run::Running;
 use nightwatt_model::storage::StorageModel;
+use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use serde::Serialize;
 
-use super::run::{cannot_run, failed};
+use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
 use crate::args::DiskArgs;
 use crate::errors::Failure;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &DiskArgs) -> Result<ExitStatus, Failure> {
     if args.command.is_empty() && args.time.is_none() && !args.live && !args.json {
         output::complain("watching all disks; Ctrl-C ends and shows the figures");
     }
-    let report = disk::run(&options, &running, &mut shown).map_err(|error| cannot_run(&error))?;
+    let report = disk::run(&options, &running, &mut shown).map_err(|error| cannot_watch(&error))?;
     shown.finish().map_err(failed)?;
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     Ok(match report.exit_status {

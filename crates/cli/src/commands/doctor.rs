@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::net::ToSocketAddrs;
 
 use nightwatt_clock::Clock;
+use nightwatt_doctor::cycle::{self, Cycle, Plan, Step, Times};
+use nightwatt_doctor::proxy::{self, Findings, Target};
+use nightwatt_doctor::{Place, Verdict, machine};
 use nightwatt_gateway::Config;
-use nightwatt_lab::doctor::cycle::{self, Cycle, Plan, Step, Times};
-use nightwatt_lab::doctor::proxy::{self, Findings, Target};
-use nightwatt_lab::doctor::{Place, Verdict, machine};
 use nightwatt_power::ControllerConfig;
 use nightwatt_power::probe::{self, Probe};
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
 
 #[cfg(feature = "bpf")]
 fn probes(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    let findings = nightwatt_lab::doctor::probes::examine();
+    let findings = nightwatt_doctor::probes::examine();
     say(args, vec![Findings { name: "this kernel".to_owned(), findings }])
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_lab::export::otlp::{Endpoint, Exporter};
-use nightwatt_lab::export::{self, Source};
+use nightwatt_measure::export::otlp::{Endpoint, Exporter};
+use nightwatt_measure::export::{self, Source};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use serde_json::json;

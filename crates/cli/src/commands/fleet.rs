@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_claims::pools;
 use nightwatt_clock::Clock;
-use nightwatt_lab::fleet::plan::{
+use nightwatt_model::scenario::Scenario;
+use nightwatt_savings::fleet::plan::{
     ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, ServiceText, Time,
     of_logs,
 };
-use nightwatt_lab::fleet::{Error, fit, published, size};
-use nightwatt_model::scenario::Scenario;
+use nightwatt_savings::fleet::{Error, fit, size};
 
 use crate::ExitStatus;
 use crate::args::{
@@ -301,7 +302,7 @@ fn fit_points(args: &FleetFitArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn compare(args: &FleetPublishedArgs) -> Result<ExitStatus, Failure> {
-    let comparison = told(args.json, |tell| published::run(args.arrivals, tell))?;
+    let comparison = told(args.json, |tell| pools::run(args.arrivals, tell))?;
     output::say_result(&comparison, args.json, || comparison.text(), &[])?;
     Ok(ExitStatus::Success)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::published::{self, Crawlers, PublishedOptions};
+use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;
 use crate::args::{CrawlerRule, PublishedArgs};

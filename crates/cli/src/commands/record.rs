@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_lab::cross::{Cross, CrossReport};
+use nightwatt_measure::cross::{Cross, CrossReport};
 use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};

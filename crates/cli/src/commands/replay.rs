@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
     // Before the work, so that a wrong path does not cost its results.
     let csv = args.csv.as_deref().map(create).transpose()?;
     let table = args.table.as_deref().map(create).transpose()?;
-    if let Some(skipped) = nightwatt_lab::skipped(&counts) {
+    if let Some(skipped) = nightwatt_savings::skipped(&counts) {
         output::complain(&format!("warning: {skipped}"));
     }
     let clock = Clock::real();

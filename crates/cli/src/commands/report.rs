@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::compare::{self, Report, store};
+use nightwatt_compare::{self as compare, Report, store};
 
 use crate::ExitStatus;
 use crate::args::ReportArgs;

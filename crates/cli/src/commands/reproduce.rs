@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use nightwatt_claims::{self as claims, Error, ReproduceOptions, Reproduction};
 use nightwatt_clock::Clock;
-use nightwatt_lab::reproduce::{self, Error, ReproduceOptions, Reproduction};
 
 use crate::ExitStatus;
 use crate::args::ReproduceArgs;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let clock = Clock::real();
     let started = clock.now().mono;
     let mut progress = Progress::by_time(args.json);
-    let found = reproduce::run(&options, |id, done, all| {
+    let found = claims::run(&options, |id, done, all| {
         let elapsed = clock.now().mono.since(started);
         progress.tell((done, all), elapsed, None, || format!("{done} of {all} claims; {id}"));
     });
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
 fn failure(error: &Error) -> Failure {
     match error {
         Error::NoClaim { .. } => Failure::usage(error),
-        Error::Lab(error) => Failure::failed(error).maybe_hint(error.hint()),
+        Error::Savings(error) => Failure::failed(error).maybe_hint(error.hint()),
         Error::Compare(error) => Failure::usage(error).maybe_hint(error.hint()),
         _ => Failure::failed(error),
     }

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use nightwatt_lab::Error;
-use nightwatt_lab::run::{self, RunOptions, Running, Step};
+use nightwatt_measure::Error;
+use nightwatt_measure::run::{self, RunOptions, Running, Step};
 
 use crate::ExitStatus;
 use crate::args::RunArgs;
@@ -63,4 +63,13 @@ pub(super) fn cannot_run(error: &Error) -> Failure {
     };
     let hint = error.hint();
     Failure::failed(error).maybe_hint(hint).ending_with(status)
+}
+
+/// The same for what watches a command.
+#[cfg(feature = "bpf")]
+pub(super) fn cannot_watch(error: &nightwatt_profile::Error) -> Failure {
+    match error {
+        nightwatt_profile::Error::Measure(error) => cannot_run(error),
+        error => Failure::failed(error).maybe_hint(error.hint()).ending_with(FAILED),
+    }
 }

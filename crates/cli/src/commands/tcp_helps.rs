@@ -1,9 +1,9 @@
 //! `nightwatt tcp helps`: what makes connections cheaper, by pairs of runs with and without it.
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::tcp::helps::{self, Change, HelpsPlan};
-use nightwatt_lab::tcp::scenario;
-use nightwatt_lab::tcp::study::Plan;
+use nightwatt_netlab::helps::{self, Change, HelpsPlan};
+use nightwatt_netlab::scenario;
+use nightwatt_netlab::study::Plan;
 
 use super::tcp_lab::{driven, failure, limits, planned, refusals, table, write_files};
 use crate::ExitStatus;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use nightwatt_lab::tcp::ends::{Cleaned, EndConfig, EndsConfig};
-use nightwatt_lab::tcp::scenario::Scenario;
-use nightwatt_lab::tcp::study::{self, Cell, Plan, Told, WakeCost};
-use nightwatt_lab::tcp::{Error, ends, scenario};
+use nightwatt_netlab::ends::{Cleaned, EndConfig, EndsConfig};
+use nightwatt_netlab::scenario::Scenario;
+use nightwatt_netlab::study::{self, Cell, Plan, Told, WakeCost};
+use nightwatt_netlab::{Error, ends, scenario};
 use nightwatt_report::{Document, Table};
 
 use crate::ExitStatus;

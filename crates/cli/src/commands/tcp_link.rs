@@ -4,9 +4,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use nightwatt_lab::tcp::ends::agent;
-use nightwatt_lab::tcp::probe::{self, Asking};
-use nightwatt_lab::tcp::relay::{Relay, Way};
+use nightwatt_netlab::ends::agent;
+use nightwatt_netlab::probe::{self, Asking};
+use nightwatt_netlab::relay::{Relay, Way};
 
 use crate::ExitStatus;
 use crate::args::{TcpLinkArgs, TcpLinkStep};

@@ -1,9 +1,9 @@
 //! `nightwatt tcp where`: what the CPUs' time goes into.
 
-use nightwatt_lab::kernel_time::{self, KernelTimeOptions};
-use nightwatt_lab::run::Running;
+use nightwatt_measure::run::Running;
+use nightwatt_profile::kernel_time::{self, KernelTimeOptions};
 
-use super::run::{cannot_run, failed};
+use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
 use crate::args::TcpWhereArgs;
 use crate::errors::Failure;
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &TcpWhereArgs) -> Result<ExitStatus, Failure> {
             output::complain(&format!("measuring the idle machine for {time}"));
         }
     };
-    let report = kernel_time::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+    let report =
+        kernel_time::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     if let Some(mut folded) = folded {
         folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;

@@ -323,7 +323,7 @@ impl Gateway {
         rustix::process::kill_process(pid, signal).expect("it can be signalled");
     }
 
-    /// SIGKILL, and nobody is left to say anything.
+    /// Kills it by SIGKILL: the process prints nothing more.
     pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it ends");

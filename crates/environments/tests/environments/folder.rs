@@ -56,7 +56,7 @@ fn where_a_mount_cannot_be_ended_the_folder_stays_and_that_is_told() {
     let rig = Rig::new();
     let guard = rig.guard();
     let started = with_a_mount(&rig, &guard);
-    // Somebody else, who works in it.
+    // Another process that works in it.
     let at = Path::new(&started.scratch()).join("a b");
     let user = Command::new("sleep").arg("1000").current_dir(&at).stdin(Stdio::null()).spawn();
     let user = Daemon(user.unwrap());

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use nightwatt_model::calibrate::states::{SleepCycle, rows_of_log};
-use nightwatt_model::calibrate::storage::{ActivityRule, Write, activity, fit_storage};
-use nightwatt_model::calibrate::sync::{
+use nightwatt_measure::pure::calibrate::states::{SleepCycle, rows_of_log};
+use nightwatt_measure::pure::calibrate::storage::{ActivityRule, Write, activity, fit_storage};
+use nightwatt_measure::pure::calibrate::sync::{
     Hysteresis, Placement, SyncPlan, SyncRule, align, find_edges,
 };
-use nightwatt_model::calibrate::utilisation::{UtilisationPoint, fit_utilisation};
-use nightwatt_model::meter_check::{CrossCalibration, Side, check_meter};
-use nightwatt_model::power_log::{Course, PowerLog, PowerReading};
+use nightwatt_measure::pure::calibrate::utilisation::{UtilisationPoint, fit_utilisation};
+use nightwatt_measure::pure::meter_check::{CrossCalibration, Side, check_meter};
+use nightwatt_measure::pure::power_log::{Course, PowerLog, PowerReading};
+use nightwatt_measure::pure::spectrum::Welch;
 use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::spectrum::Welch;
 use nightwatt_model::time::Mono;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
-//! Any bytes as the answer of a server to our client of HTTP/1.1: however they are cut on their way, the
-//! same comes out; and a connection comes back for another request only if nothing of the answer is left
-//! on it, and its end was certain. What is taken by the short way, as it came, is the same as by the long one,
-//! and so is what the short way leaves to that.
+//! Feeds any bytes to our HTTP/1.1 client as a server's answer. The result doesn't depend on how
+//! the bytes are cut on the way. A connection returns for another request only if its answer's end
+//! was certain and no byte of the answer is left on it. The fast path, which passes an answer on as
+//! it came, gives the same result as the slow path, also for what it leaves to the slow path.
 
 use std::convert::Infallible;
 use std::io;
@@ -59,7 +59,7 @@ struct Answered {
     read: usize,
 }
 
-/// Nothing, if it is none.
+/// `None` if the bytes aren't an answer.
 fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     let read = Arc::new(AtomicUsize::new(0));
     let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };
@@ -71,7 +71,7 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     at_once(asking, &read)
 }
 
-/// The same, asked by the short way, which may leave it to the long one.
+/// Asks for the same by the fast path, which may leave the answer to the slow path.
 fn by_the_short_way(bytes: &[u8], cut: usize) -> Option<Answered> {
     let read = Arc::new(AtomicUsize::new(0));
     let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };

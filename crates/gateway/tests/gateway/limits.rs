@@ -74,7 +74,7 @@ fn behind_a_trusted_proxy_each_client_has_its_own_rate() {
         assert_eq!(asks("192.0.2.1").await, 200);
         assert_eq!(asks("192.0.2.1").await, 429);
         assert_eq!(asks("192.0.2.2").await, 200);
-        // What the client itself wrote in front is believed by nobody.
+        // The gateway ignores addresses that the client itself wrote in front.
         assert_eq!(asks("198.51.100.7, 192.0.2.2").await, 429);
         for _ in 0..3 {
             let own = stage.ask(get("/a")).await;

@@ -265,7 +265,7 @@ impl Origin {
         }
     }
 
-    /// Its queue of connections is full until it goes down: nobody is let in, and nobody refused.
+    /// Its queue of connections is full until it goes down: connections are neither accepted nor refused.
     pub(crate) async fn shut_out(&self) {
         self.down().await;
         let port =

@@ -23,7 +23,7 @@ use crate::passing::{switches, upgrade};
 use crate::passthrough_programs::{has, port, succeeded};
 use crate::stage::{NOON, Setup, awake};
 
-/// A certificate of nobody's authority, and its key.
+/// A certificate without an authority, and its key.
 pub(crate) struct Made {
     dir: tempfile::TempDir,
 }

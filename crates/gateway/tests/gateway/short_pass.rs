@@ -1,4 +1,5 @@
-//! The short way of what only the server can answer: the same question, answer and books as by the long way.
+//! The fast path for requests that only the server can answer: the same request, answer and
+//! accounting as on the slow path.
 
 use nightwatt_gateway::control::Order;
 
@@ -6,7 +7,7 @@ use crate::client::{Ask, BROWSER, CRAWLER, Client, get};
 use crate::origin::{Act, Gate, ok, raw, status};
 use crate::stage::{Setup, Stage, awake, secs, timeout};
 
-/// The same request, with a field that reaches nobody and that the short way does not take.
+/// The same request, with a field that isn't passed on and that the fast path does not accept.
 fn the_long_way(ask: &Ask) -> Ask {
     ask.clone().field("Connection", "x-nothing")
 }
@@ -38,7 +39,7 @@ fn listening() -> Setup {
     awake().probed_by_http()
 }
 
-/// Something to ask anew, for the connection that is left behind.
+/// Makes a request, for the connection that it leaves behind.
 async fn with_a_connection(stage: &Stage) {
     stage.origin.says(ok("").field("Cache-Control", "no-store"));
     assert_eq!(stage.ask(get("/first")).await.answer(), "server");
@@ -100,7 +101,7 @@ fn both_ways_ask_the_same_and_give_the_same() {
     });
 }
 
-/// The long way gathers the fields of one name, the short one leaves them where they were.
+/// The slow path groups the fields of one name, the fast path leaves them where they were.
 #[test]
 fn what_is_plain_does_take_the_short_way() {
     let in_order = |fields: &[(String, String)], name: &str| {
@@ -134,7 +135,7 @@ fn what_is_plain_does_take_the_short_way() {
     });
 }
 
-/// What the books say of a story: the status, and the log, less the ids.
+/// The accounting of a story: the status, and the request log without the ids.
 fn books(stage: &Stage) -> (String, Vec<String>) {
     let without_id = |line: String| {
         let (before, after) = line.split_once(" id=").unwrap();
@@ -187,7 +188,8 @@ fn an_answer_that_is_for_the_cache_after_all_is_stored() {
     });
 }
 
-/// The same for whoever asked and has come by the long way: others need not wait for what will not be stored.
+/// The same for a client whose request took the slow path: other clients need not wait for an
+/// answer that will not be stored.
 #[test]
 fn nobody_waits_for_answers_that_are_not_for_the_cache() {
     listening().play(async |stage| {
@@ -324,7 +326,7 @@ fn requests_behind_it_keep_their_place() {
     });
 }
 
-/// A server that has just woken and may still be starting is asked again: that is the long way's business.
+/// A server that has just woken and may still be starting is asked again: the slow path does that.
 #[test]
 fn the_first_seconds_of_a_server_are_left_to_the_long_way() {
     awake().play(async |stage| {
@@ -382,7 +384,7 @@ fn an_answer_that_is_older_than_a_no_store_is_not_stored() {
             });
             let mut older = stage.begin(get("/").field("Cookie", "a=b")).await;
             stage.origin.saw(2).await;
-            // Another connection, for whoever comes next.
+            // Another connection, for the next client.
             stage.ask(get("/other")).await;
             assert_eq!(stage.ask(way(&get("/"))).await.text(), "mine");
             gate.open();

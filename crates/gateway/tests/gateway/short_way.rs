@@ -1,4 +1,4 @@
-//! The short way for plain hits leads to the same answers and the same books as the long way.
+//! The fast path for plain hits leads to the same answers and the same accounting as the slow path.
 
 use nightwatt_gateway::status::SiteStatus;
 
@@ -6,7 +6,7 @@ use crate::client::{Ask, BROWSER, CRAWLER, Client, get};
 use crate::origin::{ok, status};
 use crate::stage::{Stage, awake, secs};
 
-/// The same request, with a field that changes nothing and that the short way does not take.
+/// The same request, with a field that changes nothing and that the fast path does not accept.
 fn the_long_way(ask: &Ask) -> Ask {
     ask.clone().field("Content-Length", "0")
 }
@@ -61,8 +61,8 @@ fn both_ways_lead_to_the_same_answer() {
     });
 }
 
-/// What the books say of a story: the status, less what differs from run to run, and the log, less
-/// the ids.
+/// The accounting of a story: the status, without what differs from run to run, and the request log
+/// without the ids.
 fn books(stage: &Stage) -> (SiteStatus, Vec<String>) {
     let without_id = |line: String| {
         let (before, after) = line.split_once(" id=").unwrap();

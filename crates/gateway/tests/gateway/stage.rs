@@ -593,7 +593,7 @@ impl Stage {
     }
 }
 
-/// The policy that sleeps after idling so long.
+/// The policy that sleeps after this idle time.
 pub(crate) fn timeout(seconds: u64) -> PolicyChoice {
     PolicyChoice::Timeout { idle: secs(seconds) }
 }

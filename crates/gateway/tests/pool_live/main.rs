@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use load::Outcome;
 use server::{LISTEN, SERVICE, STARTS};
 
-/// The pool needs so long for its first server before the plan begins.
+/// The time that the pool needs for its first server before the plan begins.
 const BEFORE: Duration = Duration::from_secs(10);
 
 /// Rates (requests/s) of equal parts of the plan: a server answers 50, so one to four are needed.

@@ -1,4 +1,4 @@
-//! An answer's head: what it says, and how the end of the body behind it is told.
+//! An answer's head: what it says, and how the end of the body behind it is determined.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, InvalidHeaderValue, TRANSFER_ENCODING};
@@ -14,7 +14,7 @@ use crate::response::is_bodyless;
 #[error("what came is no answer of HTTP/1.1: {0}")]
 pub struct BadAnswer(pub(crate) &'static str);
 
-/// How the end of an answer's body is told.
+/// How the end of an answer's body is determined.
 #[derive(Debug)]
 pub(super) enum Framing {
     /// There is no body, or no more of it.
@@ -34,7 +34,7 @@ pub(super) struct Head {
     pub(super) headers: HeaderMap,
 }
 
-/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is told once,
+/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is given once,
 /// after which the connection goes on.
 #[derive(Debug)]
 pub struct Glance<'h, 'b> {
@@ -176,7 +176,7 @@ impl Head {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
     }
 
-    /// How the end of the body is told (RFC 9112, 6.3), and whether another request can follow.
+    /// How the end of the body is determined (RFC 9112, 6.3), and whether another request can follow.
     pub(super) fn framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
         let (framing, is_certain) = self.told_framing(method)?;
         let persists = is_certain && self.persists() && !matches!(framing, Framing::Close);
@@ -200,7 +200,8 @@ impl Head {
             if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
                 return Err(BadAnswer("its transfer coding is not chunked"));
             }
-            // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
+            // The chunks count. A server that sends a length as well may mean something else by the next
+            // bytes.
             return Ok((
                 Framing::Chunked(Chunked::of_answer(LONGEST_HEAD, MOST_FIELDS)),
                 length.is_none(),
@@ -209,7 +210,7 @@ impl Head {
         Ok((length.map_or(Framing::Close, Framing::of_length), true))
     }
 
-    /// The length that is told, however often.
+    /// The length that is given, even if several times.
     fn length(&self) -> Result<Option<u64>, BadAnswer> {
         let values = self.headers.get_all(CONTENT_LENGTH).into_iter();
         let mut told = None;

@@ -215,7 +215,7 @@ impl LoadReport {
         }
     }
 
-    /// Connections where nobody says how many: 1024, or what the system allows.
+    /// Connections if the user sets no number: 1024, or what the system allows.
     pub fn usual_connections() -> usize {
         limits::usual_connections()
     }

@@ -27,7 +27,7 @@ impl Counts {
         Ok(Self { counts, step })
     }
 
-    /// Copies on top of each other, each begun by so many steps later: what a copy has in its last
+    /// Copies on top of each other, each begun this many steps later: what a copy has in its last
     /// steps it then has in its first ones. What exceeds 4 billion in one step is cut.
     ///
     /// The arrivals of one log are too few for many servers; copies shifted by whole days and a little
@@ -46,7 +46,7 @@ impl Counts {
         Self { counts: sum.into(), step: self.step }
     }
 
-    /// The steps from `first` on, at most so many; `None` if nothing arrives in them.
+    /// The steps from `first` on, at most this many; `None` if nothing arrives in them.
     #[must_use]
     pub fn part(&self, first: usize, steps: usize) -> Option<Self> {
         let rest = self.counts.get(first..)?;
@@ -140,7 +140,7 @@ mod tests {
         let within = |step: usize| times.iter().filter(move |it| (**it / 2.0) as usize == step);
         let found = [0, 1, 2, 3].map(|step| within(step).count());
         assert_eq!(found, [3, 0, 5000, 1]);
-        // Of 5000 uniform times the empirical distribution is within 1.95 / sqrt(5000) but for one in
+        // Of 5000 uniform times the empirical distribution is within 1.95 / sqrt(5000) except for one in
         // a thousand (Kolmogorov and Smirnov).
         let distance = within(2)
             .enumerate()

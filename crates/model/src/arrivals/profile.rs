@@ -70,7 +70,7 @@ impl Profile {
         if time < 0.0 { 0.0 } else { self.rate((time / self.step) as usize).unwrap_or(0.0) }
     }
 
-    /// Does it begin anew after its last step?
+    /// Whether it starts again after its last step.
     pub const fn repeats(&self) -> bool {
         self.repeats
     }

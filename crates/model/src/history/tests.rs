@@ -105,7 +105,7 @@ fn a_sleep_that_came_to_nothing_is_taken_back() {
 fn a_clock_that_leaps_makes_no_days_in_which_nobody_watched() {
     let mut history = History::new(rates(), []);
     history.note(at(0, 0), &Bill::default());
-    // A board without a battery: 1970, until somebody tells it the time.
+    // A board without a battery: 1970, until its clock is set.
     let marks = history.note(at(MONDAY + 3600, 0), &hours(1, 0));
     assert_eq!(marks.iter().map(|it| it.day).collect::<Vec<_>>(), [MONDAYS_DAY]);
     // Set back by two days: it all belongs to Monday until Tuesday comes.

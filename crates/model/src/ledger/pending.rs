@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::quantity::{Joules, Watts};
 use crate::time::Mono;
 
-/// So long the ledger waits for what a meter has to say of a time; then that time is modelled, for
-/// good. Longer than the checkpoint of meters that count by themselves (a minute), and short enough
-/// for an hour without a meter to be marked as such.
+/// How long the ledger waits for a meter's energy of a time; then that time is modelled, for good. Longer
+/// than the checkpoint of meters that count by themselves (a minute), and short enough for an hour without a
+/// meter to be marked as such.
 pub const PATIENCE: Duration = Duration::from_mins(15);
 
 /// No meter that says more than this is believed: it is more than any one machine can draw.

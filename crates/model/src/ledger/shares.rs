@@ -47,7 +47,7 @@ impl Shares {
         if time > 0.0 { self.between(from, to).as_secs_f64() / time } else { 0.0 }
     }
 
-    /// Nobody asks for time before `moment` any more.
+    /// Drops what is known of the time before `moment`, which is no longer asked for.
     pub(super) fn forget_before(&mut self, moment: Mono) {
         while let Some((_, part)) = self.turns.pop_front_if(|it| it.0 <= moment) {
             self.first = part;

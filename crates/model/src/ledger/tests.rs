@@ -58,7 +58,7 @@ fn plug(ledger: &mut Ledger, part: Part, (from, to): (u64, u64), watts: f64) {
     }
 }
 
-/// Half past ten in the morning, and so many seconds.
+/// Half past ten in the morning, and this many seconds.
 fn at(second: u64) -> Now {
     let wall = Wall::from_secs(1_795_429_800) + Duration::from_secs(second);
     Now { mono: Mono::from_secs(second), wall, utc_offset: 0 }

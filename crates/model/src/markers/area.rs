@@ -1,7 +1,7 @@
-//! What a process shares with whoever reads its markers: a file in memory, version 1.
+//! What a process shares with the reader of its markers: a file in memory, version 1.
 //!
 //! ```text
-//!       0  header: who it is, and whether anybody reads
+//!       0  header: the process, and whether a reader is attached
 //!    4096  names of sections, 64 bytes each
 //!   20480  heads of rings, 128 bytes each
 //!   36864  rings: a page of the writer's own, then records of 16 bytes
@@ -20,9 +20,9 @@ use crate::display::shown;
 pub const MAGIC: [u8; 8] = *b"NWMARKS\0";
 /// The layout that this is.
 pub const VERSION: u32 = 1;
-/// Where `enabled` stands: 0 while nobody reads, else the number of the reading.
+/// Where `enabled` stands: 0 while no reader is attached, else the number of the reading.
 pub const ENABLED_AT: u64 = 16;
-/// Where the process number of whoever reads stands.
+/// Where the reader's process number stands.
 pub const READER_AT: u64 = 20;
 /// Where the number of readings so far stands.
 pub const READINGS_AT: u64 = 40;
@@ -57,7 +57,7 @@ pub const SIZE: u64 = FRONT as u64 + RINGS as u64 * RING;
 /// Bytes of a file: where they begin, and how many.
 pub type Range = (u64, usize);
 
-/// Why a file is none that can be read.
+/// Why a file can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is too short, or does not begin as it should.
@@ -81,11 +81,11 @@ fn half_word(bytes: &[u8], at: usize) -> u32 {
 pub struct Header {
     /// The process by its own word.
     pub process: u32,
-    /// 0 while nobody reads.
+    /// 0 while no reader is attached.
     pub enabled: u32,
-    /// Who reads.
+    /// The reader's process number.
     pub reader: u32,
-    /// How often somebody has begun to.
+    /// How many times a reader has attached.
     pub readings: u32,
     /// Names that are there.
     pub sections: usize,

@@ -38,8 +38,8 @@ fn itself(merger: &Merger, section: usize) -> u64 {
 
 #[test]
 fn the_time_that_others_had_the_cpu_is_in_the_length_and_not_in_the_cpu_time() {
-    // On its CPU from 100 to 200 and, after somebody else, from 250 to 300. In section 0 from 150 to
-    // 290, in section 1 inside of it from 180 to 260.
+    // On its CPU from 100 to 200 and, after another thread, from 250 to 300. In section 0 from 150 to 290, in
+    // section 1 inside of it from 180 to 260.
     let marks = [begin(150, 0), begin(180, 1), end(260, 1), end(290, 0)];
     let merger = merged(&marks, &[run(100, 200, Then::Preempted), run(250, 300, Then::Waits)]);
     let (outer, inner) = (merger.calls(0), merger.calls(1));
@@ -250,7 +250,7 @@ proptest! {
         }
         turns.push((1, Then::Runs));
         let all: u64 = turns.iter().map(|turn| turn.0).sum();
-        // Whoever says something runs.
+        // A thread that sets a mark is running.
         let runs = pieces(&turns, &cuts);
         let on_cpu = |at: u64| runs.iter().any(|run| run.begin < at && at < run.end);
         let mut marks: Vec<Mark> = marks

@@ -1,4 +1,4 @@
-//! Who deserves a wake-up, and what everybody else is answered.
+//! Decides which requests deserve a wake-up, and what all others are answered.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::time::Mono;
 pub enum ClientClass {
     /// A person with a browser.
     Human,
-    /// A program that works for somebody: curl, an app, a feed of another service.
+    /// A program that works for a user: curl, an app, a feed of another service.
     Api,
     /// A robot that reads sites on its own account: search engines, archives, AI training.
     Crawler,
@@ -63,7 +63,7 @@ pub enum Cached {
 pub enum Want {
     /// A browser opens a page: it can be shown a waiting page.
     Page,
-    /// A small thing browsers ask for on their own account (`favicon.ico`): nobody waits for it.
+    /// A small thing browsers ask for on their own account (`favicon.ico`): no user waits for it.
     Icon,
     /// A health check of the service as a whole: it must not depend on whether the server sleeps.
     Health,
@@ -78,9 +78,9 @@ pub enum Want {
 /// What admission knows of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks.
+    /// The kind of client.
     pub class: ClientClass,
-    /// For what.
+    /// What it asks for.
     pub want: Want,
     /// What the cache has.
     pub cached: Cached,
@@ -233,7 +233,7 @@ pub fn route(
     }
 }
 
-/// How often a client may wake the server: nobody can keep it awake, or wear it out, by knocking.
+/// How many times a client may wake the server: requests can neither keep it awake nor wear it out.
 #[derive(Debug, Clone)]
 pub struct WakeBudget {
     wakes: u32,
@@ -288,7 +288,7 @@ impl WakeBudget {
         self.spent.remove(&client);
     }
 
-    /// Charges `client` one wake-up, or says how long it has to wait for one.
+    /// Charges `client` one wake-up, or returns how long it has to wait for one.
     pub fn spend(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
         let after = self.after_one_more(now, client)?;
         if self.spent.len() >= CLIENTS && !self.spent.contains_key(&client) {

@@ -17,8 +17,8 @@ use foldhash::fast::FixedState;
 use self::users::Users;
 use crate::time::Mono;
 
-/// For so long after its last exchange a client still counts as a user of the server: it may be charged,
-/// and others are not alone.
+/// How long after its last exchange a client still counts as a user of the server: it may be charged, and
+/// others are not alone.
 const LINGERS: Duration = Duration::from_mins(10);
 
 const DAY: Duration = Duration::from_hours(24);
@@ -30,15 +30,15 @@ pub const UNLIMITED: u64 = 0;
 /// Clients remembered at once. The least indebted are forgotten first.
 const CLIENTS: usize = 4096;
 
-/// The awake time of one server, and who is charged for it.
+/// The awake time of one server, and the clients that are charged for it.
 #[derive(Debug, Clone)]
 pub struct AwakeBudget {
-    /// Of one client in a day; none: no bound.
+    /// Of one client in a day; `None`: no bound.
     most: Option<Duration>,
     debts: HashMap<u64, Debt, FixedState>,
-    /// Who has exchanges under way.
+    /// The clients that have exchanges under way.
     users: Users,
-    /// Who alone uses the server: has exchanges under way, or if none are, had the last one.
+    /// The only client that uses the server: it has exchanges under way or, if none are, had the last one.
     user: Option<u64>,
     /// No other client uses it from then on.
     alone_since: Mono,
@@ -74,7 +74,7 @@ impl AwakeBudget {
         }
     }
 
-    /// From now on each client has so much in a day. What was charged stays.
+    /// From now on each client has this much awake time in a day. What was charged stays.
     pub fn set_most(&mut self, now: Mono, most: Option<Duration>) {
         self.settle(now);
         self.most = most;
@@ -155,7 +155,7 @@ impl AwakeBudget {
         self.not_before.max(now + Duration::from_secs(1))
     }
 
-    /// Everything until now is charged: from when on may somebody be over its budget?
+    /// Charges everything until now, and finds out when a client may be over its budget at the earliest.
     fn look(&mut self, now: Mono) {
         self.not_before = match (self.most, self.user) {
             (Some(most), Some(user)) if user != UNLIMITED => {
@@ -176,7 +176,7 @@ impl AwakeBudget {
         self.look(now);
     }
 
-    /// How long a client may still keep the server awake by itself; none: no bound.
+    /// How long a client may still keep the server awake by itself; `None`: no bound.
     pub fn left(&mut self, now: Mono, client: u64) -> Option<Duration> {
         let most = self.most.filter(|_| client != UNLIMITED)?;
         self.settle(now);
@@ -307,7 +307,7 @@ mod tests {
         let owed = budget.debt(at(10), 1);
         assert!(owed <= Duration::from_mins(10), "{owed:?}");
         assert_eq!(budget.left(at(72 * 60), 1), Some(HOURS(8)));
-        // The next day it is woken by somebody else.
+        // The next day another client wakes it.
         budget.turn(at(73 * 60), false);
         budget.turn(at(80 * 60), true);
         budget.turn(at(90 * 60), false);

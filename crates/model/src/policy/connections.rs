@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-/// Counts the open connections of each client. It remembers who has any open, and nobody else, so
-/// its memory is bounded by the number of connections.
+/// Counts the open connections of each client. It remembers only clients that have any open, so its memory is
+/// bounded by the number of connections.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionCounts {
     open: HashMap<u64, usize, BuildHasherDefault<DefaultHasher>>,
@@ -63,7 +63,7 @@ mod tests {
             assert!(counts.open(client, 1));
             assert!(!counts.open(client, 1));
             counts.closed(client);
-            // One too many closes nothing of anybody.
+            // One close too many closes no other client's connection.
             counts.closed(client);
         }
         assert_eq!(counts.clients(), 0);

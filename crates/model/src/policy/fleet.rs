@@ -86,7 +86,7 @@ pub struct FleetSettings {
     /// Its servers. They are numbered through in this order, and used by energy per request, the
     /// least first.
     pub kinds: Vec<Kind>,
-    /// A server stays on at least so long.
+    /// A server stays on for at least this time.
     pub min_on: Duration,
     /// Requests that may wait, all together, until a server has a place.
     pub line: u32,

@@ -28,7 +28,7 @@ pub enum Phase {
     Asleep,
     /// The wake command was given.
     Waking,
-    /// It would not wake. Further attempts wait for the back-off to pass and for somebody to ask.
+    /// It failed to wake. Further attempts wait for the back-off to pass and for a request.
     Failed,
 }
 
@@ -108,7 +108,7 @@ pub struct Lifecycle {
     phase: Phase,
     since: Mono,
     epoch: Epoch,
-    /// Somebody asked for a wake-up while that could not be done yet.
+    /// A wake-up was requested when it was not possible yet.
     wake_wanted: bool,
     /// Wake commands given since the last success.
     attempt: u32,
@@ -128,7 +128,7 @@ pub struct Lifecycle {
     woken_by_us: bool,
     /// How the present sleep command ended.
     told: Option<Slept>,
-    /// It is asleep, and nobody told it to: so often it was looked for in vain.
+    /// It fell asleep without a command: how many probes have failed since.
     lost: Option<u32>,
     /// It is awake, and was only out of reach, or went and came by itself.
     came_back: bool,
@@ -136,7 +136,7 @@ pub struct Lifecycle {
     turned_round: bool,
     /// When it said good-bye, as long as nothing shows that it is gone: until then it still answers.
     left: Option<Mono>,
-    /// It counts as asleep, and said good-bye once more: it was awake, and nobody noticed.
+    /// It counts as asleep, and said good-bye once more: it was awake unnoticed.
     left_again: bool,
     /// It counts as asleep, and said that it is up: its service may need until then to answer.
     starts_until: Mono,
@@ -150,7 +150,7 @@ const SETTLED: Duration = Duration::from_secs(30);
 const GOOD_BYE_LOST: Duration = Duration::from_secs(15);
 
 impl Lifecycle {
-    /// A server nobody has looked at yet.
+    /// A server that has not been probed yet.
     pub const fn new(patience: Patience, now: Mono) -> Self {
         Self {
             patience,
@@ -192,7 +192,7 @@ impl Lifecycle {
         self.failures
     }
 
-    /// Is it awake after a time in which nobody knew why it did not answer? That was no sleep, perhaps.
+    /// Whether it is awake after not answering for an unknown reason: that may not have been a sleep.
     pub const fn came_back(&self) -> bool {
         self.came_back
     }
@@ -224,7 +224,7 @@ impl Lifecycle {
         probe.min(self.deadline)
     }
 
-    /// Somebody wants the server awake. Gives no command when one is under way or blocked.
+    /// Requests that the server be awake. Gives no command when one is under way or blocked.
     pub fn wake(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
         match self.phase {
             Phase::Asleep => Some(self.start_waking(now, commands)),
@@ -240,16 +240,15 @@ impl Lifecycle {
         }
     }
 
-    /// Whoever looks after the server wants it awake now, failures or not: the pause after them is
-    /// over.
+    /// Ends the pause after failures: the operator wants the server awake now.
     pub fn end_pause(&mut self, now: Mono) {
         if self.phase == Phase::Failed {
             self.blocked_until = now;
         }
     }
 
-    /// The policy wants the server asleep. Only a server that is awake and did not just refuse to
-    /// sleep is told so.
+    /// The policy wants the server asleep. Only a server that is awake and did not just refuse to sleep gets
+    /// the command.
     pub fn sleep(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
         if self.phase != Phase::Awake || now < self.blocked_until {
             return None;
@@ -365,7 +364,8 @@ impl Lifecycle {
             }
             (Phase::Awake, false) => Some(self.went_away(now)),
             (Phase::FallingAsleep, false) => Some(self.fell_asleep(now, commands)),
-            // It said that it would not, and it did not: nobody need wait for it to change its mind.
+            // It said that it would not sleep, and it did not: there is no point in waiting for it to change
+            // its mind.
             (Phase::FallingAsleep, true) if self.refused() => Some(self.stayed_awake(now)),
             (Phase::Asleep | Phase::Waking, true) if self.turned_round => {
                 Some(self.stayed_awake(now))
@@ -400,14 +400,14 @@ impl Lifecycle {
             self.lost = Some(0);
             self.watch_again(now);
         }
-        // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
+        // A request came meanwhile. `FellAsleep` is skipped: it makes no difference to the bill.
         self.wake_if_wanted(now, commands).unwrap_or(slept)
     }
 
     /// It stopped answering although it should be awake.
     fn went_away(&mut self, now: Mono) -> Change {
         if self.woken_by_us && now.since(self.since) < SETTLED {
-            // It never really came up: do not wake it at once again for whoever asks next.
+            // It never really came up: the next request must not wake it again at once.
             return self.fail(now);
         }
         self.failures = 0;
@@ -500,8 +500,8 @@ impl Lifecycle {
         self.starts_until = Mono::ZERO;
     }
 
-    /// What went away by itself may only have been out of reach: nobody would notice that it is back. But it
-    /// may also sleep, and is looked for ever less often.
+    /// A server that went away by itself may only have been out of reach: without a probe its return would go
+    /// unnoticed. But it may also sleep, so it is probed ever less often.
     fn watch_again(&mut self, now: Mono) {
         let every = match (self.phase, self.lost) {
             (Phase::Asleep, None) => self.patience.watch_asleep_every,

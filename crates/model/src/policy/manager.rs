@@ -37,12 +37,12 @@ use crate::sla::SlaWindow;
 use crate::time::{Mono, Now, Wall};
 use crate::visit::Visitor;
 
-/// A request at the door.
+/// A client's request for admission.
 #[derive(Debug, Clone, Copy)]
 pub struct Knock {
     /// Names the request in [`Cause::Request`].
     pub id: u64,
-    /// Who asks (address and agent).
+    /// The visitor that asks (address and agent).
     pub visitor: Visitor,
     /// Whose wake budget it draws on (a hash of the address).
     pub client: u64,
@@ -62,7 +62,7 @@ pub enum Cause {
     Request(u64),
     /// Crawlers were promised this time.
     CrawlWindow,
-    /// The policy expects somebody.
+    /// The policy expects a visitor.
     Policy,
     /// Copies of its site have to be looked at again.
     Refresh,
@@ -130,7 +130,7 @@ pub struct PowerManager<P> {
     guests: u32,
     /// When it is put to sleep whatever they do.
     guests_until: Option<Mono>,
-    /// Exchanges besides that nobody asked for.
+    /// Background exchanges.
     background: u32,
     /// Nothing but the background stands between the server and its sleep: no more of it.
     draining: bool,
@@ -145,7 +145,8 @@ pub struct PowerManager<P> {
     check_at: Mono,
     /// Numbers and arrivals of the requests held now.
     held: Vec<(u64, Mono)>,
-    /// Who was shown a page that waits: they will open it again, and that is no further request.
+    /// Visitors who were shown a waiting page: they will open the page again, which is not counted as another
+    /// request.
     waiting_pages: Vec<Visitor>,
     delayed_this_sleep: u32,
     delayed_per_sleep: f64,
@@ -192,8 +193,8 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
-    /// From now on browsers are shown a page that waits, if the settings allow it at all; or are held
-    /// like everybody, because the server would be awake at once.
+    /// From now on browsers are shown a waiting page, if the settings allow it at all; or are held like all
+    /// other clients, because the server would be awake at once.
     pub fn show_waiting_page(&mut self, show: bool) {
         self.is_far = show;
     }
@@ -208,7 +209,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         let retry = match phase {
             // Crawlers were already promised this very wake-up, or one that is under way.
             Phase::Waking => self.wake_time.expected(),
-            // Nobody is sent away from a server that is awake.
+            // A server that is awake sends no client away.
             Phase::Awake => Duration::ZERO,
             _ if request.class == ClientClass::Crawler && request.cached == Cached::Nothing => {
                 self.crawl.peek(now)
@@ -274,8 +275,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.reconsider(now);
     }
 
-    /// Is this the page that somebody waits for, opened again? It was counted when it was first asked
-    /// for: to count it twice would let the promise allow more delays for every page that is delayed.
+    /// Whether this page was answered with a waiting page and is opened again. It was counted when it was
+    /// first asked for: to count it twice would let the promise allow more delays for every page that is
+    /// delayed.
     fn is_reopened(&mut self, knock: &Knock, route: Route) -> bool {
         if knock.request.want != Want::Page {
             return false;
@@ -334,7 +336,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         true
     }
 
-    /// The driver did what it was told, or found something out.
+    /// The driver carried out an action, or found something out.
     pub fn report(&mut self, now: Now, report: Report, actions: &mut Vec<Action>) {
         let change = self.lifecycle.report(now.mono, report, &mut self.commands);
         self.apply(now, change, actions);
@@ -349,7 +351,8 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.stay_awake_until = now.mono + time;
             }
             Order::Sleep => {
-                // Whoever comes while it sleeps is not to find it sent back to sleep as soon as it is up.
+                // A client that comes while it sleeps must not find it sent back to sleep as soon as it is
+                // up.
                 self.sleep_ordered =
                     matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown);
                 self.stay_awake_until = Mono::ZERO;
@@ -467,7 +470,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.policy.verdict(now, &Idle { since, awake_since, promise, wake_time })
     }
 
-    /// Books what happened and hands on what is to be done.
+    /// Records what happened and passes on what is to be done.
     fn apply(&mut self, now: Now, change: Option<Change>, actions: &mut Vec<Action>) {
         if let Some(change) = change {
             self.book(now, change);
@@ -494,7 +497,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
             Change::StayedAwake | Change::Declined => self.ledger.stayed_awake(at),
             Change::Woke => self.ledger.woke(at),
-            // It was found asleep by a look that somebody was already waiting for.
+            // A probe for a request that already waited found it asleep.
             Change::Waking if self.ledger.billing() == Billing::Unobserved => {
                 self.ledger.turn(at, Billing::Off);
             }

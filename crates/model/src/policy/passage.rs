@@ -1,8 +1,8 @@
 //! When a connection that is passed through, whatever is spoken on it, keeps its server awake.
 //!
-//! Nobody knows what its bytes mean. What is known is whether any have moved: one through which nothing
-//! came for a while is most likely a terminal that was left open, or a client that waits for news, and
-//! no reason to keep a server awake.
+//! The proxy doesn't know what its bytes mean, only whether any have moved: a connection through which
+//! nothing came for a while is most likely a terminal that was left open, or a client that waits for news,
+//! and no reason to keep a server awake.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::time::Mono;
 pub enum KeepAwake {
     /// That it is open.
     Connection,
-    /// Bytes, either way: until none have moved for so long.
+    /// Bytes, either way: until none have moved for this long.
     Bytes {
         /// How long.
         quiet: Duration,

@@ -12,7 +12,7 @@ use crate::time::Mono;
 const UNITS: [(&str, Duration); 3] =
     [("s", Duration::from_secs(1)), ("m", Duration::from_mins(1)), ("h", Duration::from_hours(1))];
 
-/// So many requests per unit of time, and so many at once: `100/s`, `600/m burst 50`.
+/// A number of requests per unit of time, and a number at once: `100/s`, `600/m burst 50`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate {
@@ -22,13 +22,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many a minute, and so many at once; more than none of both.
+    /// This many a minute, and this many at once; both above zero.
     pub const fn per_minute(requests: u32, burst: u32) -> Self {
         assert!(requests > 0 && burst > 0, "a rate of nothing");
         Self { requests, unit: UNITS[1], burst }
     }
 
-    /// Between two requests of somebody who asks as fast as is allowed.
+    /// The time between two requests of a client that asks as fast as is allowed.
     fn interval(&self) -> Duration {
         self.unit.1 / self.requests
     }
@@ -99,10 +99,10 @@ const SAMPLE: usize = 8;
 
 /// Holds every client to a [`Rate`].
 ///
-/// Memory is bounded. When all places are taken, the next eight in turn are looked at, and of
-/// these the client that is furthest from its bound is forgotten: it gets its burst back. Whoever
-/// is at its bound is not forgotten for the sake of newcomers, however many those are, and a
-/// newcomer costs the same whatever the number of clients.
+/// Memory is bounded. When all places are taken, the next eight in turn are looked at, and of these the
+/// client that is furthest from its bound is forgotten: its burst starts full again. A client at its bound is
+/// not forgotten for the sake of newcomers, however many those are, and a newcomer costs the same whatever
+/// the number of clients.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     rate: Rate,
@@ -114,17 +114,17 @@ pub struct RateLimiter {
 #[derive(Debug, Clone, Copy)]
 struct Client {
     key: u64,
-    /// When its next request is due by the steady pace; whoever is ahead of that is in debt.
+    /// When its next request is due by the steady pace; a client that is ahead of that is in debt.
     due: Mono,
 }
 
 impl RateLimiter {
-    /// Nobody has asked yet.
+    /// Without any client yet.
     pub fn new(rate: Rate) -> Self {
         Self { rate, places: HashMap::default(), clients: Vec::new(), hand: 0 }
     }
 
-    /// Takes a request of `client`, or says how long it has to wait for the next one. What is
+    /// Takes a request of `client`, or returns how long it has to wait for the next one. What is
     /// refused costs the client nothing.
     pub fn admit(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
         let known = self.places.get(&client).copied();
@@ -135,7 +135,7 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// The same without taking it: for whoever learns only later whether it counts.
+    /// Checks without counting the request: for callers that learn only later whether it counts.
     pub fn may(&self, now: Mono, client: u64) -> Result<(), Duration> {
         self.check(now, self.places.get(&client).map_or(now, |&place| self.clients[place].due))
     }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// The bucket of the textbook, counted in tokens: so many at most, refilled one an interval.
+        /// The bucket of the textbook, counted in tokens: a fixed maximum, refilled at one per interval.
         #[test]
         fn it_is_a_token_bucket(
             requests in 1_u32..50,

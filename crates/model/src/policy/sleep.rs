@@ -23,7 +23,7 @@ use crate::visit::Visitor;
 /// What a policy learns of a request that deserves the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observation {
-    /// Who asked.
+    /// The visitor that asked.
     pub visitor: Visitor,
     /// What kind of client that is.
     pub class: ClientClass,
@@ -40,7 +40,7 @@ pub struct Terms {
     pub states: PowerStates,
     /// What the operator would pay to spare one visit its delay.
     pub delay_price: Joules,
-    /// The server stays awake at least so long once it woke.
+    /// The server stays awake for at least this time once it woke.
     pub min_on: Duration,
 }
 
@@ -64,7 +64,7 @@ pub struct Idle {
     pub awake_since: Mono,
     /// The promise that a sleep has to keep, if one was made.
     pub promise: Option<Promise>,
-    /// So long the next wake-up is expected to take, by those that were seen.
+    /// How long the next wake-up is expected to take, by those seen so far.
     pub wake_time: Duration,
 }
 
@@ -91,7 +91,7 @@ pub trait SleepPolicy {
     /// The server could sleep: should it?
     fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict;
 
-    /// The server sleeps: when is it to be woken although nobody asked? Never, for most.
+    /// When to wake the sleeping server without a request. Most policies never do.
     fn wake_at(&self) -> Option<Mono> {
         None
     }

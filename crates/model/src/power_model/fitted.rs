@@ -8,12 +8,12 @@ use crate::least_squares::{Design, RowErrors};
 use crate::quantity::Watts;
 use crate::uncertainty::Accuracy;
 
-/// Readings that a fit takes at least: with fewer, the spread about the curve is anybody's guess.
+/// The least number of readings for a fit: with fewer, the spread about the curve is a guess.
 pub const FEWEST_READINGS: usize = 10;
 /// Half the width of the 95 % interval of a normal distribution, in standard deviations.
 const NORMAL_95: f64 = 1.96;
 
-/// Why readings give no power curve, or a stored one is none.
+/// Why readings give no power curve, or a stored curve is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FitError {
     /// Too few of them.

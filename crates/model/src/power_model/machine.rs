@@ -1,4 +1,4 @@
-//! What a machine is, as far as Linux tells anybody who asks.
+//! What a machine is, as far as Linux shows it without privileges.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The power of a machine that nobody has metered, from its description.
+//! The power of a machine without a meter, from its description.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use super::regression::{Basis, Regression, era};
 use super::{Estimate, LOADS};
 use crate::quantity::Watts;
 
-/// A guest's interval is this many times as wide each way as that of a thread of a server left out:
-/// its host may be loaded with more guests than it has threads, or hold memory and disks for many.
-/// A judgement, since nobody publishes it.
+/// A guest's interval is this many times as wide each way as that of a thread of a server left out: its host
+/// may be loaded with more guests than it has threads, or hold memory and disks for many. A judgement, since
+/// no published figure exists.
 const GUEST_WIDER: f64 = 2.0;
 
 /// The curve that a machine of its kind typically has: estimates at the loads 0, 10, ... 100 %,

@@ -22,7 +22,7 @@ fn next_inverse(before: f64, servers: u32, offered: f64) -> f64 {
     1.0 + before * f64::from(servers) / offered
 }
 
-/// Share of arrivals that is lost where nobody can wait (M/G/c/c, whatever the service times).
+/// Share of arrivals that is lost where arrivals can't wait (M/G/c/c, whatever the service times).
 ///
 /// `offered` in erlangs; it may be more than there are servers.
 ///

@@ -1,4 +1,4 @@
-//! Who is watched, and what lies where in their memory.
+//! The watched processes, and what is mapped where in their memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -36,11 +36,11 @@ pub enum Frame {
 pub enum Seen {
     /// An idle CPU.
     Idle,
-    /// A process that nobody watches.
+    /// A process that is not watched.
     Other,
-    /// A watched process there, the outermost place first. Empty where nobody knows.
+    /// A watched process there, the outermost place first. Empty if the place is unknown.
     Watched(Vec<Frame>),
-    /// No sample: a process was told of, or became another program.
+    /// No sample: a process was reported, or became another program.
     Nothing,
     /// So many records were lost.
     Lost(u64),
@@ -61,7 +61,7 @@ type Memory = BTreeMap<u64, Part>;
 #[derive(Debug, Clone, Default)]
 struct Process {
     memory: Memory,
-    /// Each by its number: one that starts or ends while they are listed is told of twice. The first
+    /// Each by its number: one that starts or ends while they are listed is reported twice. The first
     /// of them may end before the others.
     threads: HashSet<u32>,
 }
@@ -261,11 +261,11 @@ mod tests {
     fn a_stack_is_told_from_the_outermost_call_by_file_and_offset() {
         let mut processes = watched();
         processes.take(map(2, 0x8000, 0x1000, 0, 12));
-        // A call that is a function's last instruction returns behind it: 0x1101 is told as 0x1100.
+        // A call that is a function's last instruction returns behind it: 0x1101 is reported as 0x1100.
         let seen = processes.take(at(2, &[0x8010, 0x1101]));
         assert_eq!(seen, frames(&[(0, 0x500), (1, 0x10)]));
         assert_eq!(processes.files()[1].inode, 12);
-        // 0x9000 is nobody's: no frame pointer led there.
+        // 0x9000 belongs to no file: no frame pointer led there.
         assert_eq!(processes.take(at(2, &[0x8010, 0x9001, 0x1101])), frames(&[(1, 0x10)]));
         let kernel = Record::Sample { pid: 2, kernel: vec![7], user: vec![0x1100] };
         let both = vec![Frame::File { file: 0, offset: 0x500 }, Frame::Kernel(7)];
@@ -283,7 +283,7 @@ mod tests {
         for (pid, seen) in [(0, Seen::Idle), (1, Seen::Other), (4, Seen::Other), (5, Seen::Other)] {
             assert_eq!(processes.take(at(pid, &[0x1100])), seen);
         }
-        // Its first thread may end before its second. Then its number may soon be somebody else's.
+        // Its first thread may end before its second. Then another process may soon have its number.
         processes.take(thread(2, 20));
         processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
@@ -299,7 +299,7 @@ mod tests {
         for record in [thread(2, 21), exit(2, 21), thread(2, 22), thread(2, 23)] {
             processes.take(record);
         }
-        // 20 ended before anybody looked, and its record came late.
+        // 20 ended before it was looked at, and its record came late.
         for gone in [20, 22, 23] {
             processes.take(exit(2, gone));
         }

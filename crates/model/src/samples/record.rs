@@ -77,7 +77,7 @@ pub enum Record {
         /// The thread.
         thread: u32,
     },
-    /// There was no room for so many records.
+    /// There was no room for this many records.
     Lost(u64),
     /// Samples took too long, and the kernel leaves some out.
     Throttled,
@@ -108,8 +108,8 @@ impl<'a> Bytes<'a> {
 }
 
 impl Record {
-    /// A record and its time, ns on the clock that was asked for. None of records that are of no use
-    /// here, and of what is none.
+    /// A record and its time, ns on the clock that was asked for. `None` for records that are of no use here,
+    /// and for malformed ones.
     pub fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<(u64, Self)> {
         if kind == 9 {
             return Self::sample(misc, Bytes(bytes));
@@ -205,7 +205,7 @@ mod tests {
         let (kernel, user) = (vec![0xffff_ffff_8100_0000], vec![0x1000, 0x2000]);
         let sample = Record::Sample { pid: 42, kernel, user };
         assert_eq!(Record::parse(9, MODE_KERNEL, &of_kernel), Some((99, sample)));
-        // Cut anywhere, it is none.
+        // A record that is cut short anywhere is malformed.
         for length in 0..of_kernel.len() {
             assert_eq!(Record::parse(9, MODE_KERNEL, &of_kernel[..length]), None);
         }

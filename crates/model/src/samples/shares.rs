@@ -18,14 +18,14 @@ const MOST: usize = 1 << 20;
 pub struct Busy {
     /// When.
     pub at: Mono,
-    /// In which stack; none of what nobody watches.
+    /// In which stack; `None` for what is not watched.
     pub stack: Option<usize>,
 }
 
 /// Energy of one channel of a meter by stack.
 ///
-/// What the meter saw in a time in which no sample found a busy CPU is kept until one does: given to
-/// nobody, a command that is busy for less than a period in each reading would seem to use nothing.
+/// What the meter saw in a time in which no sample found a busy CPU is kept until one does: otherwise a
+/// command that is busy for less than a period in each reading would seem to use nothing.
 #[derive(Debug, Clone)]
 pub struct SampledShares {
     shares: Shares,
@@ -58,7 +58,7 @@ impl SampledShares {
         self.samples.push_back(sample);
     }
 
-    /// The meter saw so much since its last word, in `time` up to `until`.
+    /// The meter saw this much since its last reading, in `time` up to `until`.
     pub fn share(&mut self, joules: Joules, time: Duration, until: Mono) {
         self.held.0 += joules;
         self.held.1 += time;
@@ -67,8 +67,8 @@ impl SampledShares {
         }
     }
 
-    /// What was kept is shared all the same, and samples up to now are nobody's: nothing more will come,
-    /// or nothing is known of this time.
+    /// What was kept is shared all the same, and samples up to now get nothing: nothing more will come, or
+    /// nothing is known of this time.
     pub fn skip_to(&mut self, now: Mono) {
         if self.held.1 > Duration::ZERO {
             self.settle(now);
@@ -106,7 +106,7 @@ impl SampledShares {
     }
 }
 
-/// Where a share lies with 95 % probability that was found in so many samples: Wilson's interval for a
+/// Where a share lies with 95 % probability that was found in this many samples: Wilson's interval for a
 /// binomial proportion (J. Am. Stat. Assoc. 22, 209, 1927).
 pub fn interval(share: f64, samples: f64) -> (f64, f64) {
     if samples <= 0.0 {
@@ -145,7 +145,7 @@ mod tests {
         Mono(SLICE * slices)
     }
 
-    /// Samples of two stacks and of others in a slice, so many of each.
+    /// Samples of two stacks and of others in a slice, this many of each.
     fn seen(shares: &mut SampledShares, slice: u32, counts: [u32; 3]) {
         let stacks = [Some(1), Some(2), None];
         for (stack, count) in stacks.into_iter().zip(counts) {
@@ -178,7 +178,7 @@ mod tests {
         shares.share(Joules(3.0), SLICE, after(1));
         shares.share(Joules(5.0), SLICE, after(2));
         assert_eq!(shares.shares().nodes()[1..], [Joules(3.0), Joules(5.0)]);
-        // Of a gap nobody knows anything.
+        // Nothing is known of a gap.
         seen(&mut shares, 2, [1, 0, 0]);
         shares.skip_to(after(3));
         seen(&mut shares, 3, [0, 1, 1]);

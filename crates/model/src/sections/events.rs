@@ -15,7 +15,7 @@ pub struct CallEvent {
     pub end: Mono,
     /// Of that, on a CPU, nested sections included.
     pub ran: Duration,
-    /// Of that, ready to run while the CPU was somebody else's.
+    /// Of that, ready to run while another thread had the CPU.
     pub preempted: Duration,
     /// The process.
     pub pid: u32,
@@ -50,7 +50,7 @@ impl Rates {
         Self { begin, slices: VecDeque::new() }
     }
 
-    /// From the last reading to this one a busy CPU drew so much; none where that is not known.
+    /// Adds the power of a busy CPU from the last reading to this one; `None` if unknown.
     pub fn add(&mut self, until: Mono, watts: Option<Watts>) {
         if self.slices.len() == MOST
             && let Some((gone, _)) = self.slices.pop_front()
@@ -65,7 +65,7 @@ impl Rates {
         self.slices.back().map_or(self.begin, |(until, _)| *until)
     }
 
-    /// What a call drew; none where part of its time is not known.
+    /// What a call drew; `None` where part of its time is not known.
     pub fn joules(&self, call: &CallEvent) -> Option<Joules> {
         if call.begin < self.begin {
             return None;

@@ -1,8 +1,8 @@
 //! Intervals of percentiles, by the bootstrap: how the percentile would vary if what was seen were all
 //! there is (percentile intervals: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, 13.3).
 //!
-//! Values of one run resemble each other, so that of several runs the runs are drawn anew, not the
-//! values. Of a handful of runs such an interval is too narrow, as every bootstrap is.
+//! Values of one run resemble each other, so with several runs the runs are resampled, not the values. Of a
+//! handful of runs such an interval is too narrow, as every bootstrap is.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,8 +1,8 @@
 //! Several questions asked at once.
 
-/// Holm's adjusted p-values, in the order given: whoever calls a difference real where its adjusted
-/// p-value is at most α does so wrongly for one or more of them with probability α at most, however
-/// they depend on each other (Holm, Scandinavian Journal of Statistics 6, 1979).
+/// Holm's adjusted p-values, in the order given: calling a difference real where its adjusted p-value is at
+/// most α is wrong for one or more of them with probability α at most, however they depend on each other
+/// (Holm, Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut ascending: Vec<usize> = (0..p_values.len()).collect();
     ascending.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

@@ -1,13 +1,13 @@
 //! Intervals that hold although the values themselves said when to stop.
 //!
-//! Who repeats until the interval is narrow stops more often where the spread looks small by chance:
-//! of Student's 95 % intervals 90 to 94 % hold then. Here they are wider by one factor, for which this
-//! is proved: of normal values, the mean is independent of all deviations from it (Helmert, 1876). So
-//! whatever rule looks at spreads only, the probability that the interval holds, when it stops at n
-//! with a standard deviation s, is that of a normal variable to lie within `factor t s / σ`. What the
-//! worst rule makes of it is an optimal stopping problem in one variable, the sum of squares, and is
-//! solved backwards from the largest n. With the factor the worst rule of all still leaves 95 %. So it
-//! does not matter for whom else is waited, which runs fail, or how precise is precise enough.
+//! A test that repeats until the interval is narrow stops more often where the spread looks small by chance:
+//! of Student's 95 % intervals 90 to 94 % hold then. Here they are wider by one factor, for which this is
+//! proved: of normal values, the mean is independent of all deviations from it (Helmert, 1876). So whatever
+//! rule looks at spreads only, the probability that the interval holds, when it stops at n with a standard
+//! deviation s, is that of a normal variable to lie within `factor t s / σ`. What the worst rule makes of it
+//! is an optimal stopping problem in one variable, the sum of squares, and is solved backwards from the
+//! largest n. With the factor the worst rule of all still leaves 95 %. So it does not matter which other
+//! measurement is waited for, which runs fail, or how precise is precise enough.
 //!
 //! What is left out: a rule that asks for a share of the mean looks at the mean a little, too. With a
 //! coefficient of variation of 2 % the mean has 3 % of the spread's influence on when it stops, with one
@@ -20,7 +20,7 @@ use super::moments::Moments;
 /// Fewer runs leave so little to judge a spread by that intervals would be twice as wide.
 pub const LEAST_RUNS: u32 = 3;
 
-/// More runs than anybody waits for; the factor's computation is linear in them.
+/// More runs than any user waits for; the factor's computation is linear in them.
 pub const MOST_RUNS: u32 = 1000;
 
 /// Levels at which the factor is computed; it hardly depends on them, and is interpolated between.
@@ -193,7 +193,7 @@ struct WorstRule {
     steps: Vec<[(u32, f64); STEPS]>,
     /// Probabilities of the steps.
     weights: [f64; STEPS],
-    /// Of a normal variable to lie within so many [`NORMAL_STEP`]s: asked for millions of times.
+    /// Of a normal variable to lie within this many [`NORMAL_STEP`]s: asked for millions of times.
     normal: Vec<f64>,
 }
 

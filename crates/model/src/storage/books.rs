@@ -1,4 +1,4 @@
-//! Who did how much to which file, within bounds.
+//! How much each process did to each file, within bounds.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use super::{Device, File, Process, Traffic, Whose};
 /// One process and one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Who and what. Of folded rows the file is none, and perhaps the process nobody.
+    /// The process and the file. A folded row has no file, and perhaps no process.
     pub whose: Whose,
-    /// The process's command; empty of nobody.
+    /// The process's command; empty without a process.
     pub command: String,
-    /// The file's path; none where it is not known.
+    /// The file's path; `None` if it is unknown.
     pub path: Option<String>,
     /// What was done.
     pub traffic: Traffic,
@@ -19,7 +19,8 @@ pub struct Row {
     pub folded: u64,
 }
 
-/// All rows. When there are too many, the smallest of a process become one, and then those of processes.
+/// All rows. When there are too many, the smallest rows of a process are merged into one, and then those of
+/// processes.
 #[derive(Debug, Clone, Default)]
 pub struct Books {
     rows: HashMap<(Whose, bool), Row>,
@@ -27,7 +28,7 @@ pub struct Books {
 }
 
 impl Books {
-    /// For at most so many rows.
+    /// For at most this many rows.
     pub fn new(most: usize) -> Self {
         Self { rows: HashMap::new(), most: most.max(16) }
     }

@@ -225,7 +225,7 @@ fn announcements_that_are_played_again_are_not_believed_and_older_ones_not_even_
     says(Event::Leaving, 9, &key::Key::new(&[1; 32]).unwrap());
     says(Event::Leaving, 6, &key);
     assert_eq!(answer(), Body::Ack(6));
-    // Only the last is kept for whoever asks later.
+    // Only the last is kept for a caller that asks later.
     says(Event::Ready, 7, &key);
     assert_eq!(answer(), Body::Ack(7));
     assert_eq!(rig.run(controller.heard()), Heard::Back);

@@ -31,7 +31,7 @@ impl Runs {
         let map = loaded.map("runs");
         let mut builder = RingBufferBuilder::new();
         let take = move |bytes: &[u8]| {
-            // Whoever reads is there as long as the ring is.
+            // The receiver lives as long as the ring.
             let _ = tell.send(run_of(bytes));
             0
         };

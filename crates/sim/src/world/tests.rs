@@ -99,7 +99,7 @@ fn a_single_request_in_a_day_waits_for_the_wake_up() {
 
 #[test]
 fn what_is_slept_is_saved_in_its_hour_of_local_time() {
-    // Thursday 1970-01-01 00:00. Asleep from 60 s on; somebody comes at 2:30, awake until 2:31:05.
+    // Thursday 1970-01-01 00:00. Asleep from 60 s on; a request comes at 2:30, awake until 2:31:05.
     let world = world(60);
     let mut run = world.begin(Timeout { idle: Duration::from_secs(5) }).with_hours();
     run.demand(&person(Mono::from_secs(9000)));
@@ -135,7 +135,7 @@ fn a_day_begins_at_midnight_of_local_time_as_it_is_then() {
 }
 
 proptest! {
-    /// Nobody asks a policy before these times are over.
+    /// No policy is asked before these times are over.
     #[test]
     fn all_timeouts_within_the_quiet_and_the_minimum_on_time_do_the_same(
         gaps in proptest::collection::vec(prop_oneof![0_u64..12, 0_u64..200, 0_u64..3000], 0..200),
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(waking == Waking::OnDemand || outcome.delayed_requests == 0);
     }
 
-    /// Whatever the traffic: all time is billed, nobody is forgotten, cycles and wakes alternate.
+    /// Whatever the traffic: all time is billed, no request is forgotten, cycles and wakes alternate.
     #[test]
     fn the_books_balance(
         gaps in proptest::collection::vec(0_u64..300, 0..200),

@@ -84,7 +84,7 @@ impl Cutter {
         Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
-    /// The next lines, `size` bytes of them where there are so many; they take the place of what is in `text`.
+    /// The next lines, `size` bytes of them where there are that many; they take the place of what is in `text`.
     /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
     fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
         // What is in the buffer is of no use, but it is there: new memory would have to be filled.
@@ -100,7 +100,7 @@ impl Cutter {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.fail(error);
-                    // Half a line is none.
+                    // Half a line doesn't count.
                     filled = last_line(&text[..filled]);
                 }
             }
@@ -152,7 +152,7 @@ impl Cutter {
     }
 }
 
-/// Makes a buffer so long at least.
+/// Grows a buffer to at least this length.
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, 0);

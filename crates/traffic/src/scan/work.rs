@@ -261,7 +261,7 @@ impl Tally {
         *requests += 1;
     }
 
-    /// Puts the sums into the summary, and starts anew.
+    /// Puts the sums into the summary, and starts again at zero.
     fn give(&mut self, summary: &mut Summary) {
         let (begins, utc_offset, requests) = std::mem::take(&mut self.hour);
         summary.hours.add(Wall::from_secs(begins), utc_offset, requests);

@@ -1,5 +1,5 @@
-//! The table for people. A test that was left out is a blank in it, and then nobody knows which
-//! column is which: such a table is not read, its CSV is.
+//! The table for people. A test that was left out is a blank in it, which makes its columns ambiguous: such a
+//! table is an error, and its CSV has to be read instead.
 
 use super::{IO, Run, Told};
 use crate::error::ReadError;

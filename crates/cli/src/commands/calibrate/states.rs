@@ -6,12 +6,12 @@ use std::path::Path;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
-use nightwatt_lab::calibrate::states::drive::DriveOptions;
-use nightwatt_lab::calibrate::states::log::LogOptions;
-use nightwatt_lab::calibrate::states::{self, StatesFound};
-use nightwatt_model::calibrate::Estimate;
-use nightwatt_model::calibrate::states::StatesFit;
-use nightwatt_model::calibrate::states::drive::{Drive, DrivePlan, Phase};
+use nightwatt_measure::calibrate::states::drive::DriveOptions;
+use nightwatt_measure::calibrate::states::log::LogOptions;
+use nightwatt_measure::calibrate::states::{self, StatesFound};
+use nightwatt_measure::pure::calibrate::Estimate;
+use nightwatt_measure::pure::calibrate::states::StatesFit;
+use nightwatt_measure::pure::calibrate::states::drive::{Drive, DrivePlan, Phase};
 use nightwatt_model::time::Mono;
 
 use super::{failed, read};
@@ -58,13 +58,7 @@ fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
             Failure::saying(text).hint("stop it first: its clients cannot be served meanwhile")
         );
     }
-    let options = DriveOptions {
-        config,
-        site: args.site.clone(),
-        meter: args.meter.clone(),
-        channel: args.channel.clone(),
-        plan: DrivePlan::new(args.cycles, args.on, args.off),
-    };
+    let options = drive_options(args, &config)?;
     let clock = Clock::real();
     let runtime =
         clock.runtime().map_err(|error| Failure::because("cannot start the runtime", &error))?;
@@ -95,6 +89,46 @@ fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
     });
     progress.end();
     found
+}
+
+/// The machine of the site that is meant, and what measures it.
+fn drive_options(args: &StatesArgs, config: &Config) -> Result<DriveOptions, Failure> {
+    let site = match &args.site {
+        Some(name) => config.site.iter().find(|site| site.name == *name),
+        None => config.site.first().filter(|_| config.site.len() == 1),
+    };
+    let site = site.ok_or_else(|| {
+        let names: Vec<_> = config.site.iter().map(|site| format!("`{}`", site.name)).collect();
+        let names = names.join(", ");
+        Failure::saying(&format!("say by `--site` whose server is meant: there are {names}"))
+    })?;
+    let (meter, channel) = match (&args.meter, &site.meter) {
+        (Some(meter), _) => (meter.clone(), args.channel.clone()),
+        (None, Some(config)) => {
+            let channel = args.channel.clone().or_else(|| config.pick().map(str::to_owned));
+            (config.spec(), channel)
+        }
+        (None, None) => {
+            return Err(Failure::saying(
+                "no meter measures the machine; name one by `-m`, or as `[site.meter]`",
+            ));
+        }
+    };
+    let power = site.power.clone().ok_or_else(|| {
+        Failure::saying(
+            "the site has no `power` of its own, it sleeps with its machine; name a site that has, or write a \
+             configuration for this in which the machine's `power` is the site's",
+        )
+    })?;
+    Ok(DriveOptions {
+        power,
+        probe: site.probe_config(),
+        state_dir: config.state_dir.clone(),
+        site: site.name.clone(),
+        meter,
+        channel,
+        plan: DrivePlan::new(args.cycles, args.on, args.off),
+    })
 }
 
 const fn words(phase: Phase) -> &'static str {

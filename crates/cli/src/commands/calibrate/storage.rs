@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-use nightwatt_lab::calibrate::storage::{self, LogOptions, StorageFound};
-use nightwatt_model::calibrate::storage::ActivityRule;
+use nightwatt_measure::calibrate::storage::{self, LogOptions, StorageFound};
+use nightwatt_measure::pure::calibrate::storage::ActivityRule;
 
 use super::{cannot_write, create, failed, read};
 use crate::ExitStatus;

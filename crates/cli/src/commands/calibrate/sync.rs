@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_lab::calibrate::sync::{
+use nightwatt_measure::calibrate::sync::{
     AlignOptions, Aligned, FaultCounts, GenerateOptions, align, generate,
 };
 

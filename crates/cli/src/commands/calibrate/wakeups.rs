@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_lab::calibrate::wakeups::{self, WakeupOptions, WakeupsFound};
+use nightwatt_measure::calibrate::wakeups::{self, WakeupOptions, WakeupsFound};
 
 use super::{failed, read};
 use crate::ExitStatus;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_lab::Error;
-use nightwatt_lab::meter_check::{self, CheckOptions, CheckReport, Side, SideReport};
+use nightwatt_measure::Error;
+use nightwatt_measure::meter_check::{self, CheckOptions, CheckReport, Side, SideReport};
 use nightwatt_meters::MeterSpec;
 use nightwatt_model::quantity::Watts;
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_lab::spectrum::{self, SpectrumOptions, SpectrumReport};
+use nightwatt_measure::spectrum::{self, SpectrumOptions, SpectrumReport};
 use nightwatt_meters::MeterSpec;
 
 use crate::ExitStatus;

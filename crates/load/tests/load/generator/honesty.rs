@@ -55,7 +55,8 @@ fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
 #[test]
 fn requests_leave_when_due_although_nobody_has_been_answered() {
     let arrived = Arc::new((Mutex::new(0), Condvar::new()));
-    // Nobody is answered before all have come: who waits for an answer first would wait for ever.
+    // No client is answered before all have come: a client that waits for an answer first would
+    // wait for ever.
     let address = serve(move |_, _, _| {
         let (count, all_here) = &*arrived;
         *count.lock().unwrap() += 1;

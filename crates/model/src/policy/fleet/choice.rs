@@ -22,7 +22,7 @@ pub enum FleetChoice {
     Predictive,
     /// Off at once; one stays on.
     Baseline,
-    /// Off at once; so many stay on.
+    /// Off at once; this many stay on.
     AlwaysOn {
         /// How many.
         servers: u32,
@@ -32,7 +32,7 @@ pub enum FleetChoice {
         /// That time.
         delay: Duration,
     },
-    /// Off after an idle time; so many stay on.
+    /// Off after an idle time; this many stay on.
     Hybrid {
         /// How many.
         servers: u32,

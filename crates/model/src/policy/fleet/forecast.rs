@@ -1,8 +1,8 @@
 //! How many requests come in the bin after the next.
 //!
-//! Exponential smoothing, once and twice (R. G. Brown, *Smoothing, Forecasting and Prediction of
-//! Discrete Time Series*, 1963), with seven smoothing factors at once: the one whose past forecasts were
-//! nearest to what came makes the next one. So nobody has to choose a factor.
+//! Exponential smoothing, once and twice (R. G. Brown, *Smoothing, Forecasting and Prediction of Discrete
+//! Time Series*, 1963), with seven smoothing factors at once: the one whose past forecasts were nearest to
+//! what came makes the next one. So no factor has to be configured.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub(super) const LEAD: usize = 2;
 const FACTORS: usize = 7;
 /// More requests do not come in a bin.
 const MOST: f64 = 1e15;
-/// The slowest of them rests on about so many bins.
+/// The slowest of them rests on about this many bins.
 const MEMORY: u32 = 1 << FACTORS;
 /// A forecast's square error counts this much less than the next one's.
 const KEPT: f64 = 0.98;
@@ -92,8 +92,8 @@ impl Forecast {
             && (0.0..=100.0).contains(&self.weight)
     }
 
-    /// So many bins have passed unseen: the mean rests on so many fewer, and once on none the next bin
-    /// makes it anew. How well each way of forecasting did stays.
+    /// Counts this many bins as passed unseen: the mean rests on fewer bins, and when it rests on none the
+    /// next bin sets it again. How well each way of forecasting did stays.
     pub(super) fn age(&mut self, unseen: u32) {
         self.bins = self.bins.min(MEMORY).saturating_sub(unseen);
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 const TRIALS: usize = 21;
 /// A level forgets: each gap counts this much less than the next one.
 const KEPT: f32 = 0.99;
-/// Gaps of all levels count as so many of a level that has seen none.
+/// Gaps of all levels count as this many of a level that has seen none.
 const SHARED: f32 = 2.0;
 
 /// More than any cost: a gap costs 33 at most, and all before it a hundred times as much.
@@ -153,7 +153,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// One level with a break-even time of 10 s, after gaps of so many seconds.
+    /// One level with a break-even time of 10 s, after gaps of this many seconds.
     fn time_out_after(gaps: &[u64]) -> f64 {
         let mut learned = Gaps::new([(10e9, 5e9)].into_iter());
         let mut now = 0;

@@ -14,7 +14,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// From steps in order: at each time, so many servers are to be on.
+    /// From steps in order: at each time, this many servers are to be on.
     pub const fn new(steps: Vec<(Mono, u32)>) -> Self {
         Self { steps, next: 0 }
     }
@@ -78,7 +78,7 @@ impl Levels {
         }
     }
 
-    /// From `at` on, not before the last call, so many are busy.
+    /// From `at` on, not before the last call, this many are busy.
     pub fn busy(&mut self, at: Mono, busy: u32) {
         let busy = busy.min(self.since.len() as u32);
         for level in self.busy..busy {

@@ -1,4 +1,4 @@
-//! Servers in the order of their use: who takes the next request, who is switched next.
+//! Servers in the order of their use: which takes the next request, which is switched next.
 
 /// No server, no rank.
 const NONE: u32 = u32::MAX;
@@ -122,7 +122,7 @@ pub(super) struct Ranks<const SETS: usize> {
 }
 
 impl<const SETS: usize> Ranks<SETS> {
-    /// For kinds with so many servers each; `preferred` names the kinds, best first.
+    /// For kinds with this many servers each; `preferred` names the kinds, best first.
     pub(super) fn new(counts: &[u32], preferred: &[usize], rotates: Option<End>) -> Self {
         let mut regions = vec![Region { start: 0, end: 0, server: 0, next: 0 }; counts.len()];
         let mut server = 0;
@@ -132,7 +132,7 @@ impl<const SETS: usize> Ranks<SETS> {
         }
         let mut start = 0;
         for &kind in preferred {
-            // With four times the room, whoever enters makes others move rarely.
+            // With four times the room, a server that enters rarely makes others move.
             let room = if rotates.is_some() { 4 * counts[kind] } else { counts[kind] };
             let region = &mut regions[kind];
             (region.start, region.end) = (start, start + room);

@@ -71,7 +71,7 @@ struct Server {
 /// What decides about switching.
 #[derive(Debug, Clone)]
 enum Switching {
-    /// Off after an idle time in ns, so many stay on.
+    /// Off after an idle time in ns, this many stay on.
     Keep {
         always_on: u32,
         delay: u64,
@@ -100,7 +100,7 @@ pub struct Pool {
     leaving: u32,
     /// Requests in the common line.
     waiting: u32,
-    /// Since when somebody has been waiting.
+    /// Since when requests have been waiting.
     waits_since: u64,
     /// Requests that found no place since servers are starting, less those that these make up for.
     overflowed: u64,
@@ -219,7 +219,7 @@ impl Pool {
         self.steer(now.into().0, actions);
     }
 
-    /// Goes on with what a pool like this has learned until it was stopped, so long ago.
+    /// Resumes with what a pool like this had learned when it was stopped, this long ago.
     pub fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
         if let Switching::Predictive(policy) = &mut self.switching {
             policy.resume(lessons, stopped);
@@ -281,7 +281,7 @@ impl Pool {
         }
     }
 
-    /// A server that was switched on can serve; or one is on that nobody switched on.
+    /// A server that was switched on can serve; or a server is on that the pool did not switch on.
     pub fn ready(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
         let at = now.into().0;
         match self.phase(server) {
@@ -298,7 +298,7 @@ impl Pool {
     fn came(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         self.come_on(at, server);
         self.serve_line(at, server, actions);
-        // Who was started for nothing stays for as long as starting took, whatever the policy.
+        // A server that started for nothing stays on for as long as the start took, whatever the policy.
         let stays = span_ns(self.kind_of(server).switch_on).max(1);
         self.look_at(server, at.saturating_add(stays));
         self.steer(at, actions);

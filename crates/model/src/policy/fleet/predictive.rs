@@ -27,7 +27,7 @@ use super::gaps::{Costs, Gaps};
 const NEVER: u64 = u64::MAX;
 /// Bins are no shorter, ns: below, a forecast saves less than it costs.
 const SHORTEST_BIN: u64 = 1_000_000_000;
-/// After so many empty bins the past no longer tells the rate.
+/// After this many empty bins the past no longer tells the rate.
 const FORGOTTEN: u64 = 1000;
 /// How far z moves for as many overflows more than allowed as are allowed.
 const STEP: f64 = 0.05;
@@ -66,7 +66,7 @@ impl FleetLessons {
 pub(super) struct Predictive {
     gaps: Gaps,
     forecast: Forecast,
-    /// Length of a bin; none where servers need no time to start.
+    /// Length of a bin; `None` where servers need no time to start.
     bin: Option<u64>,
     bin_ends: u64,
     count: u64,
@@ -137,7 +137,7 @@ impl Predictive {
         }
     }
 
-    /// A request; says whether a bin is over, so that the target may have changed.
+    /// A request; returns whether a bin is over, so that the target may have changed.
     #[inline]
     pub(super) fn arrived(&mut self, at: u64, busy: u32) -> bool {
         let over = at >= self.bin_ends;
@@ -149,7 +149,7 @@ impl Predictive {
         over
     }
 
-    /// A request found no place, with so many servers on. Is one to be switched on for it?
+    /// A request found no place, with this many servers on. Is one to be switched on for it?
     pub(super) fn overflowed(&mut self, at: u64, busy: u32, on: u32) -> bool {
         self.overflowed += 1;
         self.lenience -= 1.0;
@@ -162,13 +162,13 @@ impl Predictive {
         true
     }
 
-    /// How many servers are needed with so many busy.
+    /// How many servers are needed with this many busy.
     #[inline]
     fn needed(&self, busy: u32) -> u32 {
         if self.lenient { self.target } else { self.target.max(busy) }
     }
 
-    /// From now on so many are wanted.
+    /// From now on this many are wanted.
     fn needs(&mut self, at: u64, busy: u32, target: u32, lenient: bool) {
         let before = self.needed(busy);
         (self.target, self.lenient) = (target, lenient);
@@ -181,7 +181,7 @@ impl Predictive {
         }
     }
 
-    /// So many servers are busy, one more than before; so many are on.
+    /// This many servers are busy, one more than before; this many are on.
     #[inline]
     pub(super) fn rose(&mut self, at: u64, busy: u32, on: u32) {
         if busy > self.target && !self.lenient {
@@ -220,12 +220,12 @@ impl Predictive {
     /// When something is to be done although nothing happens.
     #[inline]
     pub(super) fn due(&self, waiting: u32) -> u64 {
-        // While more than one is wanted, silence has to be noticed; and who waits in the line.
+        // While more than one server is wanted, or requests wait in line, the end of the bin counts, too.
         let bin = if self.target > 1 || waiting > 0 { self.bin_ends } else { NEVER };
         self.off_due.min(bin)
     }
 
-    /// The time has come, perhaps, to close a bin; says whether it has.
+    /// The time has come, perhaps, to close a bin; returns whether it has.
     pub(super) fn tick(&mut self, at: u64, busy: u32) -> bool {
         let over = at >= self.bin_ends;
         if over {
@@ -266,7 +266,7 @@ impl Predictive {
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
     ///
-    /// By less where a break-even time has many bins, lest chance switch servers in each: so many steps
+    /// By less where a break-even time has many bins, lest chance switch servers in each: that many steps
     /// in any direction lead as far as one (a random walk).
     fn learn_headroom(&mut self) {
         let allowed = self.arrived as f64 * self.allowed;
@@ -283,8 +283,8 @@ impl Predictive {
         }
     }
 
-    /// How little it matters that nobody is served while a server starts, 0 to 1: more, the further z
-    /// is below 0 because fewer find no place than the operator allows.
+    /// How little it matters that requests find no server while one starts, 0 to 1: more, the further z is
+    /// below 0 because fewer find no place than the operator allows.
     fn tolerance(&self) -> f64 {
         (self.headroom / HEADROOM.1).clamp(0.0, 1.0)
     }
@@ -321,7 +321,7 @@ impl Predictive {
         }
     }
 
-    /// Goes on with what was learned until so long ago.
+    /// Resumes with what was learned before the pool was stopped for this long.
     pub(super) fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
         self.gaps.resume((&lessons.gaps, lessons.all_gaps));
         self.headroom = lessons.headroom.clamp(HEADROOM.1, HEADROOM.2);

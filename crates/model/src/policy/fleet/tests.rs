@@ -65,7 +65,7 @@ impl Play {
         std::mem::take(&mut self.actions)
     }
 
-    /// Ticks whenever a timer asks for it, until `until`; says when.
+    /// Ticks whenever a timer asks for it, until `until`; returns when.
     fn wait(&mut self, until: u64) -> Vec<Nanos> {
         let mut ticks = Vec::new();
         while self.pool.next_timer() <= ms(until) {
@@ -151,7 +151,7 @@ fn so_many_stay_on_and_a_spare_one_goes_when_there_are_more() {
 fn starting_takes_time_and_whoever_waits_in_line_is_served_in_order() {
     let settings = FleetSettings { line: 2, ..settings(vec![kind(2, 1, 5000)]) };
     let mut play = Play::new(settings, "baseline");
-    // Nobody is ready yet: two wait, a third is refused. The server that starts will do for all.
+    // No server is ready yet: two wait, a third is refused. The server that starts will do for all.
     assert_eq!(play.done(), [SwitchOn(0)]);
     assert_eq!(
         [play.arrive(1), play.arrive(2), play.arrive(3)],

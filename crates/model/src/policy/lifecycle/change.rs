@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What happened to the server, for the ledger, the log and those who wait.
+/// What happened to the server, for the ledger, the log and waiting requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -22,9 +22,9 @@ pub enum Change {
     Waking,
     /// It answers after a wake command.
     Woke,
-    /// It answers, and nobody here woke it.
+    /// It answers, and this proxy did not wake it.
     WokenByOthers,
-    /// It said that it goes to sleep, and nobody here told it to.
+    /// It reported that it goes to sleep, and this proxy gave no command.
     SleptByOthers,
     /// It stopped answering without a sleep command.
     WentAway,

@@ -1,4 +1,4 @@
-//! What is heard of a server that nobody asked, and what that says of where it is.
+//! Unsolicited reports of a server, and what they say of its phase.
 
 use std::time::Duration;
 

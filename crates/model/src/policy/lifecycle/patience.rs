@@ -15,7 +15,7 @@ pub struct Patience {
     pub longest_back_off: Duration,
     /// A sleep command that has not silenced the server by then has failed.
     pub sleep_timeout: Duration,
-    /// A server that said good-bye may answer for so long until it is gone.
+    /// How long a server that said good-bye may still answer.
     pub good_bye: Duration,
     /// A server that has reasons of its own to stay awake is asked again after this time; each further
     /// refusal in a row doubles it.

@@ -58,7 +58,7 @@ impl Story {
         self.server.report(self.now, report(epoch), &mut self.commands)
     }
 
-    /// Something is heard of the server that nobody asked for.
+    /// An unsolicited report from the server.
     fn hear(&mut self, report: Report) -> Option<Change> {
         self.server.report(self.now, report, &mut self.commands)
     }
@@ -83,7 +83,7 @@ fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_loo
     story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
     assert_eq!(story.server.next_timer(), Mono::NEVER);
-    // Somebody else has woken it meanwhile: whoever asks finds out.
+    // It was woken from elsewhere meanwhile: the next request finds out.
     assert_eq!(story.later(500).wake(), Some(Change::Waking));
     assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), Some(Change::Woke));
@@ -315,7 +315,7 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
     story.hear(Report::Leaving);
-    // Somebody comes while it is on its way down: it answers for two more seconds.
+    // A request comes while it is on its way down: it answers for two more seconds.
     assert_eq!(story.later(1).wake(), Some(Change::Waking));
     assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), None);
@@ -392,7 +392,7 @@ fn a_server_that_said_good_bye_and_stayed_has_not_slept() {
     assert_eq!(story.hear(Report::Stayed), None);
     assert_eq!(story.probed(true), Some(Change::StayedAwake));
     assert!(story.server.blocked_until() > story.now, "it is not asked again at once");
-    // … or while somebody has it woken …
+    // … or while a request has it woken …
     let mut story = Story::awake();
     story.later(100).sleep();
     story.hear(Report::Leaving);
@@ -415,7 +415,7 @@ fn a_sleep_that_was_one_stays_one_when_a_later_one_fails() {
     story.server.patience.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     story.hear(Report::Leaving);
-    // It slept, somebody woke it, and nobody noticed. Then it is to sleep again, and does not.
+    // It slept, and was woken from elsewhere unnoticed. Then it is to sleep again, and does not.
     story.later(300);
     assert_eq!(story.hear(Report::Leaving), None);
     story.hear(Report::Stayed);

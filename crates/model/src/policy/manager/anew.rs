@@ -8,9 +8,9 @@ use crate::policy::sleep::SleepPolicy;
 use crate::time::Now;
 
 impl<P: SleepPolicy> PowerManager<P> {
-    /// From now on these settings hold, and this policy if it is another one. Who is held, what is under
-    /// way, the bill and what was seen so far stay; the window of a changed promise, and changed budgets,
-    /// begin anew.
+    /// Applies these settings from now on, and this policy if there is a new one. Held requests, exchanges
+    /// under way, the bill and what was seen so far stay; the window of a changed promise, and changed
+    /// budgets, start again.
     pub fn retune(&mut self, now: Now, settings: Settings, policy: Option<P>) {
         let Self { settings: old, .. } = self;
         if settings.sla != old.sla {

@@ -1,4 +1,4 @@
-//! Exchanges with the server that nobody asked for: the cache renews what it has.
+//! Background exchanges with the server: the cache renews what it has.
 
 use super::PowerManager;
 use crate::policy::lifecycle::Phase;
@@ -6,8 +6,8 @@ use crate::policy::sleep::SleepPolicy;
 use crate::time::Now;
 
 impl<P: SleepPolicy> PowerManager<P> {
-    /// Begins an exchange that nobody asked for, such as a renewal of the cache, if the server is awake
-    /// and not about to sleep; false: not now. [`end_background`](Self::end_background) ends it.
+    /// Begins a background exchange, such as a renewal of the cache, if the server is awake and not about to
+    /// sleep; returns false otherwise. [`end_background`](Self::end_background) ends it.
     ///
     /// The server is not put to sleep in the middle of one, but none is a use of it: neither the quiet
     /// time nor the policy hears of them, and once all else agrees that it may sleep no new one begins.
@@ -17,7 +17,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         may
     }
 
-    /// An exchange that nobody asked for is over.
+    /// A background exchange is over.
     pub fn end_background(&mut self, now: Now) {
         self.background = self.background.saturating_sub(1);
         if self.draining && self.background == 0 {
@@ -25,8 +25,8 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
-    /// Is now a good time for exchanges that nobody asked for: would one begin, and would nobody's
-    /// request have to share the server with it?
+    /// Whether now is a good time for background exchanges: whether one would begin, and would not share the
+    /// server with any client's request.
     pub const fn is_free(&self) -> bool {
         matches!(self.lifecycle.phase(), Phase::Awake)
             && !self.draining

@@ -42,7 +42,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.ledger.measured(part, measure);
     }
 
-    /// Settles the bill as far as the meters have spoken; gives the hours that ended.
+    /// Settles the bill as far as the meters have spoken; returns the hours that ended.
     pub fn settle(&mut self, now: Now) -> Vec<Hour> {
         self.ledger.settle(now, self.phase() == Phase::FallingAsleep)
     }

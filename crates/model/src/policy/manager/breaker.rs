@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::time::Mono;
 
-/// So many wake-ups in a row that served nobody …
+/// This many wake-ups in a row that served no request …
 const WAKE_UPS: usize = 3;
 
 /// … within this time are a loop.
@@ -14,7 +14,7 @@ const WITHIN: Duration = Duration::from_mins(15);
 /// it out.
 pub(super) const HOLD: Duration = Duration::from_hours(1);
 
-/// Wake-ups since somebody was served last.
+/// Wake-ups since a request was last served.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     wake_ups: [Option<Mono>; WAKE_UPS],
@@ -24,7 +24,7 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    /// Somebody was served: whatever woke it, it was not for nothing.
+    /// A request was served: no wake-up so far was for nothing.
     pub(super) fn served(&mut self) {
         self.wake_ups = [None; WAKE_UPS];
     }

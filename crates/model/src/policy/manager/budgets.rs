@@ -1,4 +1,4 @@
-//! Who may still wake the server, and how often.
+//! Which clients may still wake the server, and how many times.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::time::{Mono, Now};
 /// Whose the budgets are that clients share.
 const ALL_TOGETHER: u64 = 0;
 
-/// A network of many clients has as many wake-ups as so many of them.
+/// A network has as many wake-ups as this many clients.
 const NETWORK_SHARE: u32 = 4;
 
 /// One network may use this part of what all clients have that are not recognised.
 const STRANGERS_SHARE: u32 = 4;
 
-/// Wake-ups in an hour for proofs that authorities of certificates ask for. They do not depend on the other
-/// clients that are not recognised: without a certificate nobody reaches the site.
+/// Wake-ups in an hour for proofs that certificate authorities ask for. They do not depend on the other
+/// clients that are not recognised: without a certificate no client reaches the site.
 const PROOFS_PER_HOUR: u32 = 6;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -78,7 +78,7 @@ pub struct BudgetLeft {
     pub shared: u32,
     /// By its network's part of that.
     pub shared_part: u32,
-    /// How long it may still keep the server awake alone; none: no bound.
+    /// How long it may still keep the server awake alone; `None`: no bound.
     pub awake: Option<Duration>,
     /// Those that are spent.
     pub spent: Vec<Spent>,

@@ -10,11 +10,11 @@ const DAY: Duration = Duration::from_hours(24);
 /// Crawlers are spread over this part of the window, so that the last ones find it open too.
 const SPREAD: f64 = 0.8;
 
-/// Keeps the appointments. The window opens only on days on which somebody was invited.
+/// Keeps the appointments. The window opens only on days for which a crawler was invited.
 #[derive(Debug, Clone)]
 pub(super) struct Crawl {
     window: CrawlWindow,
-    /// The window that somebody was invited to.
+    /// The window that a crawler was invited to.
     promised: Option<Mono>,
     invited: u32,
 }

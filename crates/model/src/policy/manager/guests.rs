@@ -6,7 +6,7 @@ use super::PowerManager;
 use crate::policy::sleep::SleepPolicy;
 use crate::time::{Mono, Now};
 
-/// Exchanges of clients that may not wake the server get so long to end when it is put to sleep.
+/// How long exchanges of clients that may not wake the server may go on when it is put to sleep.
 const GUESTS_LEAVE: Duration = Duration::from_secs(30);
 
 impl<P: SleepPolicy> PowerManager<P> {

@@ -1,5 +1,5 @@
-//! What a server's changes tell of it: how long it takes to wake, who else uses it, whether something
-//! wakes it again and again.
+//! What a server's changes tell of it: how long it takes to wake, whether it is used without this proxy,
+//! whether something wakes it again and again.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl WakeTime {
         self.seen
     }
 
-    /// One more wake-up took so long.
+    /// Adds the length of one more wake-up.
     pub(super) fn saw(&mut self, took: Duration) {
         let mean = self.seen.unwrap_or(took);
         self.seen = Some(mean.mul_f64(1.0 - GAIN) + took.mul_f64(GAIN));
@@ -56,7 +56,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
             _ => return,
         }
-        // Those who ask have budgets; and what was only out of reach has not slept.
+        // Clients that wake it have budgets, so their wake-ups don't count here; and a server that was only
+        // out of reach has not slept.
         let for_nothing = match change {
             Change::Woke => self.wake_cause == Some(super::Cause::Policy),
             Change::WokenByOthers => !self.lifecycle.came_back(),
@@ -73,7 +74,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.wake_time.expected()
     }
 
-    /// How often it was found being woken again and again with nobody served.
+    /// How many times it was found being woken again and again without serving a request.
     pub const fn wake_loops(&self) -> u64 {
         self.breaker.loops()
     }

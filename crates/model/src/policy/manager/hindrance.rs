@@ -18,7 +18,7 @@ pub enum Hindrance {
     Until(Mono),
     /// It has reasons of its own, and is asked again then.
     Declined(Mono),
-    /// It was woken again and again with nobody served, and is left awake until then.
+    /// It was woken again and again without serving a request, and is left awake until then.
     WakeLoop(Mono),
     /// These are hours in which it is not to sleep, until then.
     Hours(Mono),

@@ -10,7 +10,7 @@ use crate::sla::Sla;
 /// What binds the manager, whatever its policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The promise; `None`: sleep whoever waits.
+    /// The promise; `None`: sleep even if requests will have to wait.
     pub sla: Option<Sla>,
     /// Waiting longer than this counts as delayed.
     pub delay: Duration,
@@ -30,9 +30,9 @@ pub struct Settings {
     pub wake_budget: (u32, Duration),
     /// The same for all clients together that are not recognised ([`Knock::recognised`](super::Knock)).
     pub shared_budget: (u32, Duration),
-    /// How long one client alone may keep the server awake in a day; none: no bound.
+    /// How long one client alone may keep the server awake in a day; `None`: no bound.
     pub awake_budget: Option<Duration>,
-    /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
+    /// How long the server stays awake after it was woken without us: its user probably wants to use it.
     pub grace: Duration,
     /// With a server that fails.
     pub patience: Patience,

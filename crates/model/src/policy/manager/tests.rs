@@ -368,8 +368,8 @@ fn an_order_to_sleep_waits_for_what_nobody_asked_for() {
 }
 
 proptest::proptest! {
-    /// Whatever is asked and whenever: exchanges that nobody asked for wake nothing, and change nothing
-    /// unless one is under way just when the server is to sleep.
+    /// Whatever is asked and whenever: background exchanges wake nothing, and change nothing unless one is
+    /// under way just when the server is to sleep.
     #[test]
     fn what_nobody_asked_for_changes_nothing(
         gaps in proptest::collection::vec((0_u64..90, 0_usize..5, proptest::bool::ANY), 1..60),

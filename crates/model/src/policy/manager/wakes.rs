@@ -24,7 +24,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             Phase::Failed if now.mono < self.lifecycle.blocked_until() => {
                 return Route::Unavailable(self.lifecycle.blocked_until().since(now.mono));
             }
-            // Somebody else's wake-up is under way: joining it costs nothing.
+            // Another client's wake-up is under way: joining it costs nothing.
             Phase::Waking | Phase::Unknown => {}
             Phase::FallingAsleep if self.wake_cause.is_some() => {}
             _ => {

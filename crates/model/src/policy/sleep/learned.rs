@@ -33,7 +33,7 @@ const LAST_PRICE: f64 = 0.5;
 /// seen, a promise would seem to be worth more than every sleep.
 const FIRST_DELAYS: f64 = 20.0;
 
-/// What guarding a visit in progress is worth, as a share of the price of its delay: whoever is not
+/// What guarding a visit in progress is worth, as a share of the price of its delay: a visitor that is not
 /// delayed now has to be guarded through the next pause too, or is delayed then.
 const GUARDED: f64 = 0.6;
 
@@ -43,9 +43,9 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Sleeps as soon as staying awake costs more than the delays it would spare.
 ///
-/// While the server idles, the next moment awake costs `on - off`. It spares what somebody coming
-/// in that moment would cost a sleeping server: a wake-up, and the price of a delay. So the server
-/// sleeps at the first moment at which
+/// While the server idles, the next moment awake costs `on - off`. It spares what a request in that moment
+/// would cost a sleeping server: a wake-up, and the price of a delay. So the server sleeps at the first
+/// moment at which
 ///
 /// ```text
 /// on - off  >=  (rate of requests) x (wake-up + price per delayed request)
@@ -57,9 +57,9 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 /// it each further moment awake is worth its price, after it none is. (One switch is paid whenever it
 /// sleeps, so that the cost of the sleep itself does not depend on the moment.)
 ///
-/// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day
-/// and the recent past. A visitor who has been delayed already is no further delayed visit, so the
-/// server need not stay awake for them.
+/// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day and the
+/// recent past. A visitor that has been delayed already is no further delayed visit, so the server need not
+/// stay awake for it.
 ///
 /// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
 /// price of a delayed request follows from how much of it is used: cheap while it is unused, dear
@@ -147,8 +147,8 @@ impl Learned {
         }
     }
 
-    /// Goes on with what was learned before, as if nobody had come since: by the civil time that has
-    /// passed, it fades. Who was here then, and who came like clockwork, is not known any more.
+    /// Resumes with what was learned before, as if no request had come since: it fades by the civil time that
+    /// has passed. Which visits were in progress, and which visitors came like clockwork, is no longer known.
     pub fn resume(terms: Terms, lessons: Lessons, now: Now) -> Self {
         let stop = lessons.age(now.wall).min(LONGEST_STOP);
         Self {
@@ -160,8 +160,8 @@ impl Learned {
         }
     }
 
-    /// What staying awake for the next second would spare, W, or more than `enough` of it; and for how
-    /// many seconds that stays so if nobody comes.
+    /// What staying awake for the next second would spare, W, or more than `enough` of it; and for how many
+    /// seconds that stays so if no request comes.
     fn spared(&mut self, now: Now, promise: Option<Promise>, enough: f64) -> (f64, f64) {
         self.arrivals.pass(now);
         let new = self.arrivals.rate(now);
@@ -176,7 +176,7 @@ impl Learned {
         (spared(&returns), returns.lasts_s)
     }
 
-    /// Sleeps, to wake ahead of somebody who is expected. Not if that is so soon that sleep would not pay.
+    /// Sleeps, and wakes ahead of an expected visitor; unless that is so soon that sleep would not pay.
     fn sleep_until_a_regular_comes(&mut self, now: Mono, idle: &Idle) -> Verdict {
         let states = &self.terms.states;
         self.wake_at = None;
@@ -190,7 +190,7 @@ impl Learned {
         Verdict::Sleep
     }
 
-    /// The first of those who come like clockwork for whom it pays to be awake.
+    /// The first of the visitors that come like clockwork for which it pays to be awake.
     fn next_regular(&self, now: Mono, promise: Option<Promise>) -> Option<Expected> {
         // Not dearer than the first delays: that one was spared may turn out to buy no further sleep.
         let unused = promise.map(|promise| Promise { used: 0.0, ..promise });
@@ -201,8 +201,8 @@ impl Learned {
             .min_by_key(|expected| (expected.from, expected.who))
     }
 
-    /// Whoever comes wakes the server anyhow. To be awake ahead of them costs the time until they come,
-    /// and, should they not come, a wake-up for nothing.
+    /// A visitor that comes wakes the server anyhow. To be awake ahead of it costs the time until it comes
+    /// and, should it not come, a wake-up for nothing.
     fn is_worth_waking(&self, expected: &Expected, per_request: f64) -> bool {
         let Terms { states, delay_price, min_on } = &self.terms;
         let awake = states.on - states.off;

@@ -23,7 +23,7 @@ pub struct Constraints {
 pub struct Sleep {
     /// Sleep command.
     pub from: Mono,
-    /// Awake again; [`Mono::NEVER`] when nobody comes any more.
+    /// Awake again; [`Mono::NEVER`] when no further request comes.
     pub until: Mono,
 }
 
@@ -78,7 +78,7 @@ impl BusyTimes {
 /// How the oracle's sleeps end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waking {
-    /// Just in time for the next request: nobody waits.
+    /// Just in time for the next request, which doesn't wait.
     Ahead,
     /// By the next request, which waits.
     OnDemand,
@@ -91,7 +91,7 @@ pub enum Waking {
 /// may, for long enough to fall asleep (and, waking ahead, to wake). Among those plans it is optimal:
 /// the minimum on time makes a sleep depend only on the wake-up before it, and only the gap in which
 /// that minimum ends is shortened by it, so the best remainder after each wake-up follows from later
-/// ones (dynamic programming from the end, linear time but for a search per wake-up). Sleeping later
+/// ones (dynamic programming from the end, linear time except for a search per wake-up). Sleeping later
 /// than one may never helps: it shortens this sleep and leaves the wake-up, and so all that follows,
 /// where it is. The proof is in `docs/policies.md`; tested against trying all plans.
 pub fn plan(
@@ -152,7 +152,7 @@ impl Gaps<'_> {
         self.times[i].until + self.rules.quiet
     }
 
-    /// Until when a wake-up for stretch `i` forbids sleep. The start is no wake-up for anybody.
+    /// Until when a wake-up for stretch `i` forbids sleep. The start of the run is not a wake-up.
     fn held_awake(&self, i: usize) -> Mono {
         let woke = if i == 0 { self.times[0].from } else { self.awake_at(self.times[i].from) };
         woke + self.rules.min_on.max(self.rules.quiet)
@@ -345,8 +345,8 @@ mod tests {
             waking in prop_oneof![Just(Waking::Ahead), Just(Waking::OnDemand)],
         ) {
             let demands = sums(&gaps);
-            // Demands at the end itself are outside of the span: keep it open, and leave whoever
-            // comes last the time to wake the server.
+            // Demands at the end itself are outside of the span: keep it open, and leave the last request the
+            // time to wake the server.
             let end = demands.last().unwrap_or(&0) + tail + 6;
             let rules = rules(min_on);
             // Put together by the quiet time or not: the same.

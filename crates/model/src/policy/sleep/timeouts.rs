@@ -47,7 +47,7 @@ struct Rules {
     min_on: u64,
     sleep_time: u64,
     wake_time: u64,
-    /// Whoever waits no longer than this is not delayed.
+    /// A request that waits no longer than this is not delayed.
     delay: u64,
 }
 
@@ -102,7 +102,7 @@ impl Timeouts {
     pub fn request(&mut self, at: Mono, visit: &mut DelayedUnder) {
         let at = nanos(at.0);
         let gap = at.saturating_sub(self.last);
-        // Whoever sleeps after `idle` was awake through a shorter gap, unless it is waking.
+        // A server that sleeps after `idle` was awake through a shorter gap, unless it is waking.
         let asleep = if gap >= self.rules.quiet {
             self.servers.partition_point(|server| server.idle <= gap)
         } else {
@@ -158,7 +158,7 @@ impl Timeouts {
 }
 
 impl Server {
-    /// When it falls asleep if nobody comes after the `last` request.
+    /// When it falls asleep if no request follows the `last` one.
     fn sleeps_after(&self, last: u64, rules: &Rules) -> u64 {
         let used = last.max(self.awake);
         used.saturating_add(self.idle).max(self.awake.saturating_add(rules.min_on))

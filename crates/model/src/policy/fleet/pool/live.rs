@@ -43,8 +43,8 @@ impl Pool {
         other.or(Some(first))
     }
 
-    /// Takes a place for work that nobody waits for, if a server that is on has one to spare; gives
-    /// the server. No server is switched on for it. It ends as a request does.
+    /// Takes a place for background work, if a server that is on has one to spare; returns the server. No
+    /// server is switched on for it. It ends as a request does.
     pub fn take_spare(&mut self, now: impl Into<Nanos>) -> Option<u32> {
         let server = self.line_up.first(OPEN)?;
         self.take(now.into().0, server);
@@ -81,7 +81,7 @@ impl Pool {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// A server that had failed is on: nobody switched it on, or it took too long.
+    /// A server that had failed is on: it took too long, or the pool did not switch it on.
     pub fn returned(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
         if self.is_held_off(server) {
             self.repaired(now, server, actions);
@@ -122,9 +122,9 @@ impl Pool {
         self.serve_line(at, server, actions);
     }
 
-    /// The operator wants this server off, until [`start`](Self::start): it is not switched on by
-    /// anybody else. One that is on first has another switched on in its place if the policy wants so many, and
-    /// serves on until that is on, or cannot be had; then it answers what it has, and goes off.
+    /// The operator wants this server off, until [`start`](Self::start): nothing else switches it on. If it
+    /// is on, another is first switched on in its place if the policy wants that many, and it serves on until
+    /// that one is on or fails to start; then it answers what it has, and goes off.
     pub fn hold_off(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
         let at = now.into().0;
         let Some(phase) = self.phase(server).filter(|_| !self.is_held_off(server)) else { return };

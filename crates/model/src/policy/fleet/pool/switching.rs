@@ -7,7 +7,7 @@ use crate::policy::fleet::{Action, Phase};
 use crate::time::Nanos;
 
 impl Server {
-    /// It has nothing to do, and nobody is put through to it.
+    /// It has nothing to do, and carries no tunnel.
     pub(super) const fn is_idle(&self) -> bool {
         self.requests == 0 && self.tunnels == 0
     }
@@ -42,8 +42,9 @@ impl Pool {
     /// The predictive policy may want another number of servers.
     #[cold]
     pub(super) fn bin_is_over(&mut self, at: u64, actions: &mut Vec<Action>) {
-        // Who found no place has waited in the line for as long as a start takes: requests may hold
-        // their places for longer than the rate of service says, and then nobody gets one soon.
+        // A request that found no place has waited in the line for as long as a start takes: other requests
+        // may hold their places for longer than the rate of service says, and then no place becomes free
+        // soon.
         if let Switching::Predictive(policy) = &self.switching
             && self.waiting > 0
             && self.starting == 0
@@ -136,7 +137,7 @@ impl Pool {
         true
     }
 
-    /// Switches the next server on; says which, if there is one.
+    /// Switches the next server on; returns which, if there is one.
     pub(super) fn switch_on(&mut self, at: u64, actions: &mut Vec<Action>) -> Option<u32> {
         let server = self.bench.first(0).filter(|_| !self.closed)?;
         self.switch_on_this(at, server, actions);
@@ -175,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// Those who wait in line go to a server that has just come on.
+    /// Passes waiting requests to a server that has just come on.
     pub(super) fn serve_line(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         let places = self.servers[server as usize].places;
         while self.waiting > 0 && self.servers[server as usize].requests < places && !self.closed {
@@ -252,7 +253,8 @@ impl Pool {
         }
     }
 
-    /// After a server was lost or gained: as many as the policy wants, and more for those who wait.
+    /// After a server was lost or gained: switches on as many as the policy wants, and more for waiting
+    /// requests.
     pub(super) fn replace(&mut self, at: u64, actions: &mut Vec<Action>) {
         self.steer(at, actions);
         while self.waiting > 0 && self.starting == 0 && self.switch_on(at, actions).is_some() {}

@@ -33,7 +33,7 @@ fn who_is_to_be_off_serves_until_another_is_on_in_its_place_and_is_not_taken_aga
     play.arrive(12_000);
     assert_eq!(play.arrive(12_001), Route::Refuse);
     assert_eq!(play.done(), []);
-    // One that somebody turned on all the same is not used; the operator ends it.
+    // A server that was turned on all the same is not used; the operator ends it.
     play.ready(13_000, 0);
     assert_eq!(play.pool.phase(0), Some(Phase::Off));
     play.pool.start(ms(14_000), 0, &mut play.actions);
@@ -91,7 +91,7 @@ fn a_server_that_starts_or_drains_or_failed_can_be_held_off_and_wanted_again() {
     play.arrive(12_001);
     assert_eq!(play.arrive(12_002), Route::Refuse);
     assert_eq!(play.done(), []);
-    // It drains, since nobody can take its place; and is wanted after all.
+    // It drains, since no server can take its place; and is wanted after all.
     play.pool.hold_off(ms(13_000), 2, &mut play.actions);
     assert_eq!(play.pool.phase(2), Some(Phase::Draining));
     play.pool.start(ms(13_001), 2, &mut play.actions);
@@ -152,7 +152,7 @@ fn a_request_offered_again_goes_where_it_failed_only_if_nobody_else_has_a_place(
     let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "always-on 2");
     assert_eq!(play.pool.offer_again(ms(1), Some(0), &mut play.actions), Route::To(1));
     assert_eq!(play.pool.offer_again(ms(2), Some(0), &mut play.actions), Route::To(0));
-    // Nobody has a place: who has one first may be the same.
+    // No server has a place: the first to have one may be the same.
     assert_eq!(play.pool.offer_again(ms(3), Some(0), &mut play.actions), Route::Wait);
     play.done();
     play.complete(11, 0);

@@ -69,7 +69,7 @@ fn who_may_be_turned_away_starts_nothing_but_a_surge_does() {
         !play.done().is_empty()
     });
     assert_eq!(refused, Some(267));
-    // Where nobody may be, the first one starts a server.
+    // Where no request may be refused, the first one starts a server.
     let mut play = busy_at_500(0.0, 0);
     assert_eq!(play.arrive(120_001), Route::Refuse);
     assert!(matches!(play.done()[..], [SwitchOn(_)]));

@@ -134,9 +134,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: no server has more requests than places, nobody off has
-    /// any, no request is lost, nobody is switched off in the middle of something, and who is held off
-    /// is not switched on.
+    /// Whatever happens in whatever order: no server has more requests than places, no server that is off has
+    /// any, no request is lost, no server is switched off in the middle of something, and a server that is
+    /// held off is not switched on.
     #[test]
     fn the_pool_keeps_its_books_whatever_happens(
         steps in steps(),
@@ -191,7 +191,7 @@ proptest! {
             prop_assert_eq!(pool.busy(), books.has.iter().filter(|it| **it > 0).count() as u32);
             prop_assert_eq!(pool.waiting(), books.waits);
             prop_assert_eq!(books.offered, books.accounted());
-            // Nobody waits while a server that is on has a place.
+            // No request waits while a server that is on has a place.
             let room = (0..6).any(|it| phases[it] == Phase::On && books.has[it] < PLACES[it]);
             prop_assert!(!(room && books.waits > 0));
             let sum = pool.tallies(ms(now)).iter().fold(Tally::default(), |a, b| a.plus(b));

@@ -4,7 +4,7 @@ use super::*;
 use crate::policy::admission::Budget;
 use crate::policy::awake_budget::UNLIMITED;
 
-/// Who asks for what.
+/// A client and its request.
 #[derive(Clone, Copy)]
 struct Asker {
     client: u64,

@@ -1,5 +1,4 @@
-//! How often somebody new comes: several views of the past, weighed by how well each has foretold
-//! it.
+//! How many new visits begin per second: several views of the past, weighed by how well each has foretold it.
 
 use std::time::Duration;
 
@@ -11,15 +10,15 @@ use crate::time::{Mono, Now};
 /// Time constants of the running means, s: an hour, six, a day, a week.
 const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
 
-/// Views: the running means, the hour of the day, the hour of the day against the last six hours, and
-/// the time since somebody new came last.
+/// Views: the running means, the hour of the day, the hour of the day against the last six hours, and the
+/// time since the last new visit.
 const VIEWS: usize = MEMORIES.len() + 3;
 
-/// Pauses between new visits are told apart by half octaves up to 1.5 days, and beyond.
+/// Pauses between new visits are distinguished by half octaves up to 1.5 days, and beyond.
 const PAUSE_BANDS: usize = 36;
 const PAUSE_EDGES: [f64; PAUSE_BANDS + 1] = edges(f64::INFINITY);
 
-/// Before they were seen: as if so many pauses had lasted through each band, at the long mean.
+/// Before they were seen: as if this many pauses had lasted through each band, at the long mean.
 const PRIOR_PAUSES: f64 = 2.0;
 
 /// By band, that in seconds of watching.
@@ -135,8 +134,8 @@ impl Arrivals {
         Self { at, unpassed, ..self.clone() }
     }
 
-    /// The same, going on at this moment, after a stop of that length. The stop passes with the time
-    /// after it, as it would have for one who was never stopped.
+    /// The same, resumed at this moment, after a stop of that length. The stop passes with the time after it,
+    /// as it would have without a stop.
     pub(super) fn resumed(self, at: Mono, stop: Duration) -> Self {
         Self { at, unpassed: self.unpassed.saturating_add(stop), ..self }
     }
@@ -187,7 +186,7 @@ impl Arrivals {
         self.long.pass(step, long);
     }
 
-    /// Somebody new came; [`pass`](Self::pass) was called before.
+    /// A new visit begins; [`pass`](Self::pass) was called before.
     pub(super) fn arrived(&mut self, now: Now) {
         let hour = hour_of_day(now, 0.0);
         let long = self.long_rate();
@@ -223,8 +222,8 @@ impl Arrivals {
         self.long.rate(PRIOR_RATE, PRIOR_WEIGHT)
     }
 
-    /// The rate of each view, beside the long mean; that by the time since somebody new came is the
-    /// caller's to say: it changes within a step.
+    /// The rate of each view, beside the long mean. The caller supplies the rate by the time since the last
+    /// new visit: it changes within a step.
     fn views(&self, hour: usize, long: f64, by_pause: f64) -> [f64; VIEWS] {
         let mut views = [0.0; VIEWS];
         for ((view, mean), memory) in views.iter_mut().zip(self.means).zip(MEMORIES) {
@@ -246,15 +245,15 @@ impl Arrivals {
     }
 }
 
-/// How soon somebody new comes, by how long nobody new has come: visits come in bursts, from links and
+/// How soon a new visit begins, by the time since the last one: visits come in bursts, from links and
 /// programs that start at the same minute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Pauses {
     bands: Vec<Watched>,
-    /// Seconds since somebody new came.
+    /// Seconds since the last new visit.
     age: f64,
-    /// What the rate of no band from each on exceeded when somebody new came last, the prior apart.
-    /// Until the next comes, rates only fall. Empty: not known.
+    /// For each band, the rate that no band from it on exceeded at the last new visit, the prior apart. Until
+    /// the next comes, rates only fall. Empty: not known.
     #[serde(skip)]
     ceilings: Vec<f64>,
 }
@@ -284,9 +283,9 @@ impl Pauses {
         self.rate_in(band_of(&PAUSE_EDGES, self.age), long)
     }
 
-    /// The rate that makes staying awake most worthwhile: the largest over all times T of the chance
-    /// that somebody comes by T, over the mean time until somebody comes or T is over. Where rates fall
-    /// with the pause that is the rate of now; where somebody comes every minute, one a minute.
+    /// The rate that makes staying awake most worthwhile: the largest over all times T of the chance that a
+    /// visit begins by T, over the mean time until one begins or T is over. Where rates fall with the pause
+    /// that is the rate of now; where a visit begins every minute, one a minute.
     fn best_rate(&self, long: f64) -> f64 {
         // The largest quotient so far, as its two parts: the rule asks it often, and divisions are slow.
         let (mut somebody, mut within) = (0.0_f64, 1.0_f64);
@@ -294,8 +293,8 @@ impl Pauses {
         let mut from = self.age;
         for band in band_of(&PAUSE_EDGES, from)..PAUSE_BANDS {
             let Watched { count, time: watched } = self.prior_and_seen(band, long);
-            // Of those who have not come yet, 1 / (1 + rate x width) stay away through a band: exact for
-            // short ones. The others come after width / (1 + rate x width) in the mean of all.
+            // Of the visits that have not begun yet, 1 / (1 + rate x width) stay away through a band: exact
+            // for short ones. The others begin after width / (1 + rate x width) in the mean of all.
             let width = PAUSE_EDGES[band + 1] - from;
             if width.is_finite() {
                 let each = nobody / (watched + count * width);
@@ -330,7 +329,7 @@ impl Pauses {
         self.ceilings.resize(PAUSE_BANDS, 0.0);
         let mut most = 0.0_f64;
         for (ceiling, band) in self.ceilings.iter_mut().zip(&self.bands).rev() {
-            // A band that nobody was watched in has the rate of the prior.
+            // A band without observations has the rate of the prior.
             if band.time > 0.0 {
                 most = most.max(band.count / band.time);
             }
@@ -338,7 +337,7 @@ impl Pauses {
         }
     }
 
-    /// Time passes without arrivals; says how many would have been expected in it.
+    /// Time passes without arrivals; returns how many would have been expected in it.
     fn pass(&mut self, step: f64, long: f64) -> f64 {
         let (mut expected, mut left) = (0.0, step);
         while left > 0.0 {
@@ -422,7 +421,7 @@ mod tests {
         Now { mono: Mono::from_secs(second), wall, utc_offset: 0 }
     }
 
-    /// Lets somebody come every `period` seconds from `from` to `to`.
+    /// Lets a visit begin every `period` seconds from `from` to `to`.
     fn come(arrivals: &mut Arrivals, (from, to): (u64, u64), period: u64) {
         for second in (from..to).step_by(period as usize) {
             arrivals.pass(at(second));
@@ -461,7 +460,7 @@ mod tests {
         for n in 0..5_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let uniform = (seed >> 11) as f64 / (1_u64 << 53) as f64;
-            // Bursts, an hourly program, and now and then nobody for half a day.
+            // Bursts, an hourly program, and now and then no visit for half a day.
             let pause = match n % 7 {
                 0 => 3_600.0,
                 1 => 40_000.0 * uniform,
@@ -518,7 +517,7 @@ mod tests {
         let (busy, stop) = (2 * 86_400, 21 * 86_400);
         let mut steady = Arrivals::default();
         come(&mut steady, (0, busy), 60);
-        // The clock of the next process begins anew, and 100 s go by until it asks.
+        // The clock of the next process starts at 0, and 100 s go by until it asks.
         let mut resumed = steady
             .stored(Mono::from_secs(busy))
             .resumed(Mono::from_secs(5), Duration::from_secs(stop));

@@ -19,7 +19,7 @@ pub(super) const fn edges<const N: usize>(last: f64) -> [f64; N] {
     edges
 }
 
-/// The band of so many seconds, among those between `edges`; what is longer is in the last.
+/// The band of this many seconds, among those between `edges`; what is longer is in the last.
 pub(super) fn band_of<const N: usize>(edges: &[f64; N], seconds: f64) -> usize {
     if seconds < 1.0 {
         return 0;

@@ -1,4 +1,4 @@
-//! Who comes like clockwork: programs that ask again after the same time, again and again.
+//! Visitors that come like clockwork: programs that ask again after the same time, again and again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,20 +12,19 @@ use crate::visit::Visitor;
 /// is forgotten.
 const MOST: usize = 1_024;
 
-/// Requests closer together than this are one occasion: a page and its parts, or somebody who keeps
-/// asking.
+/// Requests closer together than this are one occasion: a page and its parts, or a client that keeps asking.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Whoever misses a period by more than this share of it, or than a moment, is out of step.
+/// A visitor that misses a period by more than this share of it, or than a moment, is out of step.
 const TOLERANCE: f64 = 0.02;
 
 /// Logs and clocks are no surer than this.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Somebody in step is expected within so many mean deviations of the period.
+/// A visitor in step is expected within this many mean deviations of the period.
 const DEVIATIONS: f64 = 3.0;
 
-/// Whoever came so often in step is expected again.
+/// A visitor that came this many times in step is expected again.
 const IN_STEP: u32 = 3;
 
 /// How fast a period is relearnt.
@@ -49,7 +48,7 @@ struct Habit {
     expected: f64,
 }
 
-/// Somebody who is expected.
+/// A visitor that is expected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Expected {
     pub(super) who: Visitor,
@@ -69,7 +68,7 @@ pub(super) struct Regulars {
 }
 
 impl Regulars {
-    /// Somebody asked for what only the server can give.
+    /// A visitor asked for what only the server can give.
     pub(super) fn request(&mut self, now: Mono, who: Visitor) {
         if let Some(habit) = self.habits.get_mut(&who) {
             let was_in_step = habit.is_in_step();
@@ -90,7 +89,7 @@ impl Regulars {
         self.habits.insert(who, Habit::begins(now));
     }
 
-    /// Who is expected from now on.
+    /// The visitors that are expected from now on.
     pub(super) fn expected(&self, now: Mono) -> impl Iterator<Item = Expected> {
         let expected = |&who: &Visitor| Some(self.habits.get(&who)?.expectation(who));
         self.in_step.iter().filter_map(expected).filter(move |it| it.until > now)

@@ -40,7 +40,7 @@ fn mono(millis: u64) -> Mono {
     Mono(Duration::from_millis(millis))
 }
 
-/// A request, or a question whether to sleep, so many milliseconds after what was before.
+/// A request, or a question whether to sleep, this many milliseconds after what was before.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Request(u64, Observation),
@@ -100,8 +100,8 @@ fn busy(hours: u64) -> (Learned, Moment) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever is stored, stopped and resumed decides as one that ran on while nobody came, whatever
-    /// comes later, on a clock that began anew.
+    /// A policy that is stored, stopped and resumed decides as one that ran on without requests, whatever
+    /// comes later, on a clock that started again at 0.
     #[test]
     fn a_stop_changes_no_decision(
         past in events(300),
@@ -132,7 +132,7 @@ proptest! {
         let mut resumed = Learned::resume(terms(), lessons, moment.of_other());
         // When visits that are over are counted as such depends on when the table is swept.
         steady.visits.take_leave(moment.now().mono);
-        // Names are not stored, so whoever came like clockwork has to be met again.
+        // Visitors are not stored, so those that came like clockwork have to be met again.
         steady.regulars = Regulars::default();
         for event in future {
             match event {
@@ -154,7 +154,7 @@ proptest! {
         prop_assert_eq!(expected.watched, again.watched + Duration::from_millis(stop));
     }
 
-    /// Stored at any moment and taken up at once, nothing of it changes but who is here.
+    /// A policy that is stored at any moment and resumed at once differs only in the visits in progress.
     #[test]
     fn storing_twice_stores_the_same(hours in 1_u64..100, later in 0_u64..1_700_000) {
         let (policy, mut moment) = busy(hours);

@@ -1,4 +1,4 @@
-//! Who is here, and when they will ask again: visits in progress, and how readers behave.
+//! Which visitors are here, and when they will ask again: visits in progress, and how readers behave.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::policy::sleep::Observation;
 use crate::time::Mono;
 use crate::visit::{VISIT_GAP, Visitor};
 
-/// Ages are told apart by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
+/// Ages are distinguished by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
 const BANDS: usize = 23;
 
 /// Seconds at which bands begin and the last one ends.
@@ -49,7 +49,7 @@ struct Band {
 struct Open {
     last: Mono,
     kind: usize,
-    /// Somebody who has waited already: a further wait makes no further delayed visit.
+    /// The visitor has waited already: a further wait makes no further delayed visit.
     delayed: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Returns {
     pub(super) any: f64,
     /// Of those that have not been delayed yet.
     pub(super) undelayed: f64,
-    /// For so many seconds these stay as they are, nobody coming.
+    /// For how many seconds these stay as they are if no request comes.
     pub(super) lasts_s: f64,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct OpenVisits {
     unfaded: Duration,
 }
 
-/// What survives a restart: how readers behave, not who is here.
+/// What survives a restart: how readers behave, not which of them are here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pauses {
     bands: [[Band; BANDS]; KINDS],
@@ -124,8 +124,8 @@ impl Default for OpenVisits {
 }
 
 impl OpenVisits {
-    /// Goes on with what was known, after a stop of that length. After a long one whoever was here
-    /// has left; after a short one nobody knows, and they count neither as gone nor as come back.
+    /// Resumes with what was known, after a stop of that length. After a long stop all visitors have left;
+    /// after a short one it is unknown, and they count neither as gone nor as come back.
     pub(super) fn resume(pauses: &Pauses, now: Mono, stop: Duration) -> Self {
         let unfaded = pauses.unfaded.saturating_add(stop);
         let mut visits = Self { bands: pauses.bands, faded: now, unfaded, ..Self::default() };
@@ -144,7 +144,7 @@ impl OpenVisits {
         Pauses { bands: self.bands, open, unfaded }
     }
 
-    /// A request of a visitor; says whether a visit begins with it.
+    /// A request of a visitor; returns whether a visit begins with it.
     pub(super) fn request(&mut self, now: Mono, seen: &Observation) -> bool {
         self.fade(now);
         self.sweep(now);
@@ -194,8 +194,8 @@ impl OpenVisits {
         returns
     }
 
-    /// Would a delay at `then` make one more delayed visit: is that visitor's last visit over by then,
-    /// or has nobody delayed it yet?
+    /// Would a delay at `then` make one more delayed visit: is that visitor's last visit over by then, or not
+    /// delayed yet?
     pub(super) fn can_be_delayed(&self, who: Visitor, then: Mono) -> bool {
         self.open.get(&who).is_none_or(|open| then.since(open.last) >= VISIT_GAP || !open.delayed)
     }

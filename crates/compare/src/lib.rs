@@ -1,0 +1,49 @@
+//! `nightwatt compare`: the same work in several environments, over and over, and what it takes in each.
+//!
+//! ```text
+//! plan.toml ─► Plan (cells) ─► runner ─► Store (a line for every run) ─► Report ─► text, JSON, CSV, HTML
+//!                                ▲ which run is next, and when there are enough: model::experiment (pure)
+//! ```
+
+mod charts;
+mod commands;
+mod consolidation;
+mod error;
+pub mod figures;
+pub mod host;
+mod lines;
+pub mod metering;
+mod page;
+mod places;
+pub mod plan;
+pub mod pure;
+pub mod record;
+mod result;
+mod runner;
+mod schedule;
+mod service;
+pub mod store;
+mod tables;
+mod text;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+pub use consolidation::Consolidation;
+pub use error::Error;
+pub use plan::{Plan, PlanFile};
+pub use result::{Report, report};
+pub use runner::{Told, run};
+pub use schedule::{Schedule, environments, schedule, tools};
+pub use service::ServiceTime;
+pub use store::Store;
+pub use text::in_a_line;
+
+/// Civil time as RFC 3339 has it, to the second.
+fn civil(wall_ns: i64) -> String {
+    let second = Timestamp::from_second(wall_ns.div_euclid(1_000_000_000));
+    second.map(|second| second.to_string()).unwrap_or_default()
+}

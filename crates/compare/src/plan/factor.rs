@@ -1,0 +1,109 @@
+//! What is varied beside the environment.
+
+use nightwatt_environments::settings::Setting;
+use serde::Deserialize;
+use toml::Value;
+
+use super::file::FactorFile;
+use super::{EnvironmentPlan, Workload, word};
+use crate::lines;
+
+/// Something that is varied.
+#[derive(Debug, Clone)]
+pub struct Factor {
+    /// As tables call it.
+    pub name: String,
+    /// What it takes, as lines and tables have it.
+    pub values: Vec<String>,
+    /// The same, as the plan has it.
+    pub raw: Vec<Value>,
+    /// What a value does.
+    pub kind: FactorKind,
+    /// Environments in which it is varied, by their places.
+    pub environments: Vec<usize>,
+    /// Workloads with which it is varied, by their places.
+    pub workloads: Vec<usize>,
+}
+
+/// What a value does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FactorKind {
+    /// It stands for `{name}` in lines.
+    Word,
+    /// It is a setting of this machine.
+    Setting(Setting),
+    /// It is a key of environments.
+    Option(String),
+}
+
+impl Factor {
+    /// Of a table of the plan; else the key and what is wrong with it.
+    pub(super) fn of(
+        file: &FactorFile,
+        environments: &[EnvironmentPlan],
+        workloads: &[Workload],
+    ) -> Result<Self, (&'static str, String)> {
+        if file.values.is_empty() {
+            return Err(("values", "it has no values: name two or more".to_owned()));
+        }
+        let kind = match (&file.setting, &file.option) {
+            (Some(_), Some(_)) => {
+                let why = "a factor is a `setting` of this machine or an `option` of environments";
+                return Err(("option", why.to_owned()));
+            }
+            (Some(table), None) => {
+                let setting = Setting::deserialize(table.clone());
+                FactorKind::Setting(setting.map_err(|why| ("setting", why.message().to_owned()))?)
+            }
+            (None, Some(key)) => FactorKind::Option(key.clone()),
+            (None, None) => FactorKind::Word,
+        };
+        let values: Option<Vec<String>> = file.values.iter().map(word).collect();
+        let values = match (values, &kind) {
+            (Some(values), _) => values,
+            // Options may be lists; tables show them as TOML has them.
+            (None, FactorKind::Option(_)) => file.values.iter().map(ToString::to_string).collect(),
+            (None, _) => {
+                return Err(("values", "values are text, numbers, or true and false".to_owned()));
+            }
+        };
+        if let Some(again) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
+            return Err(("values", format!("`{}` is there twice", values[again])));
+        }
+        let named = |wanted: &[String], name: &str| wanted.iter().any(|it| it == name);
+        let is_in = |environment: &EnvironmentPlan| {
+            file.environments.is_empty() || named(&file.environments, &environment.name)
+        };
+        let is_with = |workload: &Workload| match (&kind, file.workloads.is_empty()) {
+            (_, false) => named(&file.workloads, &workload.name),
+            (FactorKind::Word, true) => {
+                workload.lines().any(|(_, line)| lines::has(line, &file.name))
+            }
+            (_, true) => true,
+        };
+        let environments = places(environments, is_in);
+        let workloads = places(workloads, is_with);
+        if workloads.is_empty() {
+            let name = &file.name;
+            let why = format!("no line of a workload has `{{{name}}}`: what is it to change?");
+            return Err(("name", why));
+        }
+        Ok(Self {
+            name: file.name.clone(),
+            values,
+            raw: file.values.clone(),
+            kind,
+            environments,
+            workloads,
+        })
+    }
+
+    /// Is it varied with this workload?
+    pub(super) fn applies_to(&self, workload: usize) -> bool {
+        self.workloads.contains(&workload)
+    }
+}
+
+fn places<T>(all: &[T], is_wanted: impl Fn(&T) -> bool) -> Vec<usize> {
+    all.iter().enumerate().filter(|(_, it)| is_wanted(it)).map(|(place, _)| place).collect()
+}

@@ -1,0 +1,3 @@
+//! Statistics of experiments: no clock, no files.
+
+pub mod experiment;

@@ -1,0 +1,240 @@
+//! Counters of an end that is another machine: a program of ours there reads them when it is asked.
+//!
+//! It says by its own clock when that was, so that what lies between two of its answers is known however
+//! long they took to get here. While nobody asks it waits.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_environments::{Place, shell};
+use nightwatt_meters::Host;
+use nightwatt_model::time::Mono;
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use nightwatt_measure::counters::{Machine, Network, Process};
+use nightwatt_measure::idle::IdleTrace;
+
+/// Connections are under way by then, or something is wrong with them, and their program says so.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks whether they are.
+pub(super) const LOOK: Duration = Duration::from_millis(5);
+
+/// Counts the connections that a network has opened.
+pub(super) const OPENED: &str = "Tcp.ActiveOpens";
+
+/// What an end is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Question {
+    /// Of these processes.
+    pub processes: Vec<u32>,
+    /// Once more connections than these have been opened there; or when that takes too long.
+    pub opened: Option<u64>,
+}
+
+/// What an end has counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// When that was, by its own clock.
+    pub at_ns: u64,
+    /// What all of it has counted; none where both ends are one machine.
+    pub machine: Option<Machine>,
+    /// Its network.
+    pub network: Network,
+    /// The processes, in the order in which they were asked for.
+    pub processes: Vec<Process>,
+}
+
+impl Counted {
+    /// Seconds since an earlier one.
+    pub fn seconds_since(&self, before: &Self) -> f64 {
+        1e-9 * self.at_ns.saturating_sub(before.at_ns) as f64
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Counted(Box<Counted>),
+    Failed(String),
+}
+
+/// Answers questions of standard input, a line each, until there are no more.
+pub fn answer(
+    card: &str,
+    questions: impl BufRead,
+    mut answers: impl Write,
+    stop: &Stop,
+) -> Result<(), Error> {
+    let told = || Error::system("answer what is asked about counters");
+    let host = Host::default();
+    let idle = IdleTrace::start(&host);
+    for line in questions.lines() {
+        let line = line.map_err(told())?;
+        let answer = match serde_json::from_str(&line) {
+            Ok(question) => match count((&host, &idle), card, &question, stop) {
+                Ok(counted) => Answer::Counted(Box::new(counted)),
+                Err(error) => Answer::Failed(error.to_string()),
+            },
+            Err(error) => Answer::Failed(error.to_string()),
+        };
+        let text = serde_json::to_string(&answer).map_err(|error| told()(error.into()))?;
+        writeln!(answers, "{text}").and_then(|()| answers.flush()).map_err(told())?;
+    }
+    Ok(())
+}
+
+fn count(
+    (host, idle): (&Host, &IdleTrace),
+    card: &str,
+    question: &Question,
+    stop: &Stop,
+) -> Result<Counted, Error> {
+    let network = || Ok(Network::read(host, std::process::id(), card)?);
+    if let Some(opened) = question.opened {
+        wait_for_more(opened, network, stop)?;
+    }
+    let processes = question.processes.iter().map(|process| Process::read(host, *process));
+    let processes = processes.collect::<Result<_, _>>()?;
+    let machine = Some(idle.read(host)?);
+    let at_ns = monotonic().since(Mono::ZERO).as_nanos() as u64;
+    Ok(Counted { at_ns, machine, network: network()?, processes })
+}
+
+/// Nobody announces a connection, and a program may take long to start.
+pub(super) fn wait_for_more(
+    opened: u64,
+    network: impl Fn() -> Result<Network, Error>,
+    stop: &Stop,
+) -> Result<(), Error> {
+    let late = monotonic() + PATIENCE;
+    while network()?.protocol(OPENED) <= opened && monotonic() < late {
+        stop.wait_until(monotonic() + LOOK);
+        if stop.is_stopped() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// The program there. Dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Agent {
+    end: String,
+    child: Child,
+    questions: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    stop: Stop,
+}
+
+impl Agent {
+    /// Starts it.
+    pub(super) fn start(
+        end: &str,
+        place: &Place,
+        program: &str,
+        card: &str,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        let told = || Error::system(format!("ask the {end} for its counters"));
+        let words = [program, "tcp", "link", "count", "--card", card];
+        let mut child = place
+            .command(&format!("exec {}", shell::join(words)))
+            // What interrupts us from the terminal is not for ssh.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(told())?;
+        let broken = || told()(io::ErrorKind::BrokenPipe.into());
+        let questions = Some(child.stdin.take().ok_or_else(broken)?);
+        let answers = BufReader::new(child.stdout.take().ok_or_else(broken)?);
+        let agent = Self { end: end.to_owned(), child, questions, answers, stop: stop.clone() };
+        Ok(agent)
+    }
+
+    /// Asks; [`hear`](Self::hear) gives the answer.
+    pub(super) fn ask(&mut self, question: &Question) -> Result<(), Error> {
+        let gone = Error::Gone { end: self.end.clone() };
+        let Some(pipe) = &mut self.questions else { return Err(gone) };
+        let told = Error::system(format!("ask the {} for its counters", self.end));
+        let text = serde_json::to_string(question).map_err(|error| told(error.into()))?;
+        writeln!(pipe, "{text}").and_then(|()| pipe.flush()).map_err(|_| gone)
+    }
+
+    /// Waits for the answer. A machine that is gone is noticed by ssh.
+    pub(super) fn hear(&mut self) -> Result<Counted, Error> {
+        let fd = self.answers.get_ref().as_fd();
+        if self.answers.buffer().is_empty()
+            && self.stop.readable_until(fd, Mono::NEVER) == Woken::Stopped
+        {
+            return Err(Error::Interrupted);
+        }
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        if read.is_err() || line.is_empty() {
+            return Err(Error::Gone { end: self.end.clone() });
+        }
+        let what = format!("read the counters of the {}", self.end);
+        match serde_json::from_str(&line) {
+            Ok(Answer::Counted(counted)) => Ok(*counted),
+            Ok(Answer::Failed(said)) => {
+                Err(Error::Command { what, command: "nightwatt tcp link count".to_owned(), said })
+            }
+            Err(error) => Err(Error::Said {
+                program: "nightwatt tcp link count",
+                why: error.to_string(),
+                said: line.chars().take(200).collect(),
+            }),
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It ends with its questions; where it is gone, so is what we spoke through.
+        drop(self.questions.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_question_has_an_answer_and_a_wrong_one_does_not_end_it() {
+        let own = Question { processes: vec![std::process::id()], opened: None };
+        let none = Question { processes: vec![u32::MAX], opened: None };
+        let lines = [&own, &none].map(|it| serde_json::to_string(it).unwrap()).join("\n");
+        let (mut said, stop) = (Vec::new(), Stop::new().unwrap());
+        answer("lo", format!("x\n{lines}\n").as_bytes(), &mut said, &stop).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        let answers: Vec<Answer> =
+            said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [Answer::Failed(_), Answer::Counted(counted), Answer::Failed(why)] = &answers[..]
+        else {
+            panic!("{said}")
+        };
+        assert!(counted.machine.as_ref().is_some_and(|it| it.cpus > 0), "{said}");
+        assert_eq!(counted.processes.len(), 1);
+        assert!(why.contains("/proc/4294967295"), "{why}");
+    }
+
+    #[test]
+    fn time_between_two_answers_is_that_of_the_clock_there() {
+        let at = |at_ns| Counted {
+            at_ns,
+            machine: None,
+            network: Network::default(),
+            processes: Vec::new(),
+        };
+        assert!((at(5_500_000_000).seconds_since(&at(3_000_000_000)) - 2.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,112 @@
+//! `nightwatt caliper --sample`: the energy of functions by samples, where a probe at each call is too
+//! dear or not allowed, or where nobody knows yet which functions to ask for.
+//!
+//! Each CPU tells at fixed times what runs there; the samples between two readings of a meter share
+//! what it saw (`model::samples`).
+
+mod books;
+pub(crate) mod channels;
+pub(crate) mod following;
+mod result;
+mod text;
+
+use std::fs;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use nightwatt_probes::{Samples, Watch};
+
+use super::{CaliperOptions, Section, SectionSpec, Step, Target};
+use crate::error::Error;
+use books::{Books, Named};
+use following::{Followed, Kept};
+use nightwatt_measure::run::{self, Running};
+
+pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
+
+/// Samples so often each second on each CPU, and reports. `step` is told what comes next. Without
+/// sections, every function that was seen is one.
+pub fn run(
+    options: &CaliperOptions,
+    hz: u32,
+    running: &Running,
+    mut step: impl FnMut(Step),
+) -> Result<SampledReport, Error> {
+    if options.sections.iter().any(|section| matches!(section, SectionSpec::Between(..))) {
+        return Err(Error::SampledPair);
+    }
+    let sections = super::sections(&options.sections)?;
+    let sections = sections.iter().map(Named::of).collect::<Result<Vec<_>, _>>()?;
+    let watch = match options.target {
+        Target::Command(_) => Watch::Children,
+        Target::Process(pid) if super::is_there(pid) => Watch::Process(pid),
+        Target::Process(pid) => return Err(Error::NoProcess(pid)),
+    };
+    let mut samples = Samples::open(hz)?;
+    let (meters, idle) =
+        run::opened(&options.meters, options.idle, options.interval, running, |time| {
+            step(Step::Idle(time));
+        })?;
+    let mut books = Books::new(&meters, idle.as_deref(), sections);
+    let used_before = time_used(&options.target);
+    samples.start(watch)?;
+    let (sender, events) = channel();
+    let metering = super::start(meters, options.interval, &sender)?;
+    let (command, pid) = match &options.target {
+        Target::Command(command) => (Some(command.as_slice()), None),
+        Target::Process(pid) => (None, Some(*pid)),
+    };
+    let is_gone = || pid.is_some_and(|pid| !super::is_there(pid));
+    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
+    let course = followed.to_its_end((&mut samples, &mut books), &metering, (sender, &events))?;
+    let used =
+        time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
+    books.end(course.end);
+    books.read(&mut samples);
+    let (measured, _) = metering.finish(course.end);
+    for event in events.try_iter() {
+        books.channels.event(&event);
+    }
+    books.close();
+    Ok(SampledReport::of(
+        options,
+        &result::Seen {
+            books: &books,
+            samples: &samples,
+            measured: &measured,
+            course: &course,
+            used,
+        },
+    ))
+}
+
+/// The CPU time that a process which ran already has used, while it is there.
+fn time_used(target: &Target) -> Option<Duration> {
+    let Target::Process(pid) = target else { return None };
+    cpu_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Of `/proc/PID/stat` (proc(5): fields 14 and 15). The second field is the command's name in brackets,
+/// and may contain anything.
+fn cpu_time(stat: &str) -> Option<Duration> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let ticks = next()?.saturating_add(next()?);
+    Some(Duration::from_millis(
+        ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        // Fields numbered as in proc(5): 14 is 250, 15 is 50; a tick is 10 ms on Linux.
+        let stat = "4242 (a) b ( c) S 1 4242 4242 0 -1 4194304 9 0 0 0 250 50 7 8 20 0 3 0 99";
+        assert_eq!(cpu_time(stat), Some(Duration::from_secs(3)));
+        assert_eq!(cpu_time("4242 (a"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! `nightwatt tcp where`: what the CPUs' time goes into, the kernel's by what its functions are for.
+//!
+//! Each CPU is asked at fixed times what runs there, whoever it is and with the kernel's stack;
+//! `model::kernel_time` says what that counts as, and the samples between two readings of a meter share what
+//! it saw, as in `caliper --sample`.
+
+mod books;
+mod result;
+mod text;
+
+use std::ffi::OsString;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_meters::MeterSpec;
+use nightwatt_probes::{ProbeError, Samples, Watch};
+
+use crate::caliper;
+use crate::caliper::sampled::following::{Followed, Kept, READ_EVERY};
+use crate::error::Error;
+use books::Books;
+use nightwatt_measure::run::{self, Running};
+
+pub use result::{
+    CategoryReport, EnergyReport, FunctionReport, KernelTimeReport, ProgramReport, SampleCounts,
+};
+
+/// What is watched, and how.
+#[derive(Debug, Clone)]
+pub struct KernelTimeOptions {
+    /// Until this command ends, which is under test with all that it starts; else until `time` is over.
+    pub command: Option<Vec<OsString>>,
+    /// Processes that run already and are under test.
+    pub processes: Vec<u32>,
+    /// Stop after so long.
+    pub time: Option<Duration>,
+    /// Samples a second, of each CPU.
+    pub hz: u32,
+    /// For how long the idle machine is measured first.
+    pub idle: Option<Duration>,
+    /// By which meters.
+    pub meters: Vec<MeterSpec>,
+    /// Time between two readings.
+    pub interval: Option<Duration>,
+}
+
+/// Watches all CPUs while a command runs, or for a time. `tell` is told that the idle machine is measured.
+pub fn run(
+    options: &KernelTimeOptions,
+    running: &Running,
+    tell: impl FnOnce(Duration),
+) -> Result<KernelTimeReport, Error> {
+    if let Some(pid) = options.processes.iter().find(|pid| !caliper::is_there(**pid)) {
+        return Err(Error::NoProcess(*pid));
+    }
+    let mut samples = Samples::open_everything(options.hz)?;
+    let (meters, idle) =
+        run::opened(&options.meters, options.idle, options.interval, running, tell)?;
+    let mut books = Books::new(&meters, idle.as_deref());
+    start(&mut samples, options.command.is_some(), &options.processes)?;
+    let (sender, events) = channel();
+    let metering = caliper::start(meters, options.interval, &sender)?;
+    let (command, is_gone) = (options.command.as_deref(), || false);
+    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
+    let both = (&mut samples, &mut books);
+    let course = followed.to_its_end(both, &metering, (sender, &events))?;
+    books.end(course.end);
+    books.read(&mut samples);
+    let (measured, _) = metering.finish(course.end);
+    for event in events.try_iter() {
+        books.channels.event(&event);
+    }
+    books.close();
+    let mut report = KernelTimeReport::of(&books, &samples, &measured, (course.begin, course.end));
+    report.command =
+        options.command.iter().flatten().map(|it| it.to_string_lossy().into_owned()).collect();
+    report.processes.clone_from(&options.processes);
+    report.exit_status = course.finished.map_or(0, |run| run.ended.code());
+    Ok(report)
+}
+
+/// All CPUs are asked already, and what these are told of is read: what that takes is over when something
+/// begins that is to be measured.
+pub struct Prepared {
+    samples: Samples,
+    processes: Vec<u32>,
+}
+
+impl Prepared {
+    /// With these processes under test, and what they start. No meter is read.
+    pub fn watching(hz: u32, processes: &[u32]) -> Result<Self, ProbeError> {
+        let mut samples = Samples::open_everything(hz)?;
+        start(&mut samples, false, processes)?;
+        Ok(Self { samples, processes: processes.to_vec() })
+    }
+
+    /// Watches while `work` goes on, with these under test, too.
+    pub fn during<T>(
+        mut self,
+        more: &[u32],
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, KernelTimeReport), ProbeError> {
+        let samples = &mut self.samples;
+        for pid in more {
+            samples.watch(*pid);
+        }
+        samples.read_mapped();
+        let mut books = Books::new(&[], None);
+        let stop = Stop::new().map_err(ProbeError::NoSamples)?;
+        let begin = monotonic();
+        books.begin(begin);
+        let (done, end) = thread::scope(|scope| {
+            scope.spawn(|| {
+                while stop.wait_until(monotonic() + READ_EVERY) == Woken::TimedOut {
+                    books.read(samples);
+                }
+            });
+            // It ends the thread however the work ends.
+            let _over = Over(&stop);
+            (work(), monotonic())
+        });
+        books.end(end);
+        books.read(samples);
+        books.close();
+        let mut report = KernelTimeReport::of(&books, samples, &[], (begin, end));
+        report.processes = [&self.processes[..], more].concat();
+        Ok((done, report))
+    }
+}
+
+/// Ends a thread that waits.
+struct Over<'a>(&'a Stop);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn start(samples: &mut Samples, children: bool, processes: &[u32]) -> Result<(), ProbeError> {
+    samples.start(if children { Watch::Children } else { Watch::Everybody })?;
+    for pid in processes {
+        samples.watch(*pid);
+    }
+    samples.read_mapped();
+    samples.find_programs();
+    Ok(())
+}

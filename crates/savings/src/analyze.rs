@@ -1,0 +1,176 @@
+//! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
+//!
+//! ```text
+//! traffic::scan ── requests in the order of time ──► Pass ── events ──► Crew: one job per policy
+//!    (all cores)                                      │ classes, gaps,        (all cores)
+//!    sums that merge                                  │ caches
+//!                                                     ▼
+//!                                                  Analysis ──► text, JSON, HTML
+//! ```
+//!
+//! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
+//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's
+//! size, what mirrors hold of 2^17 URLs, histograms, the newest 2^16 requests, and of each pause that
+//! could hold a sleep 64 bytes (there is at most one in five seconds).
+
+mod bills;
+mod charts;
+mod costs;
+mod crew;
+mod gaps;
+mod hide;
+mod holes;
+mod mirror;
+mod page;
+mod pass;
+mod result;
+mod tables;
+mod text;
+mod url_rules;
+mod wakers;
+mod what_if;
+mod year;
+mod zones;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
+use nightwatt_traffic::Reading;
+use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::scan::{self, Progress};
+use nightwatt_traffic::traits::Rules;
+
+use self::costs::Costs;
+pub use self::costs::{CostTable, FrontierPoint};
+use self::crew::{Job, Purpose, SiteJob};
+pub use self::gaps::{GapBand, GapFigures};
+pub use self::holes::Hole;
+use self::pass::Pass;
+pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures};
+use self::wakers::Wakers;
+pub use self::wakers::{Caused, Waker, WakerFigures};
+pub use self::what_if::WhatIf;
+pub use self::year::YearFigures;
+use crate::error::Error;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// What to analyse.
+#[derive(Debug, Clone, Default)]
+pub struct AnalyzeOptions {
+    /// Logs; `-` is standard input.
+    pub logs: Vec<PathBuf>,
+    /// How all logs are to be read.
+    pub reading: Reading,
+    /// Only so many days from the first request on.
+    pub days: Option<u32>,
+    /// Server, proxy, promise, cache, policy.
+    pub scenario: Scenario,
+    /// What the operator says about clients.
+    pub classes: ClassifierConfig,
+}
+
+/// Policies that are compared as `serve` would run them, beside the scenario's own.
+fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
+    let timeout = |secs| PolicyChoice::Timeout { idle: Duration::from_secs(secs) };
+    let mut choices = vec![
+        PolicyChoice::Learned,
+        PolicyChoice::Window,
+        PolicyChoice::SkiRental,
+        timeout(5),
+        timeout(30),
+        timeout(120),
+        timeout(300),
+        PolicyChoice::AlwaysOn,
+    ];
+    if !choices.contains(&scenario.policy) {
+        choices.insert(0, scenario.policy.clone());
+    }
+    choices
+}
+
+/// The shortest time-out that does what this choice does. No policy is asked before the minimum on time
+/// and the quiet time are over, so all time-outs that are over by then do the same.
+fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
+    let idle = match choice {
+        PolicyChoice::Timeout { idle } => *idle,
+        PolicyChoice::SkiRental => scenario.power_states().break_even(),
+        _ => return choice.clone(),
+    };
+    let asked = scenario.server.min_on.min(scenario.server.quiet);
+    PolicyChoice::Timeout { idle: if idle <= asked { Duration::ZERO } else { idle } }
+}
+
+/// All that is to be done with every request.
+fn jobs(options: &AnalyzeOptions, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
+    let scenario = &options.scenario;
+    let shared_budget = (options.classes.unrecognised_wakes_per_hour, Duration::from_hours(1));
+    let settings = Settings { shared_budget, ..Settings::of(scenario) };
+    let world = World { states: scenario.power_states(), settings, start, utc_offset };
+    let run = |choice: &PolicyChoice, world: &World| {
+        let cache = CacheSettings::of(&scenario.cache);
+        let run = SiteRun::begin(world, cache, choice.build(&scenario.terms()));
+        if bills::by_hour(scenario) { run.with_hours() } else { run }
+    };
+    let site = |(does, choices): (PolicyChoice, Vec<PolicyChoice>)| {
+        let wakers = choices.contains(&scenario.policy).then(Wakers::default);
+        let names = choices.iter().map(ToString::to_string).collect();
+        SiteJob::new(Purpose::Policies(names), run(&does, &world), wakers)
+    };
+    let own = same_as(&scenario.policy, scenario);
+    let mirror = |extent| {
+        let run = run(&own, &world).with_mirror(extent, result::refresh_rule(scenario));
+        SiteJob::new(Purpose::Mirror(extent), run, None)
+    };
+    let without_sla = scenario.sla.enabled.then(|| {
+        let settings = Settings { sla: None, ..world.settings.clone() };
+        let world = World { settings, ..world.clone() };
+        SiteJob::new(Purpose::WithoutSla, run(&own, &world), None)
+    });
+    let mirrors = [Extent::Remembered, Extent::Crawled, Extent::Complete].map(mirror);
+    let costs = Costs::begin(scenario, start, utc_offset);
+    let sites = alike(scenario).into_iter().map(site).chain(mirrors).chain(without_sla);
+    let mut jobs: Vec<Job> = sites.map(|job| Job::Site(Box::new(job))).collect();
+    jobs.push(Job::Bank(Box::new(costs.bank)));
+    jobs.extend(costs.policies.into_iter().map(|cost| Job::Cost(Box::new(cost))));
+    jobs
+}
+
+/// The policies that are compared, by what they do.
+fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
+    let mut alike: Vec<(PolicyChoice, Vec<PolicyChoice>)> = Vec::new();
+    for choice in compared(scenario) {
+        let does = same_as(&choice, scenario);
+        match alike.iter_mut().find(|(known, _)| *known == does) {
+            Some((_, choices)) => choices.push(choice),
+            None => alike.push((does, vec![choice])),
+        }
+    }
+    alike
+}
+
+/// Reads the logs and draws up the analysis.
+pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
+    options.scenario.check()?;
+    let rules = Arc::new(Rules::new(options.classes.clone()));
+    let scan_options =
+        scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
+    let mut pass: Option<Pass> = None;
+    let until = options.days.map(|days| Mono(DAY * days));
+    let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
+        let pass = pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged));
+        if until.is_some_and(|until| pass.time_of(logged.at) >= until) {
+            return ControlFlow::Break(());
+        }
+        pass.request(&logged);
+        ControlFlow::Continue(())
+    });
+    result::draw_up(options, scan, pass)
+}

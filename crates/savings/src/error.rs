@@ -1,0 +1,77 @@
+//! What can go wrong with an analysis.
+
+use std::path::PathBuf;
+
+use nightwatt_traffic::Reading;
+use nightwatt_traffic::scan::Scan;
+
+use crate::warnings::excerpt;
+
+/// Why a log could not be analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] nightwatt_traffic::error::Error),
+    /// There is nothing to analyse.
+    #[error(
+        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{first}",
+        if *lines == 1 { "line" } else { "lines" }
+    )]
+    NothingAsked {
+        /// The logs.
+        logs: String,
+        /// The option that set their format, if one did.
+        option: Option<&'static str>,
+        /// The first line that could not be read, and why, as the end of a sentence.
+        first: String,
+        /// Lines in them.
+        lines: u64,
+        /// Lines that could not be read.
+        malformed: u64,
+        /// Lines that hold no HTTP request.
+        bad: u64,
+    },
+    /// The scenario cannot be true.
+    #[error("the scenario is wrong: {0}")]
+    Scenario(#[from] nightwatt_model::scenario::BadValue),
+}
+
+impl Error {
+    /// Why there was nothing in these logs.
+    pub(crate) fn nothing_asked(logs: &[PathBuf], reading: &Reading, scan: Scan) -> Self {
+        if let Some(failure) = scan.failures.into_iter().next() {
+            return failure.into();
+        }
+        let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
+        let first = scan.counts.malformed_samples.first().map_or_else(String::new, |sample| {
+            let why = reading.explain(&sample.excerpt).unwrap_or_else(|| sample.reason.to_string());
+            format!("; line {} ({why}): `{}`", sample.line, excerpt(sample))
+        });
+        Self::NothingAsked {
+            logs: names.join(", "),
+            option: reading.named().map(|(option, _)| option),
+            first,
+            lines: scan.counts.lines,
+            malformed: scan.counts.malformed,
+            bad: scan.counts.bad_requests,
+        }
+    }
+
+    /// What to try next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
+                "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
+                 the format is detected from the first lines of each log",
+            ),
+            Self::NothingAsked { option: Some(_), malformed: 1.., .. } => Some(
+                "`--format` is the likely cause: leave it out, and the format is detected from the first lines of each log",
+            ),
+            Self::NothingAsked { .. } => {
+                Some("name an access log of a web server; `--format` says how it is written")
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Work on all cores whose result does not depend on how many there are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Does every job; results in the order of the jobs. `tell` is told how many of how many are done.
+pub fn all<J: Sync, R: Send>(
+    jobs: &[J],
+    work: impl Fn(&J) -> R + Sync,
+    mut tell: impl FnMut(u64, u64),
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let (done, told) = mpsc::channel();
+    let mut results: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            let (done, next, work) = (done.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { return };
+                    // Nobody minds when nobody listens any more.
+                    let _ = done.send((index, work(job)));
+                }
+            });
+        }
+        drop(done);
+        for (finished, (index, result)) in told.iter().enumerate() {
+            results[index] = Some(result);
+            tell(finished as u64 + 1, jobs.len() as u64);
+        }
+    });
+    results.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs() {
+        let jobs: Vec<u64> = (0..1000).collect();
+        let mut told = Vec::new();
+        let squares = all(&jobs, |job| job * job, |done, of| told.push((done, of)));
+        assert_eq!(squares, jobs.iter().map(|job| job * job).collect::<Vec<_>>());
+        assert_eq!(told, (1..=1000).map(|done| (done, 1000)).collect::<Vec<_>>());
+        assert!(all(&[0; 0], |job: &u64| *job, |_, _| ()).is_empty());
+    }
+}
