@@ -20,10 +20,10 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stamp;
+use nightwatt_model::civil::utc;
 use nightwatt_model::time::Mono;
 
 use crate::announcer::Announcer;
-use crate::civil::utc;
 use crate::config::How;
 use crate::dead_man::{Alarm, DeadMan, Purpose, Turn};
 use crate::door::Ticket;

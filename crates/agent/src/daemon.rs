@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::Host;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -21,7 +22,6 @@ use crate::client::nonce;
 use crate::config::Config;
 use crate::course::{Action, Course, Terms};
 use crate::door::{Door, Ticket, Verdict};
-use crate::host::Host;
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
 use crate::record::{self, Entry, Record, What};

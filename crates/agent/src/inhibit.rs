@@ -22,6 +22,7 @@ mod users;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::Host;
 use nightwatt_model::time::Now;
 
 pub use calendar::Calendar;
@@ -29,7 +30,6 @@ pub use calendar::Calendar;
 use crate::config::{self, Config};
 use crate::dead_man;
 use crate::due;
-use crate::host::Host;
 use rates::Rates;
 
 /// What one inhibitor says: its reasons, or why it cannot say.

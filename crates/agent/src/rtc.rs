@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// What every clock can be set ahead, in seconds.
 const NEARLY_A_DAY: i64 = 24 * 3600 - 60;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::Host;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::runtime::Runtime;
@@ -15,7 +16,6 @@ use tokio::task::JoinHandle;
 use crate::config::{Alarm, Config, How, Ready, Sleep};
 use crate::dead_man;
 use crate::due;
-use crate::host::Host;
 use crate::inhibit::Inhibitors;
 use crate::program::{self, Trouble};
 use crate::resumes::present;

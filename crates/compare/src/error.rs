@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use nightwatt_host::ConfigError;
+
 use crate::pure::experiment::ExperimentError;
-use nightwatt_gateway::ConfigError;
 
 /// Why a comparison could not be run to its end.
 #[derive(Debug, thiserror::Error)]

@@ -87,7 +87,6 @@ mod tunnel;
 mod waiting;
 mod wake_cause;
 mod warm_up;
-mod web;
 pub mod webhooks;
 mod wishes;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nightwatt_power::exposed;
+use nightwatt_host::secret::exposed;
 
 use crate::config::{Config, MeterConfig};
 

@@ -2,9 +2,11 @@
 //!
 //! Every error is a short text that is safe to print: it says what is wrong, and quotes what is there.
 
+use nightwatt_bmc::ipmi;
+use nightwatt_host::http::Challenge;
 use nightwatt_model::quantity::Watts;
 
-use crate::{ipmi, json, mqtt, redfish, shelly, snmp, tasmota, web};
+use crate::{json, mqtt, redfish, shelly, snmp, tasmota};
 
 /// The number at a JSON pointer (RFC 6901) in an answer.
 pub fn number(answer: &[u8], pointer: &str) -> Result<f64, String> {
@@ -43,5 +45,5 @@ pub fn mqtt(inbox: &mut Vec<u8>) -> Result<Vec<usize>, String> {
 
 /// Is that a challenge (RFC 7616) which is answered?
 pub fn is_challenge(field: &str) -> bool {
-    web::Challenge::read(field).is_some()
+    Challenge::read(field).is_some()
 }

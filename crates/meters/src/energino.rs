@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use nightwatt_host::Host;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
@@ -10,7 +11,6 @@ use nightwatt_model::time::Mono;
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::frame::{Found, Framer};
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::serial::{self, Arrivals, Port};
 use crate::spec::MeterSpec;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_host::Host;
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::sample::{Piece, Reading};
@@ -10,7 +11,6 @@ use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::log::{self, Entry, Log, Options, Skipped};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;

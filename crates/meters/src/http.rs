@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_host::Host;
 use nightwatt_model::sample::Reading;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
 use crate::figure::{self, Figure, Kind};
-use crate::host::Host;
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -29,7 +29,7 @@ const SECOND: &str = "-2";
 /// Somebody's device, of which nothing is known.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-const LONGEST_BODY: u64 = 1 << 20;
+const LONGEST_BODY: usize = 1 << 20;
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let numbers = [("pointer", ""), ("pointer-2", SECOND)];

@@ -4,12 +4,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_host::Host;
 use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::spec::MeterSpec;
 
 /// A kind of meter.

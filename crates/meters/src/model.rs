@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_host::Host;
 use nightwatt_model::power_model::{Activity, PowerModel};
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::machine::{Counted, Counts, describe};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;

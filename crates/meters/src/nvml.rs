@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_host::Host;
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
@@ -14,7 +15,6 @@ use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 use crate::web;

@@ -17,11 +17,11 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_host::Host;
 use nightwatt_model::quantity::Watts;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Driver, Opening, Presence};
 use crate::spec::MeterSpec;
 

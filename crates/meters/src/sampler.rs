@@ -13,13 +13,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_host::Host;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Meter, Opening, Pace};
 use crate::spec::MeterSpec;
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Woken;
+use nightwatt_host::Host;
 use nightwatt_model::time::Mono;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{self, ControlModes, OptionalActions, QueueSelector};
 
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::Turn;
 use crate::spec::MeterSpec;
 

@@ -5,6 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_host::Host;
+use nightwatt_host::secret::Secret;
+use nightwatt_host::text::quote;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 use snmp2::v3::{Auth, AuthProtocol, Cipher, KeyExtension, Security};
@@ -14,10 +17,7 @@ use crate::address;
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
 use crate::figure::{self, Figure, Kind};
-use crate::host::Host;
-use crate::json::quote;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::secret::{self, Secret};
 use crate::spec::MeterSpec;
 use crate::web;
 
@@ -102,7 +102,7 @@ enum Who {
 
 impl Who {
     fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
-        let password = secret::password(spec)?;
+        let password = spec.password()?;
         let Some(user) = spec.text("user") else {
             for option in ["auth", "privacy", "privacy-file"] {
                 if spec.text(option).is_some() {
@@ -117,7 +117,7 @@ impl Who {
         let auth = named(spec, "auth", &AUTH)?;
         let cipher = named(spec, "privacy", &PRIVACY)?;
         let secret = match spec.text("privacy-file") {
-            Some(path) => secret::from_file(spec, path)?,
+            Some(path) => spec.secret_in(path)?,
             None => password.clone(),
         };
         // RFC 3414, section 11.2.

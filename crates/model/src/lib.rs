@@ -8,6 +8,7 @@
 pub mod arrivals;
 pub mod attribution;
 mod bad_value;
+pub mod civil;
 pub mod counter;
 pub mod display;
 pub mod duration_text;

@@ -5,9 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nightwatt_host::http::HttpError;
+use nightwatt_host::secret::SecretError;
+use nightwatt_host::text::brief;
+use nightwatt_host::tls::TlsError;
 use thiserror::Error as ThisError;
 
-use crate::said;
+use crate::complaints::cure;
 
 /// A server could not be woken, put to sleep or asked.
 #[derive(Debug, ThisError)]
@@ -136,6 +140,26 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why `whom` did not answer over HTTP; `hint` is what helps if nobody is there.
+    pub(crate) fn of_http(
+        error: HttpError,
+        whom: String,
+        hint: impl Fn(&io::Error) -> &'static str,
+    ) -> Self {
+        match error {
+            HttpError::Lookup { source, .. }
+            | HttpError::Connect { source, .. }
+            | HttpError::Tls { source, .. } => {
+                Self::Unreachable { whom, hint: hint(&source), source }
+            }
+            HttpError::TooLong(_) => Self::Nonsense { whom, what: error.to_string() },
+            error => {
+                let what = format!("no HTTP/1.1: {}", brief(error.to_string().as_bytes()));
+                Self::Nonsense { whom, what }
+            }
+        }
+    }
+
     /// Can the same call succeed later, with nobody changing anything?
     pub fn retryable(&self) -> bool {
         match self {
@@ -220,7 +244,7 @@ pub(crate) fn ssh_hint(output: &str) -> &'static str {
         ("Connection refused", "check that sshd runs there, and its port"),
         ("timed out", "check that the host is awake and reachable from the proxy"),
     ];
-    said::cure(&cures, output)
+    cure(&cures, output)
         .unwrap_or("run ssh by hand as the proxy's user, with `-v`, to see where it fails")
 }
 
@@ -283,6 +307,33 @@ pub enum ConfigError {
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+}
+
+impl From<TlsError> for ConfigError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::File { path, source } => Self::File { path, source },
+            TlsError::NoCertificate(path) => {
+                Self::Certificate { path, why: "the file holds none".to_owned() }
+            }
+            TlsError::Certificate { path, why } => Self::Certificate { path, why },
+            TlsError::Setup(why) => Self::Tls(why),
+        }
+    }
+}
+
+impl From<SecretError> for ConfigError {
+    fn from(error: SecretError) -> Self {
+        match error {
+            SecretError::File { path, source } => Self::File { path, source },
+            SecretError::NoLine(path) => {
+                Self::NoPassword { place: format!("the first line of {}", path.display()) }
+            }
+            SecretError::NoVariable(name) => {
+                Self::NoPassword { place: format!("the environment's `{name}`") }
+            }
+        }
+    }
 }
 
 impl ConfigError {

@@ -26,11 +26,11 @@ use std::time::Duration;
 
 use gpiocdev::line::{Offset, Value};
 use nightwatt_clock::Clock;
+use nightwatt_host::within;
 use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
-use crate::real_work::within;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// Nobody holds a button longer.

@@ -15,19 +15,16 @@
 //! holding a debt calls it through [`Clock::parked`].
 
 mod again;
+mod complaints;
 mod config;
 mod container;
 mod error;
 mod helper;
-mod http;
 pub mod neighbour;
 mod pair;
+mod password;
 pub mod probe;
-mod real_work;
 mod risks;
-mod said;
-mod secret;
-pub mod tls;
 mod tool;
 
 // One file per driver.
@@ -55,8 +52,7 @@ use nightwatt_clock::Clock;
 
 pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
-pub use secret::exposed;
-pub use tls::Fingerprint;
+pub use nightwatt_host::tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

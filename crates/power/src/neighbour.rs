@@ -182,7 +182,6 @@ impl Neighbour {
         ip.args(arguments);
         let done = helper::run(&self.clock, LIMIT, ip, &told).await;
         let (status, output) = done.map_err(|error| error.to_string())?;
-        let output = output.text();
         if status.success() { Ok(output) } else { Err(format!("`{told}` failed: {output}")) }
     }
 }

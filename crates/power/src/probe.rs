@@ -27,6 +27,8 @@ use std::time::Duration;
 
 use nightwatt_clock::connect::connect_any;
 use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_host::tls;
+use nightwatt_host::within;
 use nightwatt_model::duration_text;
 use rustix::io::Errno;
 use serde::de::value::MapAccessDeserializer;
@@ -35,8 +37,7 @@ use serde::{Deserialize, Deserializer};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
-use crate::real_work::within;
-use crate::{Controller, Observed, tls};
+use crate::{Controller, Observed};
 pub use http::{HttpUrl, StatusRange};
 
 /// This process, in the `Via` fields of what it asks for: by it what comes back is known.

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_agent::key::Key;
+use nightwatt_host::secret::{Secret, exposed};
+use nightwatt_host::tls;
 
-use crate::{ConfigError, ControllerConfig, DriverConfig, probe, secret, tls};
+use crate::{ConfigError, ControllerConfig, DriverConfig, probe};
 
 /// A power button held so long turns a machine off without a word to what runs on it (ACPI's power button override).
 const OVERRIDE: Duration = Duration::from_secs(4);
@@ -116,7 +118,7 @@ impl DriverConfig {
             Self::Redfish(config) => config.password_file.as_deref(),
             _ => None,
         };
-        secret::exposed(file?, "the password")
+        exposed(file?, "the password")
     }
 
     /// Reads what `build` reads, and the files that are given to programs.
@@ -130,10 +132,10 @@ impl DriverConfig {
                 files.into_iter().flatten().try_for_each(|path| open(path))?;
             }
             Self::Ipmi(config) => {
-                config.password_file.as_deref().map(secret::from_file).transpose()?;
+                config.password_file.as_deref().map(Secret::from_file).transpose()?;
             }
             Self::Redfish(config) => {
-                config.password_file.as_deref().map(secret::from_file).transpose()?;
+                config.password_file.as_deref().map(Secret::from_file).transpose()?;
                 tls::roots(config.ca.as_deref())?;
             }
             _ => {}

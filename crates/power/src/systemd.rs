@@ -22,7 +22,8 @@ use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 
 use crate::again::Again;
-use crate::tool::{Complaints, Tool};
+use crate::complaints::Complaints;
+use crate::tool::Tool;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// What `systemctl` complains of.

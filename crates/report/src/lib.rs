@@ -28,7 +28,7 @@ mod html;
 mod table;
 
 pub use anonymise::{Addresses, KEY_BYTES, without_query};
-pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series, civil};
+pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series};
 pub use document::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 pub use escape::escaped;
 pub use figures::grouped;

@@ -8,7 +8,7 @@ pub mod size;
 
 use std::path::PathBuf;
 
-use nightwatt_gateway::ConfigError;
+use nightwatt_host::ConfigError;
 use nightwatt_model::arrivals::{Arrivals, ArrivalsError};
 use nightwatt_model::policy::fleet::{FleetError, FleetSettings, Pool};
 use nightwatt_model::queueing::QueueingError;

@@ -41,7 +41,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         name: "cache",
         modules: &["disk_cache", "flights", "refresh_queue", "store", "wishes"],
     },
-    Layer { name: "upstream", modules: &["body", "origin", "request_body", "web"] },
+    Layer { name: "upstream", modules: &["body", "origin", "request_body"] },
     Layer {
         name: "power",
         modules: &[

@@ -9,33 +9,46 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 32] = [
     ("needs", &[]),
     ("markers", &[]),
     ("model", &[]),
     ("httpcache", &[]),
     ("workloads", &[]),
     ("clock", &["model"]),
+    ("host", &["clock", "model"]),
+    ("bmc", &["host", "model"]),
     ("report", &["model"]),
     ("mining", &["model", "report"]),
     ("traffic", &["model"]),
-    ("agent", &["clock", "model"]),
-    ("environments", &["clock", "model"]),
+    ("agent", &["clock", "host", "model"]),
+    ("environments", &["clock", "host", "model"]),
     ("http1", &["clock", "model"]),
-    ("meters", &["clock", "model"]),
+    ("meters", &["bmc", "clock", "host", "model"]),
     ("mirror", &["httpcache"]),
     ("sim", &["mirror", "model"]),
     ("probes", &["clock", "model"]),
     ("tcp", &["clock", "model"]),
-    ("power", &["agent", "clock", "model"]),
+    ("power", &["agent", "bmc", "clock", "host", "model"]),
     ("load", &["clock", "model", "report", "traffic"]),
     (
         "gateway",
-        &["clock", "http1", "httpcache", "meters", "mirror", "model", "power", "report", "traffic"],
+        &[
+            "clock",
+            "host",
+            "http1",
+            "httpcache",
+            "meters",
+            "mirror",
+            "model",
+            "power",
+            "report",
+            "traffic",
+        ],
     ),
-    ("measure", &["clock", "meters", "model", "power", "probes", "report"]),
+    ("measure", &["clock", "host", "meters", "model", "power", "probes", "report"]),
     ("profile", &["clock", "measure", "meters", "model", "probes", "report"]),
-    ("compare", &["clock", "environments", "gateway", "meters", "model", "report", "workloads"]),
+    ("compare", &["clock", "environments", "host", "meters", "model", "report", "workloads"]),
     (
         "netlab",
         &[
@@ -51,7 +64,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
             "tcp",
         ],
     ),
-    ("savings", &["gateway", "mirror", "model", "report", "sim", "traffic"]),
+    ("savings", &["host", "mirror", "model", "report", "sim", "traffic"]),
     ("demo", &["clock", "gateway", "load", "model", "power", "traffic"]),
     ("doctor", &["clock", "gateway", "model", "power", "probes"]),
     (
@@ -73,6 +86,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
         "fuzz-targets",
         &[
             "agent",
+            "bmc",
             "clock",
             "gateway",
             "http1",

@@ -9,11 +9,11 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use nightwatt_host::Host;
 use nightwatt_model::time::Now;
 use rrule::RRuleSet;
 
 use super::Says;
-use crate::host::Host;
 
 /// Nobody plans more.
 const LONGEST_FILE: usize = 8 << 20;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nightwatt_host::Host;
+
 use super::{Says, counted};
-use crate::host::Host;
 
 /// `TCP_ESTABLISHED` of the kernel's `include/net/tcp_states.h`.
 const ESTABLISHED: &str = "01";

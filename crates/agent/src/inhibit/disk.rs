@@ -1,6 +1,6 @@
 //! What disks read and write (`/proc/diskstats`, Documentation/admin-guide/iostats.rst).
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// Whatever the disk's own sectors are.
 const SECTOR: u64 = 512;

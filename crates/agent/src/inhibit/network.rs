@@ -1,7 +1,7 @@
 //! What goes through network interfaces (`/proc/net/dev`, proc(5)). The agent's own messages are in it:
 //! a few hundred bytes an order.
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// Bytes received and sent since boot, by these interfaces, or all but the loopback.
 pub(super) fn read(host: &Host, interfaces: &[String]) -> Result<u64, String> {

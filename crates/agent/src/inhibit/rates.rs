@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
+use nightwatt_host::Host;
 use nightwatt_model::time::Mono;
 
 use super::{Says, cpu, disk, network};
 use crate::config::Inhibit;
-use crate::host::Host;
 
 /// Two samples are so far apart at least: below, one packet is a rate.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use nightwatt_host::Host;
 use serde::Deserialize;
 
 use super::{Says, counted, systemd};
-use crate::host::Host;
 
 /// Files that may be utmp.
 const FILES: [&str; 2] = ["/run/utmp", "/var/run/utmp"];

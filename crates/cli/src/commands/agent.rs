@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use nightwatt_agent::Host;
 use nightwatt_agent::config::Config;
 use nightwatt_agent::dead_man::{Alarm, Purpose};
-use nightwatt_agent::host::Host;
 use nightwatt_agent::inhibit::Inhibitors;
 use nightwatt_agent::key::{self, Key};
 use nightwatt_agent::protocol::{Outcome, Reply, Verb};

@@ -164,7 +164,7 @@ fn write(args: &FleetPlanArgs, result: &PlanResult) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.html {
-        let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+        let when = nightwatt_model::civil::to_minute(Clock::real().now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = result.document(generated).to_html();
         fs::write(path, page).map_err(|error| cannot(path, &error))?;

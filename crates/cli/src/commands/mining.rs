@@ -51,7 +51,7 @@ fn work(args: &MiningArgs) -> Result<Mining, Error> {
 }
 
 fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
-    let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+    let when = nightwatt_model::civil::to_minute(Clock::real().now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     fs::write(path, mining.document(generated).to_html()).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)

@@ -126,7 +126,7 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
         schema: SCHEMA,
         nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
         host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
-        started: format!("{} UTC", nightwatt_report::civil(now.secs())),
+        started: format!("{} UTC", nightwatt_model::civil::to_minute(now.secs())),
         mono_ns: i64::try_from(monotonic().0.as_nanos()).unwrap_or(i64::MAX),
         meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
         settings: json!({

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nightwatt_gateway::ConfigError;
+use nightwatt_host::ConfigError;
 use nightwatt_meters::MeterSpec;
 use nightwatt_model::duration_text;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
-use nightwatt_power::tls;
+use nightwatt_host::tls;
 
 use super::order::Failed;
 use super::web::Web;

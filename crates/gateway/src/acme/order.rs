@@ -35,7 +35,7 @@ pub(super) enum Failed {
     OfNoUse,
     /// Whom to believe cannot be found out.
     #[error("{0}")]
-    Trust(nightwatt_power::ConfigError),
+    Trust(nightwatt_host::tls::TlsError),
     /// No certificate could be made to show.
     #[error("{0}")]
     Made(#[from] rcgen::Error),

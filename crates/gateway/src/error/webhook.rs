@@ -16,5 +16,5 @@ pub enum UnusableWebhook {
     },
     /// The receiver's certificate cannot be checked.
     #[error("a webhook: {0}")]
-    Trust(#[from] nightwatt_power::ConfigError),
+    Trust(#[from] nightwatt_host::tls::TlsError),
 }

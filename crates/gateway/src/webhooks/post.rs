@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,16 +12,16 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderName, Request, StatusCode, Uri};
 use http_body_util::Full;
 use nightwatt_clock::Clock;
-use nightwatt_power::tls;
+use nightwatt_host::http as web;
+use nightwatt_host::tls;
+use rustls::ClientConfig;
 use serde::Serialize;
 use sha2::Sha256;
 use tokio::sync::mpsc;
-use tokio_rustls::TlsConnector;
 
 use super::watch::Event;
 use crate::config::WebhookConfig;
 use crate::error::UnusableWebhook;
-use crate::web;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
@@ -63,7 +64,7 @@ pub(super) struct Post {
     /// Read for each letter: it may be another one now.
     secret_file: Option<PathBuf>,
     /// None for plain HTTP.
-    tls: Option<TlsConnector>,
+    tls: Option<Arc<ClientConfig>>,
     clock: Clock,
 }
 
@@ -88,7 +89,7 @@ impl Post {
             shown: config.shown(),
             target,
             secret_file: config.secret_file.clone(),
-            tls: trust.map(TlsConnector::from),
+            tls: trust,
             clock: clock.clone(),
         };
         post.signature(b"").map(|_| post)
@@ -134,7 +135,7 @@ impl Post {
     async fn send(&self, body: Bytes) -> Result<(), Refused> {
         let signature =
             self.signature(&body).map_err(|error| Refused::Broken(error.to_string()))?;
-        let answer = web::ask(self.tls.as_ref(), self.request(body, signature.as_deref())).await;
+        let answer = web::send(self.tls.as_ref(), self.request(body, signature.as_deref())).await;
         let status = answer.map_err(|error| Refused::Broken(error.to_string()))?.status();
         if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
     }
@@ -164,10 +165,7 @@ impl Post {
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.target.clone();
-        let told = [
-            (USER_AGENT, concat!("nightwatt/", env!("CARGO_PKG_VERSION"))),
-            (CONTENT_TYPE, "application/json"),
-        ];
+        let told = [(USER_AGENT, web::USER_AGENT), (CONTENT_TYPE, "application/json")];
         let told = told.into_iter().chain(signature.map(|it| (SIGNATURE, it)));
         let told = told.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
         request.headers_mut().extend(told);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::config::OriginTls;
-use nightwatt_power::tls;
+use nightwatt_host::tls;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

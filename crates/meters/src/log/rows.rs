@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use nightwatt_host::text::quote;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 
 use super::{Entry, Options, stamp};
 use crate::channel::{Accuracy, Channel, Scope};
-use crate::json::quote;
 
 /// Why a line makes no readings.
 #[derive(Debug, Clone, PartialEq, Eq)]

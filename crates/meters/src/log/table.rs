@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use nightwatt_host::text::quote;
 use nightwatt_model::quantity::Watts;
 
 use super::cells::{self, Decimal, Kind, cells, kind};
@@ -14,7 +15,6 @@ use super::stamp::Times;
 use super::{Entry, Options};
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::json::quote;
 
 /// The line of names is among so many lines that hold anything.
 const REMARKS: usize = 40;

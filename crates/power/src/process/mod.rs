@@ -37,12 +37,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_host::within;
 use nightwatt_model::duration_text;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Deserializer};
 use tracing::{info, warn};
 
-use crate::real_work::within;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 use group::Group;
 use pid_file::{Identity, PidFile};

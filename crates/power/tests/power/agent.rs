@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_agent::host::Host;
+use nightwatt_agent::Host;
 use nightwatt_agent::protocol::{Body, Event, Message, News, Nonce};
 use nightwatt_agent::{Agent, Config, key};
 use nightwatt_clock::meter::{Stop, Woken, monotonic};

@@ -401,7 +401,7 @@ fn meta(
         "schema": SCHEMA,
         "nightwatt": env!("CARGO_PKG_VERSION"),
         "host": json!({"name": name, "kernel": kernel}),
-        "started": format!("{} UTC", nightwatt_report::civil(Clock::real().now().wall.secs())),
+        "started": format!("{} UTC", nightwatt_model::civil::to_minute(Clock::real().now().wall.secs())),
         "mono_ns": nanos(monotonic().0),
         "command": command,
         "pid": pid,

@@ -95,7 +95,7 @@ pub(super) fn warning(
         .iter()
         .take(NAMED)
         .map(|hole| {
-            let after = nightwatt_report::civil(hole.after.secs());
+            let after = nightwatt_model::civil::to_minute(hole.after.secs());
             format!("{} after {after} UTC", days_text(hole.length_s))
         })
         .collect();

@@ -437,7 +437,9 @@ impl Analysis {
         ];
         let mut table = Table::new("Holes: pauses that are absurd against all others", columns);
         for hole in &self.holes {
-            let civil = |at: nightwatt_model::time::Wall| nightwatt_report::civil(at.secs()).into();
+            let civil = |at: nightwatt_model::time::Wall| {
+                nightwatt_model::civil::to_minute(at.secs()).into()
+            };
             let length = Cell::number(hole.length_s, 0);
             table.rows.push(vec![civil(hole.after), civil(hole.before), length]);
         }

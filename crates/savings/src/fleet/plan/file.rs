@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_gateway::ConfigError;
+use nightwatt_host::ConfigError;
 use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};

@@ -6,15 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::error::MeterError;
-use crate::secret::{self, Secret};
-use crate::spec::MeterSpec;
+use crate::secret::Secret;
 
 /// Devices with one password only call its user so.
 const USUAL_USER: &str = "admin";
 
 /// Who we are, and how the device wants to hear it.
-pub(crate) struct Login {
+pub struct Login {
     user: String,
     password: Secret,
     scheme: Scheme,
@@ -33,30 +31,21 @@ enum Scheme {
 }
 
 /// What a device wants a password to be hashed with.
-pub(crate) struct Challenge {
+pub struct Challenge {
     realm: String,
     nonce: String,
     opaque: Option<String>,
 }
 
 impl Login {
-    /// Of the options `user`, `password-file` and `password-env`; `None` without a password.
-    pub(crate) fn of(spec: &MeterSpec) -> Result<Option<Self>, MeterError> {
-        let user = spec.text("user");
-        let Some(password) = secret::password(spec)? else {
-            if user.is_some() {
-                return Err(
-                    spec.wrong("`user` is given, and no password: say `password-file=FILE`")
-                );
-            }
-            return Ok(None);
-        };
+    /// Logs in as this user, or as the one that devices with a password only have.
+    pub fn new(user: Option<&str>, password: Secret) -> Self {
         let user = user.unwrap_or(USUAL_USER).to_owned();
-        Ok(Some(Self { user, password, scheme: Scheme::Unasked }))
+        Self { user, password, scheme: Scheme::Unasked }
     }
 
     /// The device asks for a password. Does another try make sense?
-    pub(crate) fn challenged<'a>(&mut self, challenges: impl Iterator<Item = &'a str>) -> bool {
+    pub(super) fn challenged<'a>(&mut self, challenges: impl Iterator<Item = &'a str>) -> bool {
         let challenges: Vec<&str> = challenges.collect();
         let before = std::mem::replace(&mut self.scheme, Scheme::Unasked);
         if let Some(challenge) = challenges.iter().find_map(|text| Challenge::read(text)) {
@@ -75,7 +64,7 @@ impl Login {
     }
 
     /// What `Authorization` says for a request.
-    pub(crate) fn answer(&mut self, method: &str, path: &str) -> Option<String> {
+    pub(super) fn answer(&mut self, method: &str, path: &str) -> Option<String> {
         match &mut self.scheme {
             Scheme::Unasked | Scheme::Unknown(_) => None,
             Scheme::Basic => {
@@ -93,7 +82,7 @@ impl Login {
     }
 
     /// What to try after a refusal.
-    pub(crate) fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         match &self.scheme {
             Scheme::Unknown(asked) => format!(
                 "it wants a password by `{asked}`, and nightwatt knows Basic and Digest with SHA-256"
@@ -112,7 +101,7 @@ fn scheme_of(challenge: &str) -> &str {
 
 impl Challenge {
     /// Digest with SHA-256 and `qop=auth`; `None` for any other.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub fn read(text: &str) -> Option<Self> {
         let (scheme, fields) = text.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("digest") {
             return None;

@@ -1,10 +1,11 @@
-//! TLS to management controllers and servers: their certificate is vouched for by the system's authorities,
-//! by a certificate that the operator trusts, or is the very one whose fingerprint the operator has written
-//! down. One of these always, unless the operator says that it may be anyone's.
+//! TLS to devices, management controllers and servers. Their certificate is vouched for by the system's
+//! authorities or by a certificate that the operator trusts, or it has the fingerprint that the operator wrote
+//! down. One of these always, unless the operator says that any certificate will do.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,15 +19,35 @@ use rustls::{
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
 
-use crate::ConfigError;
-
 /// No bundle of certificates is longer.
 const LONGEST: u64 = 4 << 20;
 
-/// What helps against a certificate that is not trusted.
-pub(crate) const HINT: &str = "compare `openssl s_client -connect HOST:443 </dev/null | openssl x509 -noout -fingerprint -sha256` \
-     with what the controller's own page shows, and set `fingerprint` to it; or set `ca` to the \
-     certificate (PEM) that vouches for it";
+/// TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file of certificates cannot be read.
+    #[error("cannot read {}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file of certificates holds none.
+    #[error("{} is no certificate: the file holds none", .0.display())]
+    NoCertificate(PathBuf),
+    /// A file holds something else than certificates.
+    #[error("{} is no certificate: {why}", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// `rustls` refuses the settings.
+    #[error("cannot set up TLS: {0}")]
+    Setup(String),
+}
 
 /// SHA-256 of a certificate, as `openssl x509 -fingerprint -sha256` prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +79,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// Whom to believe: the owner of the certificate with this fingerprint, else whoever these vouch for.
+/// Accepts the certificate with this fingerprint, or else those that `ca` or the system's authorities vouch for.
 ///
 /// # Errors
 ///
@@ -66,25 +87,25 @@ impl<'de> Deserialize<'de> for Fingerprint {
 pub fn config(
     ca: Option<&Path>,
     fingerprint: Option<&Fingerprint>,
-) -> Result<Arc<ClientConfig>, ConfigError> {
+) -> Result<Arc<ClientConfig>, TlsError> {
     if let Some(fingerprint) = fingerprint {
-        return believing(Some(fingerprint.clone()));
+        return pinned(Some(fingerprint.clone()));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = builder(provider)?.with_root_certificates(roots(ca)?).with_no_client_auth();
     Ok(Arc::new(config))
 }
 
-/// Believes whoever answers: that it is the right one must be known in another way, or not matter.
+/// Accepts any certificate: that the peer is the right one must be known in another way, or not matter.
 ///
 /// # Errors
 ///
 /// Never with the algorithms that are built in.
-pub fn unverified() -> Result<Arc<ClientConfig>, ConfigError> {
-    believing(None)
+pub fn unverified() -> Result<Arc<ClientConfig>, TlsError> {
+    pinned(None)
 }
 
-fn believing(fingerprint: Option<Fingerprint>) -> Result<Arc<ClientConfig>, ConfigError> {
+fn pinned(fingerprint: Option<Fingerprint>) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Pinned { fingerprint, provider: Arc::clone(&provider) });
     let dangerous = builder(provider)?.dangerous();
@@ -93,37 +114,37 @@ fn believing(fingerprint: Option<Fingerprint>) -> Result<Arc<ClientConfig>, Conf
 
 fn builder(
     provider: Arc<CryptoProvider>,
-) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, ConfigError> {
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TlsError> {
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     // *ring* has the suites of both versions.
-    builder.map_err(|error| ConfigError::Tls(error.to_string()))
+    builder.map_err(|error| TlsError::Setup(error.to_string()))
 }
 
-/// Who vouches for certificates: those in this file, else the system's authorities.
-pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
+/// The certificates that vouch for others: those in this file, or else the system's authorities.
+pub fn roots(ca: Option<&Path>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let Some(path) = ca else {
-        // Those that cannot be read vouch for nobody.
+        // Those that cannot be read are left out.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
     let mut pem = Vec::new();
     File::open(path)
         .and_then(|file| file.take(LONGEST).read_to_end(&mut pem))
-        .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
-    let wrong = |why: String| ConfigError::Certificate { path: path.to_owned(), why };
+        .map_err(|source| TlsError::File { path: path.to_owned(), source })?;
+    let wrong = |why: String| TlsError::Certificate { path: path.to_owned(), why };
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
         roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("the file holds none".to_owned()));
+        return Err(TlsError::NoCertificate(path.to_owned()));
     }
     Ok(roots)
 }
 
-/// Believes the owner of one certificate, whatever else that says; or of any.
+/// Accepts one certificate, whatever else it says; or any.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Option<Fingerprint>,
@@ -171,30 +192,64 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Why a certificate was not believed, if that was it.
+/// Why a certificate was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Distrust {
+    /// It has another fingerprint than the operator wrote down.
+    Fingerprint,
+    /// No trusted authority signed it.
+    Issuer,
+    /// It is for another name.
+    Name,
+    /// It has expired.
+    Expired,
+    /// It is that of an authority, which cannot vouch for itself; the words of `rustls`.
+    Authority(String),
+    /// Another reason, in the words of `rustls`.
+    Other(String),
+}
+
+impl Distrust {
+    /// The reason in an error of a handshake; `None` if it failed for another one.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        let rustls::Error::InvalidCertificate(why) = error.get_ref()?.downcast_ref()? else {
+            return None;
+        };
+        Some(match why {
+            CertificateError::ApplicationVerificationFailure => Self::Fingerprint,
+            CertificateError::UnknownIssuer => Self::Issuer,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::Name
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            // `rustls` has no variant for this.
+            other if other.to_string().contains("CaUsedAsEndEntity") => {
+                Self::Authority(other.to_string())
+            }
+            other => Self::Other(other.to_string()),
+        })
+    }
+}
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fingerprint => "its certificate has another fingerprint",
+            Self::Issuer => "no trusted authority signed it",
+            Self::Name => "its certificate is for another name",
+            Self::Expired => "its certificate has expired",
+            Self::Authority(_) => {
+                "its certificate is that of an authority (CA:TRUE), which cannot vouch for itself by `ca`: \
+                 write its `fingerprint` instead"
+            }
+            Self::Other(why) => why,
+        })
+    }
+}
+
+/// Why a certificate was not accepted, in words, if that is why a handshake failed.
 pub fn distrust(error: &io::Error) -> Option<String> {
-    let rustls::Error::InvalidCertificate(why) = error.get_ref()?.downcast_ref()? else {
-        return None;
-    };
-    Some(match why {
-        CertificateError::ApplicationVerificationFailure => {
-            "its certificate has another fingerprint".to_owned()
-        }
-        CertificateError::UnknownIssuer => "no trusted authority signed it".to_owned(),
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name".to_owned()
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired".to_owned()
-        }
-        // Words of rustls's own it has none for this.
-        other if other.to_string().contains("CaUsedAsEndEntity") => {
-            "its certificate is that of an authority (CA:TRUE), which cannot vouch for itself by `ca`: write \
-             its `fingerprint` instead"
-                .to_owned()
-        }
-        other => other.to_string(),
-    })
+    Distrust::of(error).map(|why| why.to_string())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What others say, made fit for errors and logs.
+//! The output of others, made safe for errors and logs.
 
-/// Of what another machine says, an error repeats no more characters than these.
+/// Characters of another machine's answer that an error repeats at most.
 const REPEATED: usize = 300;
 
-/// The text without control characters, but for line breaks.
-pub(crate) fn clean(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+/// The text without control characters except line breaks.
+pub fn clean(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
     let kept = text.chars().filter(|c| *c != '\r').map(|c| match c {
         '\n' => c,
         '\t' => ' ',
@@ -15,9 +15,9 @@ pub(crate) fn clean(said: &[u8]) -> String {
     kept.collect::<String>().trim().to_owned()
 }
 
-/// The beginning of it, in one line.
-pub(crate) fn brief(said: &[u8]) -> String {
-    let text = clean(&said[..said.len().min(4 * REPEATED)]);
+/// The beginning of the text, in one line.
+pub fn brief(output: &[u8]) -> String {
+    let text = clean(&output[..output.len().min(4 * REPEATED)]);
     let words: Vec<_> = text.split_whitespace().collect();
     let words = words.join(" ");
     match words.char_indices().nth(REPEATED) {
@@ -26,9 +26,12 @@ pub(crate) fn brief(said: &[u8]) -> String {
     }
 }
 
-/// What helps against the first complaint that the output holds.
-pub(crate) fn cure(cures: &[(&str, &'static str)], output: &str) -> Option<&'static str> {
-    cures.iter().find(|(complaint, _)| output.contains(complaint)).map(|(_, cure)| *cure)
+/// The beginning of the text between backticks, with escapes for all that is not printable ASCII.
+pub fn quote(text: &[u8]) -> String {
+    let text = text.trim_ascii();
+    let shown = &text[..text.len().min(60)];
+    let more = if shown.len() < text.len() { ".." } else { "" };
+    format!("`{}{more}`", shown.escape_ascii())
 }
 
 #[cfg(test)]

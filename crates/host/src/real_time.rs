@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
 
-/// `work`, or [`Elapsed`] when it takes longer than `limit` of real time.
+/// Awaits `work` for at most `limit` of real time.
 ///
 /// Meanwhile virtual time stands still: a process or a peer outside knows nothing of it, and a
 /// limit in virtual time would never come.
-pub(crate) async fn within<F: Future>(
+pub async fn within<F: Future>(
     clock: &Clock,
     limit: Duration,
     work: F,
