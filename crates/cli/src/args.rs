@@ -4,7 +4,7 @@ mod agent;
 mod calibrate;
 #[cfg(feature = "bpf")]
 mod caliper;
-mod clients;
+mod client;
 mod compare;
 #[cfg(feature = "bpf")]
 mod disk;
@@ -14,11 +14,13 @@ mod init;
 mod install;
 mod load;
 mod measure;
+pub(crate) mod meters;
 mod mining;
 mod purge;
 mod reading;
 mod replay;
 mod reproduce;
+mod scenario;
 mod tcp;
 mod tcp_helps;
 mod tcp_lab;
@@ -33,7 +35,6 @@ use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::sleep::PolicyChoice;
 
-use crate::scenario::ScenarioArgs;
 use crate::written;
 
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
@@ -42,7 +43,7 @@ pub(crate) use calibrate::{
 };
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
-pub(crate) use clients::ClientArgs;
+pub(crate) use client::ClientArgs;
 pub(crate) use compare::{CompareArgs, ReportArgs};
 #[cfg(feature = "bpf")]
 pub(crate) use disk::DiskArgs;
@@ -60,6 +61,7 @@ pub(crate) use purge::{PurgeArgs, ReloadArgs};
 pub(crate) use reading::ReadingArgs;
 pub(crate) use replay::{OriginArgs, ReplayArgs};
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use scenario::ScenarioArgs;
 pub(crate) use tcp::{CaptureAt, TcpArgs, TcpCheckArgs, TcpFetchArgs, TcpServeArgs, TcpStep};
 pub(crate) use tcp_helps::TcpHelpsArgs;
 pub(crate) use tcp_lab::{TcpLabArgs, TcpLabStep, TcpLinkArgs, TcpLinkStep, TcpRunsArgs};
@@ -127,10 +129,10 @@ pub(crate) enum Command {
     #[command(after_help = purge::PURGE_EXAMPLES)]
     Purge(PurgeArgs),
     /// Show the class of a client, and why it has that class
-    #[command(after_help = clients::WHY_EXAMPLES)]
+    #[command(after_help = client::WHY_EXAMPLES)]
     Why(ClientArgs),
     /// Forget why a client is refused
-    #[command(after_help = clients::FORGIVE_EXAMPLES)]
+    #[command(after_help = client::FORGIVE_EXAMPLES)]
     Forgive(ClientArgs),
     /// Make a running gateway reload its configuration
     #[command(after_help = purge::RELOAD_EXAMPLES)]

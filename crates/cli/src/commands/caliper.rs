@@ -8,9 +8,9 @@ use nightwatt_profile::caliper::{self, CaliperOptions, SectionSpec, Step, Target
 use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
 use crate::args::CaliperArgs;
+use crate::args::meters;
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 
 use crate::ExitStatus;
 use crate::args::ExportArgs;
+use crate::args::meters;
 use crate::errors::Failure;
 use crate::logging;
-use crate::meters;
 use crate::output;
 use crate::signals::Signals;
 

@@ -14,6 +14,7 @@ use nightwatt_savings::fleet::plan::{
 use nightwatt_savings::fleet::{Error, fit, size};
 
 use crate::ExitStatus;
+use crate::args::ScenarioArgs;
 use crate::args::{
     FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
     FleetSizeArgs, FleetStep,
@@ -21,7 +22,6 @@ use crate::args::{
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
-use crate::scenario::ScenarioArgs;
 
 /// What is tried where nobody names a policy.
 const USUAL: [&str; 4] =

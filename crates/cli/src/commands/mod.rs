@@ -34,10 +34,5 @@ pub(crate) mod sleep;
 pub(crate) mod status;
 pub(crate) mod stay_awake;
 pub(crate) mod tcp;
-pub(crate) mod tcp_helps;
-pub(crate) mod tcp_lab;
-pub(crate) mod tcp_link;
-#[cfg(feature = "bpf")]
-pub(crate) mod tcp_where;
 pub(crate) mod wake;
 pub(crate) mod why;

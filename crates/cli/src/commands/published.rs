@@ -7,11 +7,11 @@ use nightwatt_clock::Clock;
 use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;
+use crate::args::ScenarioArgs;
 use crate::args::{CrawlerRule, PublishedArgs};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
-use crate::scenario::ScenarioArgs;
 
 /// Reads, compares, reports.
 pub(crate) fn run(args: &PublishedArgs) -> Result<ExitStatus, Failure> {

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use crate::ExitStatus;
 use crate::args::RecordArgs;
+use crate::args::meters;
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;

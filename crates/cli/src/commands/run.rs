@@ -7,9 +7,9 @@ use nightwatt_measure::run::{self, RunOptions, Running, Step};
 
 use crate::ExitStatus;
 use crate::args::RunArgs;
+use crate::args::meters;
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;

@@ -1,6 +1,11 @@
 //! `nightwatt tcp`: connections, and what they take.
 
 mod check;
+mod helps;
+mod lab;
+mod link;
+#[cfg(feature = "bpf")]
+mod r#where;
 
 use std::time::Duration;
 
@@ -22,11 +27,11 @@ pub(crate) fn run(args: &TcpArgs) -> Result<ExitStatus, Failure> {
         TcpStep::Check(args) => check::run(args),
         TcpStep::Fetch(args) => fetch(args),
         TcpStep::Serve(args) => serve(args),
-        TcpStep::Helps(args) => super::tcp_helps::run(args),
-        TcpStep::Lab(args) => super::tcp_lab::run(args),
+        TcpStep::Helps(args) => helps::run(args),
+        TcpStep::Lab(args) => lab::run(args),
         #[cfg(feature = "bpf")]
-        TcpStep::Where(args) => super::tcp_where::run(args),
-        TcpStep::Link(args) => super::tcp_link::run(args),
+        TcpStep::Where(args) => r#where::run(args),
+        TcpStep::Link(args) => link::run(args),
     }
 }
 

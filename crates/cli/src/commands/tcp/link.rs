@@ -31,16 +31,16 @@ pub(crate) fn run(args: &TcpLinkArgs) -> Result<ExitStatus, Failure> {
                 ways: [way(*seed), way(!*seed)],
             };
             let relayed =
-                relay.run(&stop, || say("ready")).map_err(|it| super::tcp_lab::failure(&it))?;
+                relay.run(&stop, || say("ready")).map_err(|it| super::lab::failure(&it))?;
             output::say_json(&relayed)?;
         }
         TcpLinkStep::Count { card } => {
             agent::answer(card, io::stdin().lock(), io::stdout().lock(), &stop)
-                .map_err(|it| super::tcp_lab::failure(&it))?;
+                .map_err(|it| super::lab::failure(&it))?;
         }
         TcpLinkStep::Answer { listen } => {
             probe::answer(*listen, &stop, |at| say(&format!("ready {at}")))
-                .map_err(|it| super::tcp_lab::failure(&it))?;
+                .map_err(|it| super::lab::failure(&it))?;
         }
         TcpLinkStep::Ask { asking } => {
             let asking: Asking = serde_json::from_str(asking).map_err(|error| {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TcpLinkArgs) -> Result<ExitStatus, Failure> {
                     .into_usage()
             })?;
             say("ready").map_err(|error| Failure::because("cannot say that it begins", &error))?;
-            let probed = probe::ask(&asking, &stop).map_err(|it| super::tcp_lab::failure(&it))?;
+            let probed = probe::ask(&asking, &stop).map_err(|it| super::lab::failure(&it))?;
             output::say_json(&probed)?;
         }
     }

@@ -14,10 +14,10 @@ use nightwatt_netlab::{Error, ends, scenario};
 use nightwatt_report::{Document, Table};
 
 use crate::ExitStatus;
-use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs};
+use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs, meters};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{figures, meters, output, signals, whole_file};
+use crate::{figures, output, signals, whole_file};
 
 /// What takes longer says so first.
 const LONG: Duration = Duration::from_mins(10);

@@ -5,7 +5,7 @@ use nightwatt_netlab::helps::{self, Change, HelpsPlan};
 use nightwatt_netlab::scenario;
 use nightwatt_netlab::study::Plan;
 
-use super::tcp_lab::{driven, failure, limits, planned, refusals, table, write_files};
+use super::lab::{driven, failure, limits, planned, refusals, table, write_files};
 use crate::ExitStatus;
 use crate::args::TcpHelpsArgs;
 use crate::errors::Failure;

@@ -3,12 +3,12 @@
 use nightwatt_measure::run::Running;
 use nightwatt_profile::kernel_time::{self, KernelTimeOptions};
 
-use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
 use crate::args::TcpWhereArgs;
+use crate::args::meters;
+use crate::commands::run::{cannot_watch, failed};
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;
