@@ -1,4 +1,4 @@
-//! Arguments of the commands about clients of a running gateway.
+//! A client of a running gateway.
 
 use std::net::IpAddr;
 
@@ -25,18 +25,3 @@ pub(crate) struct ClientArgs {
 fn client(text: &str) -> Result<IpAddr, String> {
     address::read(text).ok_or_else(|| "not an IP address: the access log shows it".to_owned())
 }
-
-pub(super) const WHY_EXAMPLES: &str = "Examples:
-  nightwatt why 203.0.113.9 -c nightwatt.toml
-  nightwatt why 203.0.113.9 --agent 'curl/8.5.0' --site blog -c nightwatt.toml
-
-Shows the class of each client behind the address, the rule that gives it, since when and until when, and
-what is left of its budgets. `nightwatt forgive` ends what a client has earned by what it did.";
-
-pub(super) const FORGIVE_EXAMPLES: &str = "Examples:
-  nightwatt forgive 203.0.113.9 -c nightwatt.toml
-  nightwatt forgive 203.0.113.9 --agent 'curl/8.5.0' -c nightwatt.toml
-
-Forgets misses, failed log-ins and that robots.txt was read, and gives the budgets of the address and its
-network back. What follows from the agent alone stays, and so does the budget of all clients that are not
-recognised: name the agent in `api_agents` of `[site.clients]`.";

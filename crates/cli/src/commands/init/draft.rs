@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use toml::Value;
 
 use super::look::Server;
-use crate::args::{KindChoice, PowerChoice};
+use super::{KindChoice, PowerChoice};
 
 /// How the server is woken and put to sleep, and what belongs to that.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! `fleet`.
+//! Arguments of `nightwatt fleet`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,19 +8,29 @@ use nightwatt_model::queueing::ResponsePoint;
 use nightwatt_savings::fleet::fit;
 use nightwatt_savings::fleet::plan::ServiceText;
 
-use super::ReadingArgs;
+use crate::args::ReadingArgs;
 use crate::written;
 
-/// `fleet`.
+/// Simulate pools of servers that are switched on and off by a policy
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct FleetArgs {
+pub(crate) struct Args {
     /// What else to do
     #[command(subcommand)]
     pub(crate) step: Option<FleetStep>,
     #[command(flatten)]
     pub(crate) plan: FleetPlanArgs,
 }
+
+const EXAMPLES: &str = "Examples:
+  nightwatt fleet plan.toml --html report.html
+  nightwatt fleet --rate 300,600,900 --servers 10 --policy predictive --policy 'always-on 1..8'
+  nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
+  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
+  nightwatt fleet published
+
+docs/fleet.md has a plan, says how a pool is simulated and what each policy does.";
 
 /// What can be asked of pools.
 #[derive(Debug, Subcommand)]
@@ -224,12 +234,3 @@ pub(crate) struct FleetPublishedArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
-
-pub(super) const EXAMPLES: &str = "Examples:
-  nightwatt fleet plan.toml --html report.html
-  nightwatt fleet --rate 300,600,900 --servers 10 --policy predictive --policy 'always-on 1..8'
-  nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
-  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
-  nightwatt fleet published
-
-docs/fleet.md has a plan, says how a pool is simulated and what each policy does.";
