@@ -155,7 +155,7 @@ fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> 
     let site = site.ok_or_else(|| {
         let names: Vec<_> = config.site.iter().map(|site| format!("`{}`", site.name)).collect();
         let names = names.join(", ");
-        Failure::saying(&format!("say by `--site` whose server is meant: there are {names}"))
+        Failure::saying(format!("say by `--site` whose server is meant: there are {names}"))
     })?;
     let (meter, channel) = match (&args.meter, &site.meter) {
         (Some(meter), _) => (meter.clone(), args.channel.clone()),
