@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use nightwatt_model::duration_text;
 
+/// Values as the words of a command line, with commas between them: `window, 'timeout 5s'`.
+pub(crate) fn as_words(values: impl IntoIterator<Item = impl ToString>) -> String {
+    let word = |text: String| if text.contains(' ') { format!("'{text}'") } else { text };
+    let words: Vec<String> = values.into_iter().map(|value| word(value.to_string())).collect();
+    words.join(", ")
+}
+
 /// `50ms`, `5s`, `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     duration_text::parse(text)

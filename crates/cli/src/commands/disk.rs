@@ -37,8 +37,7 @@ pub(crate) struct Args {
     /// At the end, write all dirty data to the disks (as `sync` does), and count that too
     #[arg(long)]
     pub(crate) sync: bool,
-    /// The kind of a device: `vda=nvme`; kinds are `hdd`, `sata-ssd` and `nvme`
-    #[arg(long, value_name = "DEVICE=KIND", value_parser = device_class)]
+    #[arg(long, value_name = "DEVICE=KIND", value_parser = device_class, help = class_help())]
     pub(crate) class: Vec<(String, Class)>,
     /// The energy model of a device, as `calibrate storage -o FILE` wrote it: `sda=disk.json`
     #[arg(long, value_name = "DEVICE=FILE", value_parser = device_model)]
@@ -72,13 +71,18 @@ CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. Exit status: the co
 
 Docs: docs/disk.md";
 
+fn class_help() -> String {
+    let [hdd, sata_ssd, nvme] = Class::ALL.map(Class::name);
+    format!("The kind of a device: `vda={nvme}`; kinds are `{hdd}`, `{sata_ssd}` and `{nvme}`")
+}
+
 /// A device and its kind: `vda=nvme`.
 fn device_class(text: &str) -> Result<(String, Class), String> {
     let (device, kind) =
         text.split_once('=').ok_or("write a device and its kind, as in `vda=nvme`")?;
-    let classes = [Class::Hdd, Class::SataSsd, Class::Nvme];
-    let class = classes.into_iter().find(|class| class.name() == kind);
-    let class = class.ok_or_else(|| format!("`{kind}` is not one of hdd, sata-ssd, nvme"))?;
+    let class = Class::ALL.into_iter().find(|class| class.name() == kind);
+    let known = || Class::ALL.map(Class::name).join(", ");
+    let class = class.ok_or_else(|| format!("`{kind}` is not one of {}", known()))?;
     Ok((device.trim_start_matches("/dev/").to_owned(), class))
 }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_gateway::Config;
+use nightwatt_gateway::config::SiteKind;
 use nightwatt_power::wol::Mac;
 
 use self::dialog::Dialog;
@@ -85,8 +86,10 @@ server must be awake. It asks before it overwrites a file, unless you give `--fo
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KindChoice {
     /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki
+    #[value(name = SiteKind::Pages.as_str())]
     Pages,
     /// Answers depend on the user: Nextcloud, Jellyfin, an API
+    #[value(name = SiteKind::App.as_str())]
     App,
     /// Unknown: keep only answers that the server marks as cacheable
     Unsure,
@@ -159,12 +162,11 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
 
     let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
                  process: on this machine)";
-    let said = args.power.and_then(|it| it.to_possible_value());
-    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
-    let proposed = server.power(Path::new(look::SYSTEMD).is_dir());
-    let power = dialog.ask(power, "--power", said, Some(proposed), |text| {
+    let said = args.power.as_ref().map(name_of);
+    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
+    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
         PowerChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of agent, ssh, systemd, docker, process"))
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
     })?;
     let (what, proposed) = match power {
         PowerChoice::Agent | PowerChoice::Ssh => ("MAC address of its card", server.mac()),
@@ -195,14 +197,25 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
 
     let kind = "6/6  Does every visitor who is not logged in see the same? (pages: yes, as of a blog or a wiki; \
                 app: no, as of Nextcloud or an API; unsure: nothing is assumed)";
-    let said = args.kind.and_then(|it| it.to_possible_value());
-    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
-    let kind = dialog.ask(kind, "--kind", said, Some("unsure"), |text| {
+    let said = args.kind.as_ref().map(name_of);
+    let proposed = name_of(&KindChoice::Unsure);
+    let kind = dialog.ask(kind, "--kind", said.as_deref(), Some(&proposed), |text| {
         KindChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of pages, app, unsure"))
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<KindChoice>()))
     })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, is_root })
+}
+
+/// As it is written.
+fn name_of(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// All of a kind, with commas between them.
+fn names_of<T: ValueEnum>() -> String {
+    let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
+    names.join(", ")
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -290,4 +303,19 @@ fn next(draft: &Draft, name: &str) -> String {
         "next:\n{first}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
          nightwatt serve -c {name} --observe   # see first what it would do\n{service}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_power::DRIVERS;
+
+    use super::*;
+
+    #[test]
+    fn every_choice_is_a_driver() {
+        for choice in PowerChoice::value_variants() {
+            let name = name_of(choice);
+            assert!(DRIVERS.iter().any(|driver| driver.name == name), "{name}");
+        }
+    }
 }

@@ -150,3 +150,18 @@ fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
             .hint("name a file in a folder that exists and that you may write to")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_coin() {
+        let coins = Coins::with(None).unwrap();
+        let names: Vec<&str> = coins.names().collect();
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("mining"));
+        let option = command.get_arguments().find(|option| option.get_id() == "coin").unwrap();
+        let help = option.get_help().unwrap().to_string();
+        assert!(help.contains(&format!(": {}, or", names.join(", "))), "{help}");
+    }
+}

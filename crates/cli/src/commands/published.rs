@@ -14,6 +14,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
+use crate::written;
 
 /// Run the published comparison of five configurations over a log
 #[derive(Debug, clap::Args)]
@@ -27,8 +28,7 @@ pub(crate) struct Args {
     /// Who is a crawler: whom the nine published strings name, or nightwatt's classifier
     #[arg(long, value_name = "BY", value_enum, default_value_t)]
     pub(crate) crawlers: CrawlerRule,
-    /// When the server sleeps: window (the published rule), learned, ski-rental, 'timeout 5s'
-    #[arg(long, value_name = "POLICY", default_value = "window")]
+    #[arg(long, value_name = "POLICY", default_value_t = PolicyChoice::Window, help = policy_help())]
     pub(crate) policy: PolicyChoice,
     /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
@@ -57,6 +57,15 @@ const EXAMPLES: &str = "Examples:
 
 No proxy; a cache; a cache with an hour of grace; a server that sleeps besides while crawlers are
 sent away; and waiting pages besides. Delays and energy are modelled: docs/published-comparison.md.";
+
+/// Without the policy that never sleeps: there would be nothing to compare.
+fn policy_help() -> String {
+    let published = PolicyChoice::Window;
+    let mut others = PolicyChoice::EXAMPLES.to_vec();
+    others.retain(|policy| *policy != published && *policy != PolicyChoice::AlwaysOn);
+    let others = written::as_words(others);
+    format!("When the server sleeps: {published} (the published rule), {others}")
+}
 
 /// Who counts as a crawler in the published comparison.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

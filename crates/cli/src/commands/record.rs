@@ -34,8 +34,7 @@ use crate::written;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
-    /// Where to; the name says how: `.parquet`, `.csv` or `.jsonl`
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
     pub(crate) output: PathBuf,
     /// For how long [default: until Ctrl-C or SIGTERM]
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
@@ -67,6 +66,15 @@ const EXAMPLES: &str = "Examples:
   nightwatt record -o night.parquet --recover              # after a power failure
 
   duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+
+fn output_help() -> String {
+    format!("Where to; the name says how: {}", extensions())
+}
+
+fn extensions() -> String {
+    let [parquet, csv, json_lines] = Format::ALL.map(Format::extension);
+    format!("`.{parquet}`, `.{csv}` or `.{json_lines}`")
+}
 
 /// How often somebody who watches is told how it goes, and the recorder is looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -105,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
         Failure::saying(format!("{} says not how to record", args.output.display()))
             .into_usage()
-            .hint("let its name end with `.parquet`, `.csv` or `.jsonl`")
+            .hint(format!("let its name end with {}", extensions()))
     })?;
     if args.recover {
         return recover(args, format);

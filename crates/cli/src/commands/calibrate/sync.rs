@@ -25,9 +25,7 @@ use crate::written;
 pub(crate) enum Sync {
     /// Toggle a line that the DAQ records, and write a time stamp for each toggle
     Generate {
-        /// The line: `rts=PORT`, `dtr=PORT`, `break=PORT` or `bytes=PORT` of a serial port,
-        /// `gpio=CHIP:OFFSET` or `gpio=NAME`
-        #[arg(short, long, value_name = "LINE")]
+        #[arg(short, long, value_name = "LINE", help = format!("The line: {}", LineSpec::FORMS))]
         line: LineSpec,
         /// Stop after this time [default: at Ctrl-C or SIGTERM]
         #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]

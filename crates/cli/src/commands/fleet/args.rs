@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueHint};
 use nightwatt_model::queueing::ResponsePoint;
 use nightwatt_savings::fleet::fit;
-use nightwatt_savings::fleet::plan::ServiceText;
+use nightwatt_savings::fleet::plan::{PolicyList, ServiceText};
 
 use crate::args::ReadingArgs;
 use crate::written;
@@ -62,8 +62,7 @@ pub(crate) struct FleetPlanArgs {
     pub(crate) log: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) copies: FleetCopiesArgs,
-    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s', oracle [default: all of them but the oracle, roughly]
-    #[arg(long = "policy", value_name = "POLICY")]
+    #[arg(long = "policy", value_name = "POLICY", help = policy_help())]
     pub(crate) policies: Vec<String>,
     /// Independent repetitions, from which the intervals come [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -94,8 +93,7 @@ pub(crate) struct FleetServerArgs {
     /// Or measured: a rate and the mean response time at it, as often as wanted: 200=10ms
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
-    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5', 'empirical FILE' [default: deterministic]
-    #[arg(long, value_name = "LAW")]
+    #[arg(long, value_name = "LAW", help = service_help())]
     pub(crate) service: Option<ServiceText>,
     /// Watts when off [default: 0]
     #[arg(long, value_name = "W")]
@@ -124,6 +122,19 @@ pub(crate) struct FleetServerArgs {
     /// Requests that may wait until a server has a place [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) line: Option<u32>,
+}
+
+fn policy_help() -> String {
+    let examples = written::as_words(PolicyList::EXAMPLES);
+    format!(
+        "A policy, with all its parameters: {examples} [default: all of them but the oracle, roughly]"
+    )
+}
+
+fn service_help() -> String {
+    let [usual, ..] = ServiceText::EXAMPLES;
+    let examples = written::as_words(ServiceText::EXAMPLES);
+    format!("How service times are distributed: {examples} [default: {usual}]")
 }
 
 /// Which of some options were given.

@@ -14,9 +14,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Changes to try: tso, gso, gro, checksum (together: `tso+gro`), coalescing[=US], pacing[=RATE],
-    /// buffers[=BYTES], busy-poll[=US]
-    #[arg(value_name = "CHANGE,..", default_value = nightwatt_netlab::helps::USUAL)]
+    #[arg(value_name = "CHANGE,..", default_value = helps::USUAL, help = changes_help())]
     pub(crate) changes: String,
     /// Links by their names in the table: `d`, `a,d`, or `all`; `none` for a link without emulation
     #[arg(long, value_name = "NAMES", default_value = "none")]
@@ -36,6 +34,10 @@ pub(crate) struct Args {
     pub(crate) single_frames: bool,
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
+}
+
+fn changes_help() -> String {
+    format!("Changes to try: {}", helps::FORMS)
 }
 
 const EXAMPLES: &str = "\
