@@ -88,7 +88,7 @@ impl HttpError {
         error.is_incomplete_message()
             || error.is_canceled()
             || error.is_closed()
-            || source.is_some_and(|source| source.is::<io::Error>())
+            || source.is_some_and(<dyn std::error::Error>::is::<io::Error>)
     }
 }
 

@@ -18,6 +18,9 @@ use crate::within;
 /// As much as a pipe holds: what a program had written before it ended, and no more.
 const PIPE_SIZE: usize = 65_536;
 
+/// Bytes that are read at once.
+const PIECE: usize = 4096;
+
 /// What is kept of a program's output.
 #[derive(Debug, Clone, Copy)]
 pub enum Capture {
@@ -140,29 +143,29 @@ impl Output {
     }
 
     async fn read(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 4096];
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
-        let count = pipe.read(&mut buffer).await?;
-        self.keep(&buffer[..count]);
+        self.kept.reserve(PIECE);
+        let count = pipe.read_buf(&mut self.kept).await?;
+        self.trim(count);
         Ok(())
     }
 
     /// What is in the pipe when the program has ended.
     fn read_rest(&mut self) {
-        let mut buffer = [0; 4096];
         let mut left = PIPE_SIZE;
         while left > 0
             && let Some(pipe) = &self.pipe
-            && let Ok(count @ 1..) = pipe.try_read(&mut buffer)
         {
+            self.kept.reserve(PIECE);
+            let Ok(count @ 1..) = pipe.try_read_buf(&mut self.kept) else { return };
             left = left.saturating_sub(count);
-            self.keep(&buffer[..count]);
+            self.trim(count);
         }
     }
 
-    /// Keeps what the capture wants of a piece. The pipe is closed at its end, or when there is enough.
-    fn keep(&mut self, piece: &[u8]) {
-        self.kept.extend_from_slice(piece);
+    /// Keeps what the capture wants after so many bytes have come. The pipe is closed at its end, or when
+    /// there is enough.
+    fn trim(&mut self, count: usize) {
         let is_over = match self.capture {
             Capture::EndOfBoth(most) => {
                 self.kept.drain(..self.kept.len().saturating_sub(most));
@@ -173,7 +176,7 @@ impl Output {
                 self.kept.len() == most
             }
         };
-        if piece.is_empty() || is_over {
+        if count == 0 || is_over {
             self.pipe = None;
         }
     }
