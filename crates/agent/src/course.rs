@@ -20,8 +20,8 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stamp;
-use nightwatt_model::civil::utc;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::civil::utc;
+use nightwatt_energy::time::Mono;
 
 use crate::announcer::Announcer;
 use crate::config::How;

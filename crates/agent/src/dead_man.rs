@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::{Deserialize, Serialize};
 
 /// An RTC counts whole seconds, and the wall clock is set by it on resume: a wake-up this much before

@@ -3,8 +3,8 @@
 mod cron;
 mod timers;
 
+use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
-use nightwatt_model::time::Now;
 
 use crate::config::Alarm;
 use crate::dead_man;

@@ -22,8 +22,8 @@ mod users;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
-use nightwatt_model::time::Now;
 
 pub use calendar::Calendar;
 

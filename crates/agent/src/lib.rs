@@ -33,5 +33,5 @@ mod worker;
 pub use config::Config;
 pub use daemon::{Agent, keys};
 pub use error::Error;
+pub use nightwatt_energy::civil::utc;
 pub use nightwatt_host::Host;
-pub use nightwatt_model::civil::utc;

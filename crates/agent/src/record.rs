@@ -162,7 +162,7 @@ pub fn read(dir: &Path) -> io::Result<Vec<Entry>> {
 mod tests {
     use std::time::Duration;
 
-    use nightwatt_model::time::Mono;
+    use nightwatt_energy::time::Mono;
 
     use super::*;
 

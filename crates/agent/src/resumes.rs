@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,

@@ -1,7 +1,7 @@
 //! How `ipmitool` is called, and what it prints.
 
+use nightwatt_energy::quantity::Watts;
 use nightwatt_host::text::quote;
-use nightwatt_model::quantity::Watts;
 
 /// The variable of the environment in which `ipmitool` finds the password: arguments can be read by every
 /// user.

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use nightwatt_model::stats::intervals::{Interval, student};
-use nightwatt_model::stats::moments::Moments;
+use nightwatt_energy::stats::intervals::{Interval, student};
+use nightwatt_energy::stats::moments::Moments;
 use wait4::Wait4;
 
 use super::{Answer, Error, Figure, Printed};

@@ -10,9 +10,9 @@ mod text;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::{QueueingError, ResponsePoint, fit_service};
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::queueing::{QueueingError, ResponsePoint, fit_service};
 use serde::Serialize;
 
 use nightwatt_savings::fleet::Error;

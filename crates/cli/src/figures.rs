@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::energy::{Energy, Provenance};
-use nightwatt_model::quantity::{JOULES_PER_KWH, Joules};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::grouped;
 
 /// Thousands apart: `1,234,567`.

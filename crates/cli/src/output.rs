@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use nightwatt_model::display;
+use nightwatt_energy::display;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 

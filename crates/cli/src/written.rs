@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 
 /// Values as the words of a command line, with commas between them: `window, 'timeout 5s'`.
 pub(crate) fn as_words(values: impl IntoIterator<Item = impl ToString>) -> String {

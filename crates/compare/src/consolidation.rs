@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nightwatt_model::stats::ratio::Ratio;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::ratio::Ratio;
+use nightwatt_energy::stats::sequential::StopRule;
 use nightwatt_report::{Axis, Block, Chart, Kind, Scale, Section, Series};
 
 use super::figures::{PER_OPERATION, POWER};

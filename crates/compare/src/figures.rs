@@ -86,7 +86,7 @@ pub fn channels_of<'a>(
         return spoke().filter(|it| name_of(it) == wanted).collect();
     }
     let is_modelled = |it: &ChannelRecord| {
-        matches!(it.provenance, nightwatt_model::energy::Provenance::Modelled { .. })
+        matches!(it.provenance, nightwatt_energy::energy::Provenance::Modelled { .. })
     };
     // The wall says most, then the whole machine; else the parts that do not contain each other; and a
     // model only where nothing is measured.
@@ -293,7 +293,7 @@ fn percentiles(outcomes: &[&Outcome]) -> Vec<(f64, f64)> {
         .collect();
     if !all.is_empty() {
         all.sort_by(f64::total_cmp);
-        let at = |percent| (percent, nightwatt_model::stats::percentile(&all, percent));
+        let at = |percent| (percent, nightwatt_energy::stats::percentile(&all, percent));
         return PERCENTAGES.map(at).to_vec();
     }
     match outcomes {

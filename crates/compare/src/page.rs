@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nightwatt_model::stats::equivalence::Verdict;
+use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::figures::RATE;

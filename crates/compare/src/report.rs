@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nightwatt_model::energy::Provenance;
+use nightwatt_energy::energy::Provenance;
 
 use super::error::Error;
 use super::plan::{MAIN, Plan, Site, Workload};

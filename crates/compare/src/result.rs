@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::stats::intervals::Interval;
+use nightwatt_energy::stats::intervals::Interval;
 use serde::Serialize;
 
 use super::figures;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::pure::experiment::{Done, Experiment, Outcome, Progress, Step};
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;

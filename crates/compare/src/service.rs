@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::stats::bootstrap;
+use nightwatt_energy::stats::bootstrap;
 use nightwatt_report::{Axis, Cell, Chart, Column, Kind, Scale, Series, Table};
 
 use super::plan::Plan;

@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_load::{Options as ReplayOptions, Run, Target, replay};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::reader::{Counts, LogReader};
 use nightwatt_traffic::synthetic::SyntheticSite;
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts};

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use nightwatt_energy::stats::Summary;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_gateway::status::Status;
 use nightwatt_load::summary::Seen;
 use nightwatt_load::{Answer, Kind, Outcome, Run, ServiceTime};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::stats::Summary;
-use nightwatt_model::time::Mono;
-use nightwatt_model::visit::{Visitor, Visits};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::visit::{Visitor, Visits};
 use serde::Serialize;
 
 use super::books::Books;
@@ -326,7 +326,7 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn count(books: &Books, end: nightwatt_model::time::Wall) -> Self {
+    fn count(books: &Books, end: nightwatt_energy::time::Wall) -> Self {
         let robots = books.robots();
         let mut wakes = Self::default();
         for class in ClientClass::ALL {

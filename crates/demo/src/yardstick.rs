@@ -1,10 +1,10 @@
 //! What perfect knowledge would have saved on the same day.
 
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_load::{Kind, Run};
-use nightwatt_model::policy::sleep::{BusyTimes, Waking, plan};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{BusyTimes, Waking, plan};
 
 use super::books::Books;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::common::Common;
 use crate::guard::{Guard, Undo};

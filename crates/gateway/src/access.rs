@@ -11,7 +11,7 @@
 //!
 //! `rule` names the rule by which a request did not reach the server: that of its client's class
 //! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or `requests-per-client`, or a
-//! [`Budget`](nightwatt_model::policy::admission::Budget).
+//! [`Budget`](nightwatt_policy::admission::Budget).
 //!
 //! A connection that was passed through has a line of the method `TCP`: `delay` is from
 //! when it was known for which service it is to its connection with that, and `outcome` what became of it.
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
@@ -367,7 +367,7 @@ impl Drop for AccessLog {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use nightwatt_model::policy::admission::Budget;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::Budget;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::body::Answer;
 use crate::origin::OriginError;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::BodyError;
-use nightwatt_model::time::Mono;
 
 use self::ahead::Ahead;
 use crate::origin::FromOrigin;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_http1::Refusal;
 use nightwatt_httpcache::status::CACHE_STATUS;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, Reply, Traits, clf};
 
 use crate::access::{AccessLog, Answered, Entry, Part};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::rate::RateLimiter;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::rate::RateLimiter;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::Semaphore;
 
@@ -61,6 +61,17 @@ impl ClientLimits {
             return None;
         }
         lock(requests).admit(now, client).err()
+    }
+
+    /// Whether a request of `client` at `address` may come now, without counting it.
+    pub(crate) fn may(&self, now: Mono, address: IpAddr, client: u64) -> bool {
+        let requests = self.requests.as_ref().filter(|_| !self.is_exempt(address));
+        requests.is_none_or(|requests| lock(requests).may(now, client).is_ok())
+    }
+
+    /// Counts a request that came when it [`may`](Self::may).
+    pub(crate) fn count(&self, now: Mono, address: IpAddr, client: u64) {
+        let _ = self.too_early(now, address, client);
     }
 
     /// A connection from `address`: its place, to be kept as long as it is open. None if that client

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use nightwatt_model::policy::admission::Budget;
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::manager::{Payer, Spent};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::Budget;
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::manager::{Payer, Spent};
 use nightwatt_traffic::{ClientKey, Known};
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::lifecycle::Handed;
-use nightwatt_model::policy::manager::Memory;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::Handed;
+use nightwatt_policy::manager::Memory;
 
 use crate::config::Config;
 use crate::disk_cache::DiskCache;

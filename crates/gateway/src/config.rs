@@ -27,9 +27,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
-use nightwatt_model::duration_text;
-use nightwatt_model::scenario::{BadValue, Scenario, Server};
+use nightwatt_policy::scenario::{BadValue, Scenario, Server};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use nightwatt_httpcache::Purge;
 use nightwatt_httpcache::purge::Place;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};

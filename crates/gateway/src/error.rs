@@ -77,7 +77,7 @@ pub enum StartError {
         /// Of which site.
         site: String,
         /// Why.
-        source: nightwatt_model::policy::fleet::FleetError,
+        source: nightwatt_policy::fleet::FleetError,
     },
     /// A certificate cannot be used.
     #[error(transparent)]

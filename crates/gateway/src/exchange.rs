@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::Timestamp;
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::body::Watcher;
 use crate::flights::Flight;

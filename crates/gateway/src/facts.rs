@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use nightwatt_energy::time::{Now, Wall};
 use nightwatt_httpcache::{SECURE, normal_authority};
-use nightwatt_model::time::{Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey, Fetch};
 
 use crate::accept::Accept;

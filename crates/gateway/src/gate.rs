@@ -24,12 +24,12 @@ use bytes::BytesMut;
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Progress, Quick, Service};
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Knock;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 

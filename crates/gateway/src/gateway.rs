@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
 use nightwatt_power::Controller;
 use tokio::sync::watch;
 

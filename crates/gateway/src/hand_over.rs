@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_policy::lifecycle::Handed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

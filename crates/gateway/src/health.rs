@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use serde::Serialize;
 
 use crate::machine::Machine;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Incoming;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::config::SPOOL_BLOCK;

@@ -8,11 +8,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_model::energy::{Energy, PowerStates};
-use nightwatt_model::ledger::{Bill, Hour, Metered, Part};
-use nightwatt_model::policy::manager::Hindrance;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::energy::{Energy, PowerStates};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
+use nightwatt_policy::manager::Hindrance;
 
 use crate::access::Answered;
 use crate::gateway::Gateway;

@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::ledger::{Bill, Hour, ProxyShare};
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::policy::manager::Memory;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::ledger::{Bill, Hour, ProxyShare};
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::manager::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::private;

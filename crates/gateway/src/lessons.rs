@@ -11,9 +11,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::sleep::{Lessons, PolicyChoice};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::sleep::{Lessons, PolicyChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::private;

@@ -5,7 +5,7 @@
 //!              \-> supervisor (power manager, controller, probe, journal, lessons)
 //! ```
 //!
-//! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
+//! What is decided is decided in `nightwatt_policy`; what may be cached, in
 //! `nightwatt_httpcache`. Here are sockets, bodies and files.
 
 mod accept;

@@ -6,12 +6,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::lifecycle::{Patience, Phase};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::Timeout;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::{Scenario, Server};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::{Patience, Phase};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::{Scenario, Server};
+use nightwatt_policy::sleep::Timeout;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
 use nightwatt_power::{Context, Controller, Error, News, Observed, Work};

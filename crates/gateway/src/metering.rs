@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::sample::Piece;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_meters::sampler::{Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Accuracy, Channel, Host, MeterError, Scope};
-use nightwatt_model::ledger::{Hour, Measure, Part};
-use nightwatt_model::policy::manager::PowerManager;
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::sample::Piece;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_policy::ledger::{Hour, Measure, Part};
+use nightwatt_policy::manager::PowerManager;
+use nightwatt_policy::sleep::SleepPolicy;
 
 use crate::config::MeterConfig;
 use crate::status::MeterStatus;

@@ -14,8 +14,8 @@ mod tls;
 
 use std::fmt::Display;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Phase;
 
 pub(crate) use self::tally::{
     ConnectionTally, RequestTally, ServerTally, WarmUpTally, WarmedUp, Why,

@@ -15,7 +15,7 @@ use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
 use nightwatt_host::tls;
 use nightwatt_http1::{BodyError, client};
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_power::{ConfigError, probe};
 use rustix::io::Errno;
 use rustls::ClientConfig;

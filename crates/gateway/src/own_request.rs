@@ -11,10 +11,10 @@ use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
+use nightwatt_energy::time::Now;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
-use nightwatt_model::time::Now;
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Fetch;
 
 use crate::access::Raw;

@@ -5,7 +5,7 @@
 //! door ──> whose? (client_hello) ──> course: admitted, held, connected ──> line: bytes both ways
 //! ```
 //!
-//! When a connection keeps its server awake, the model's [`passage`](nightwatt_model::policy::passage)
+//! When a connection keeps its server awake, the model's [`passage`](nightwatt_policy::passage)
 //! says.
 
 mod books;
@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use nightwatt_model::policy::passage::KeepAwake;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_policy::passage::KeepAwake;
 use tokio::io::Interest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

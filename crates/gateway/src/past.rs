@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_model::history::{DAYS, History, Mark, Rates};
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::lifecycle::{Change, Phase};
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::time::{Now, Wall};
+use nightwatt_policy::history::{DAYS, History, Mark, Rates};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{self, Record};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nightwatt_model::policy::connections::ConnectionCounts;
+use nightwatt_policy::connections::ConnectionCounts;
 
 /// How many places each client has.
 #[derive(Debug, Clone, Default)]

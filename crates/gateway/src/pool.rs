@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::fleet::{Action, FleetChoice, Phase as Duty, Pool, Route};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Order;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::{Action, FleetChoice, Phase as Duty, Pool, Route};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Order;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 

@@ -16,9 +16,9 @@ use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{
     CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Sender, Usability,
 };
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Knock;
 use nightwatt_traffic::Verdict;
 use tokio::sync::watch;
 

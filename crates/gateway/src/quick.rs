@@ -17,14 +17,14 @@ use std::task::Context;
 
 use http::header::{CONNECTION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_http1::{
     Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
 };
 use nightwatt_httpcache::{CacheStatus, RequestHead, Sender};
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::manager::Knock;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Traits, clf};
 
 pub(crate) use self::pass::{Admitted, Pass};
@@ -271,12 +271,12 @@ impl Client {
         self.meet(head)?;
         let budget = self.speaker.key.number();
         let limits = &self.serving.client_limits;
-        if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The slow path says so.
-            return None;
-        }
         let site = &self.serving.sites[index];
         let (class, traits) = self.class_of(site, arrived, head, plain)?;
+        if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
+            // The slow path refuses it, and does not count it either.
+            return None;
+        }
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };

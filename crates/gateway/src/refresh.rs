@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender, Usability};
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use crate::exchange::Exchange;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
-use nightwatt_model::policy::admission::{Route, Want};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::{Route, Want};
 use nightwatt_traffic::Verdict;
 
 use crate::facts::Facts;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::runtime::Handle;
 
 /// Between two lines about the same.
@@ -94,7 +94,7 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

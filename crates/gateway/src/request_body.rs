@@ -12,8 +12,8 @@ use http::header::TRAILER;
 use http::{HeaderMap, HeaderName};
 use http_body::{Frame, SizeHint};
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
-use nightwatt_model::time::Mono;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A limit is kept by what comes just in time.

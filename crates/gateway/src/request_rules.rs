@@ -6,7 +6,7 @@
 
 use http::{HeaderName, Method};
 use nightwatt_httpcache::sharing;
-use nightwatt_model::policy::admission::{self, ClientClass, Want};
+use nightwatt_policy::admission::{self, ClientClass, Want};
 
 use crate::answers;
 use crate::client_facts::{FETCH_DEST, FETCH_MODE};

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_policy::lifecycle::Handed;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::Route;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{Knock, Settings};
-use nightwatt_model::scenario::Server;
-use nightwatt_model::visit::Visits;
+use nightwatt_policy::admission::Route;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{Knock, Settings};
+use nightwatt_policy::scenario::Server;
+use nightwatt_policy::visit::Visits;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::simulated;
 use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
@@ -159,8 +159,8 @@ impl Shadow {
 impl Tally {
     fn count(
         &self,
-        at: nightwatt_model::time::Mono,
-        visitor: nightwatt_model::visit::Visitor,
+        at: nightwatt_energy::time::Mono,
+        visitor: nightwatt_policy::visit::Visitor,
         delayed: bool,
     ) {
         self.admitted.fetch_add(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ mod tls;
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::energy::Energy;
+use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 pub use self::disk::DiskStatus;

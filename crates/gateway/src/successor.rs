@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Controller, Error, Observed, Work};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

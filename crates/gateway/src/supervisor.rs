@@ -13,14 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::Route;
-use nightwatt_model::policy::lifecycle::{Change, Command, Handed, Phase, Report};
-use nightwatt_model::policy::manager::{
-    Action, Cause, Knock, Memory, Order, PowerManager, Settings,
-};
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::Route;
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Command, Handed, Phase, Report};
+use nightwatt_policy::manager::{Action, Cause, Knock, Memory, Order, PowerManager, Settings};
+use nightwatt_policy::sleep::SleepPolicy;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 

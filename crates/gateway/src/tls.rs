@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpStream;

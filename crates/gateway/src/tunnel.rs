@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Upgraded;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -28,8 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use self::order::{Errand, Order};

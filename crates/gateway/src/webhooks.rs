@@ -10,7 +10,7 @@ mod watch;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 

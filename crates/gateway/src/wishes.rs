@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 use nightwatt_httpcache::vary::own_encoding;
 use nightwatt_httpcache::{CacheKey, SECURE};
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
 use crate::authority::Authority;
 use crate::store::Popularity;

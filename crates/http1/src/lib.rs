@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 pub use body::{BodyError, Incoming};
 pub use chunked::{Chunked, Step};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// One timer for all phases of a connection. It is moved only when it comes due, or is due too late:
 /// a request costs it nothing.

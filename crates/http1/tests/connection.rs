@@ -10,11 +10,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::{
     BodyError, Head, Incoming, Limits, OnSent, Prepared, Progress, Quick, Refusal, Service,
     head_bytes, serve,
 };
-use nightwatt_model::time::Mono;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;

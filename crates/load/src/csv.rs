@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::Arrival;
 
 use crate::answer::Answer;

@@ -8,7 +8,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::answer::Answer;
 use crate::outcome::ErrorKind;

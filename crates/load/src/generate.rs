@@ -30,8 +30,8 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::arrivals::Arrivals;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::arrivals::Arrivals;
 
 pub use mix::{Dress, Mix, Wanted};
 pub use report::{LoadReport, Quantiles, SCHEMA};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::ClientClass;
 use serde::Serialize;
 
 use crate::answer::Answer;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::stats::percentile;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::stats::percentile;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::Arrival;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};

@@ -227,7 +227,7 @@ pub(crate) fn looks_like_page(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

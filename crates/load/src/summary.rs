@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::stats::Summary;
+use nightwatt_energy::stats::Summary;
+use nightwatt_policy::admission::ClientClass;
 use serde::Serialize;
 
 use crate::answer::Answer;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use nightwatt_clock::Debt;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::answer::Answer;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::pure::meter_check::{CrossCalibration, Relation, Side};
 use crate::pure::power_log::PowerReading;
+use nightwatt_energy::sample::{Piece, Reading};
 use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::{Opened, Sample, Sink};
-use nightwatt_model::sample::{Piece, Reading};
 use serde::Serialize;
 
 use crate::error::Error;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::pure::meter_check::{MeterCheck, check_meter};
 use crate::pure::power_log::PowerLog;
 use nightwatt_clock::meter::Stop;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Accuracy, Host, MeterSpec, Scope};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::channel;

@@ -20,10 +20,10 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::uncertainty::Mean;
 
 use crate::error::Error;
 use crate::run::accelerators::{Times, Watch};

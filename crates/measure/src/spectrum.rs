@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::pure::power_log::PowerReading;
 use crate::pure::spectrum::{Spectrum, Welch};
 use nightwatt_clock::meter::Stop;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::{Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::Skipped;
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Piece, Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::channel;

@@ -3,8 +3,8 @@
 //! Every error is a short text that is safe to print: it says what is wrong, and quotes what is there.
 
 use nightwatt_bmc::ipmi;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_host::http::Challenge;
-use nightwatt_model::quantity::Watts;
 
 use crate::{json, mqtt, redfish, shelly, snmp, tasmota};
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Watts};
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::{JOULES_PER_KWH, Watts};
-use nightwatt_model::sample::Reading;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

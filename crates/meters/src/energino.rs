@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

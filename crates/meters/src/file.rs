@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;

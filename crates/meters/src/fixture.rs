@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
-use nightwatt_model::sample::Reading;
 use tempfile::TempDir;
 
 use crate::meter::{Meter, Readings, Turn};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
-use nightwatt_model::sample::Reading;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel};
@@ -114,8 +114,8 @@ impl Meter for Http {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::quantity::Watts;
-    use nightwatt_model::sample::Reading;
+    use nightwatt_energy::quantity::Watts;
+    use nightwatt_energy::sample::Reading;
 
     use crate::device::{self, Device, open, poll, refused};
 

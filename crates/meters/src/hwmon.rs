@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::{Host, files};
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

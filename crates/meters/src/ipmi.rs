@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nightwatt_bmc::ipmi::{Lan, PASSWORD_VARIABLE, POWER_READING, power};
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::secret::Secret;
 use nightwatt_host::text::quote;
 use nightwatt_host::tool::blocking::{Finished, Limits, Running};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
 use crate::channel::{Channel, Scope};

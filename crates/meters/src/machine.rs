@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nightwatt_energy::power_model::{Activity, Machine};
+use nightwatt_energy::time::Mono;
 use nightwatt_host::{Host, files};
-use nightwatt_model::power_model::{Activity, Machine};
-use nightwatt_model::time::Mono;
 
 use crate::battery;
 

@@ -4,9 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;

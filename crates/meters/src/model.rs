@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::power_model::{Activity, PowerModel};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
-use nightwatt_model::power_model::{Activity, PowerModel};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::secret::Secret;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 
 use crate::address;
 use crate::channel::{Accuracy, Channel};

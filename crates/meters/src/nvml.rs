@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use nightwatt_energy::attribution::User;
 use nightwatt_host::Host;
-use nightwatt_model::attribution::User;
 
 /// CPU time of each process so far. A number that is given to another process is another.
 #[derive(Debug, Default)]

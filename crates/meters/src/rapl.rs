@@ -17,8 +17,8 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::quantity::Watts;
 use nightwatt_host::Host;
-use nightwatt_model::quantity::Watts;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

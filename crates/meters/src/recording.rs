@@ -29,8 +29,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_model::sample::{Gap, MEANS_TOUCH, Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sample::{Gap, MEANS_TOUCH, Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 use serde_json::Value;
 

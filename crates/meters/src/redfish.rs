@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nightwatt_bmc::redfish::{self, Credentials, LONGEST, ROOT, RedfishError, last};
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::text::quote;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel, Scope};

@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::{Piece, Reading, Totals, Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
-use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
 use crate::error::MeterError;

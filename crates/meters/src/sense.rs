@@ -1,7 +1,7 @@
 //! Rails measured by a sense resistor: the drop across it, amplified, tells the current; with the
 //! voltage of the rail, the power.
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 use crate::error::MeterError;
 use crate::spec::MeterSpec;

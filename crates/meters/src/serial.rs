@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Woken;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::time::Mono;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{self, ControlModes, OptionalActions, QueueSelector};

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel, Scope};

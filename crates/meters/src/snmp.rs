@@ -5,11 +5,11 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::secret::Secret;
 use nightwatt_host::text::quote;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 use snmp2::v3::{Auth, AuthProtocol, Cipher, KeyExtension, Security};
 use snmp2::{Error, Oid, Pdu, SyncSession, Value};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_host::secret::{Secret, SecretError};
-use nightwatt_model::duration_text;
 use serde::Deserialize;
 
 use crate::error::MeterError;

@@ -12,10 +12,10 @@ use http::Uri;
 use http::uri::Authority;
 use nightwatt_clock::Elapsed;
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::http::{Answer, Ask, Blocking, Client, HttpError, Login, Server};
 use nightwatt_host::text::quote;
 use nightwatt_host::tls::Distrust;
-use nightwatt_model::time::Mono;
 use serde_json::Value;
 
 use crate::error::MeterError;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::pure::{Coin, Device, HashRate};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use serde::{Serialize, Serializer};
 
 use super::{Error, written};

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::pure::Exact;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use nightwatt_model::civil;
+use nightwatt_energy::civil;
 
 use super::Error;
 

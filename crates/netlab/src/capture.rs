@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_tcp::capture::{At, CaptureError, CaptureReport, Frame, check_while};
 
 use super::Error;

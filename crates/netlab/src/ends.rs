@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::{self, Guard, Undo};
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, host, netns, shell};
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 
 pub use agent::{Counted, Question};
 pub use config::{EndConfig, EndsConfig};

@@ -29,7 +29,7 @@ use nightwatt_agent::config::address;
 use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{AGENT_PORT, NEWS_PORT, Outcome, Reply, Verb};
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 

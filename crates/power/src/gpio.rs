@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use gpiocdev::line::{Offset, Value};
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_host::within;
-use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 

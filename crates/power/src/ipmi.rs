@@ -24,8 +24,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_bmc::ipmi::{Lan, PASSWORD_VARIABLE, POWER_STATUS, is_on};
+use nightwatt_energy::duration_text;
 use nightwatt_host::secret::Secret;
-use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 
 use crate::again::Again;

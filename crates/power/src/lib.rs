@@ -1,7 +1,7 @@
 //! Power states out: controllers that wake servers and put them to sleep.
 //!
 //! A [`Controller`] issues the command; a [`Probe`](probe::Probe) says whether the server answers.
-//! When to wake and when to sleep is decided elsewhere (`nightwatt_model::policy`).
+//! When to wake and when to sleep is decided elsewhere (crate `policy`).
 //!
 //! # Adding a driver
 //!

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 use nightwatt_clock::connect::connect_any;
 use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_energy::duration_text;
 use nightwatt_host::tls;
 use nightwatt_host::within;
-use nightwatt_model::duration_text;
 use rustix::io::Errno;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};

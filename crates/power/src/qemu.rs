@@ -27,9 +27,9 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
+use nightwatt_energy::duration_text;
 use nightwatt_host::text::brief;
 use nightwatt_host::within;
-use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;

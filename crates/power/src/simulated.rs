@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
 use crate::{ConfigError, Context, Controller, ControllerConfig, Error, Observed, Work};

@@ -28,7 +28,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tokio::process::Command;
 use tracing::debug;

@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use pnet_datalink::{Channel, NetworkInterface};

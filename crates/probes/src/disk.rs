@@ -7,8 +7,8 @@ use std::fs;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
-use nightwatt_model::storage::{Device, File, Traffic, Whose};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::storage::{Device, File, Traffic, Whose};
+use nightwatt_energy::time::Mono;
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, refused};

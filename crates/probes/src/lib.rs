@@ -3,7 +3,7 @@
 //! And, without eBPF, what runs on each CPU at fixed times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
-//! mean for energy is pure and lives in `model::sections` and `model::storage`.
+//! mean for energy is pure and lives in `energy::sections` and `energy::storage`.
 
 mod addresses;
 mod body;

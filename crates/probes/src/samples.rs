@@ -18,8 +18,8 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
+use nightwatt_energy::time::Mono;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 

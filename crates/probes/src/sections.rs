@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput};
-use nightwatt_model::markers::Run;
-use nightwatt_model::sections::{Node, Tree, Usage};
+use nightwatt_energy::markers::Run;
+use nightwatt_energy::sections::{Node, Tree, Usage};
 
 use crate::body::Body;
 use crate::error::ProbeError;

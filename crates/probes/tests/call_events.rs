@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::sections::CallEvent;
+use nightwatt_energy::sections::CallEvent;
 use nightwatt_probes::{
     CallEvents, Extras, Point, ProbeError, SectionProbes, Watch, function_entries,
 };
@@ -204,7 +204,7 @@ fn who_waits_is_woken_before_the_ring_is_full() {
     let stop = Stop::new().unwrap();
     let mut child = watched.start(&["count", "1000000"]);
     // Without a deadline: that it comes back at all is what counts.
-    let woken = stop.readable_until(watched.events.as_fd(), nightwatt_model::time::Mono::NEVER);
+    let woken = stop.readable_until(watched.events.as_fd(), nightwatt_energy::time::Mono::NEVER);
     assert_eq!(woken, Woken::Readable);
     assert!(!watched.events.take().unwrap().is_empty());
     assert!(child.wait().unwrap().success());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::storage::{Device, Process, Traffic, Whose};
+use nightwatt_energy::storage::{Device, Process, Traffic, Whose};
 use nightwatt_probes::{DiskProbes, ProbeError};
 
 const KIB: u64 = 1024;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nightwatt_model::sections::Tree;
+use nightwatt_energy::sections::Tree;
 use nightwatt_probes::{
     Calls, Extras, Point, ProbeError, SectionProbes, Watch, function_bodies, function_entries,
     go_runtime,

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sections::{Shares, Tree};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::sections::{Shares, Tree};
+use nightwatt_energy::time::Mono;
 use nightwatt_probes::{Calls, Point, ProbeError, SectionProbes, Watch, function_entries};
 
 /// The program: a file for each test, since probes are in files and tests run side by side.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Probes sum up CPU time by stack of sections in the kernel; each time a meter says something the
-//! sums are read, and `model::sections` shares out what it saw.
+//! sums are read, and `energy::sections` shares out what it saw.
 
 mod energies;
 mod events;
@@ -29,11 +29,11 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::sample::Piece;
+use nightwatt_energy::sections::Usage;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::sample::Piece;
-use nightwatt_model::sections::Usage;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{
     Body, Extras, GoRuntime, Place, Point, SectionProbes, Watch, function_entries,
 };

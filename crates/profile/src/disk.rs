@@ -16,9 +16,9 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::storage::{Books, Class, File, Process, StorageModel};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
-use nightwatt_model::storage::{Books, Class, File, Process, StorageModel};
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{DiskProbes, News};
 
 use crate::error::Error;
@@ -178,7 +178,7 @@ impl Session<'_> {
     }
 
     fn row_of(&self, one: &News, path: Option<String>) -> DiskRow {
-        let row = nightwatt_model::storage::Row {
+        let row = nightwatt_energy::storage::Row {
             whose: one.whose,
             command: one.command.clone(),
             path,

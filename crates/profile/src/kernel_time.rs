@@ -1,7 +1,7 @@
 //! `nightwatt tcp where`: what the CPUs' time goes into, the kernel's by what its functions are for.
 //!
 //! Each CPU is asked at fixed times what runs there, whoever it is and with the kernel's stack;
-//! `model::kernel_time` says what that counts as, and the samples between two readings of a meter share what
+//! `pure::kernel_time` says what that counts as, and the samples between two readings of a meter share what
 //! it saw, as in `caliper --sample`.
 
 mod books;

@@ -1,6 +1,6 @@
 //! Charts, as data for the page's script, and as a table for readers who can't see pictures.
 
-use nightwatt_model::civil::to_minute;
+use nightwatt_energy::civil::to_minute;
 use serde::Serialize;
 
 use crate::table::{Cell, Column, Table};

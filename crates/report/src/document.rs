@@ -1,6 +1,6 @@
 //! What a report is made of, except for tables and charts.
 
-use nightwatt_model::energy::{Energy, Provenance};
+use nightwatt_energy::energy::{Energy, Provenance};
 
 use crate::chart::Chart;
 use crate::table::Table;
@@ -248,7 +248,7 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nightwatt_model::quantity::Joules;
+    use nightwatt_energy::quantity::Joules;
 
     #[test]
     fn a_note_says_what_the_energy_says_of_itself() {

@@ -39,10 +39,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
 use nightwatt_traffic::Reading;
 use nightwatt_traffic::classes::ClassifierConfig;

@@ -2,7 +2,7 @@
 //! servers ([`fleet`]), and in the published configurations ([`published`]).
 //!
 //! It is for operators who want to know before they change anything: no server is touched, nothing is measured.
-//! `nightwatt_traffic` reads logs, and `nightwatt_sim` simulates with the policies of `nightwatt_model` that
+//! `nightwatt_traffic` reads logs, and `nightwatt_sim` simulates with the policies of `nightwatt_policy` that
 //! `serve` runs.
 
 pub mod analyze;

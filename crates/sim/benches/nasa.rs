@@ -25,11 +25,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nightwatt_model::arrivals::{Arrivals, Counts};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::places_within;
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_policy::arrivals::{Arrivals, Counts};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Service, Window, run};
 use nightwatt_traffic::PerSecond as Log;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::Cached;
-use nightwatt_model::scenario::CacheRule;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::Cached;
+use nightwatt_policy::scenario::CacheRule;
 
 use crate::entries::{Entries, Entry};
 use crate::resource::Resource;

@@ -15,10 +15,10 @@ mod service;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nightwatt_model::histogram::Histogram;
-use nightwatt_model::policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::histogram::Histogram;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;

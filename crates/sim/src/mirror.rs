@@ -3,9 +3,9 @@
 //! A log shows which URLs were asked for, and not which exist. So there are bounds: [`Extent::Remembered`]
 //! holds what was asked for before, [`Extent::Crawled`] also what a first request shows to exist.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_mirror::pure::Timestamp;
 use nightwatt_mirror::pure::bypass::Bypasses;
-use nightwatt_model::time::Mono;
 
 use crate::entries::Slot;
 use crate::resource::{Resource, Shows};

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_mirror::pure::refresh::RefreshRules;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::mirror::Counts;
 

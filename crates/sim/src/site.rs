@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Route, Want};
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::Mono;
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::{Cached, ClientClass, Request, Route, Want};
+use nightwatt_policy::electricity::EnergyByHour;
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings};
 use crate::days::Days;
@@ -37,7 +37,7 @@ pub struct Asked {
     pub client: u64,
     /// What kind of client, whatever it asks for.
     pub class: ClientClass,
-    /// As in [`Knock::recognised`](nightwatt_model::policy::manager::Knock::recognised).
+    /// As in [`Knock::recognised`](nightwatt_policy::manager::Knock::recognised).
     pub recognised: bool,
     /// Rules that make a scanner of it until the site has answered such a path with success, a bit for
     /// each. None where the client's class is certain.

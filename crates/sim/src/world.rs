@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{Request, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
-use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::{Request, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::electricity::EnergyByHour;
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
+use nightwatt_policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 
 use crate::days::Days;
 use crate::hours::Savings;

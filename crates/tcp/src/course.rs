@@ -4,7 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod server;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::fault::Fault;
 use crate::stream::Piece;

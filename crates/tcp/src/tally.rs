@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::histogram::Histogram;
-use nightwatt_model::stats::intervals::student;
-use nightwatt_model::stats::moments;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::histogram::Histogram;
+use nightwatt_energy::stats::intervals::student;
+use nightwatt_energy::stats::moments;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use crate::course::client::Moments;

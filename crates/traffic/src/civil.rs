@@ -1,7 +1,7 @@
 //! The time of a log line: `03/Mar/2012:06:26:37 -0800`.
 
-use nightwatt_model::civil::Date;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::civil::Date;
+use nightwatt_energy::time::Wall;
 
 pub(crate) const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 
 pub use crate::classifier_config::ClassifierConfig;
 pub use crate::client_key::ClientKey;

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use proptest::prelude::*;
 
 use super::*;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassifierConfig {
-    /// Programs of the operator's own: always [`ClientClass::Api`](nightwatt_model::policy::admission::ClientClass::Api).
+    /// Programs of the operator's own: always [`ClientClass::Api`](nightwatt_policy::admission::ClientClass::Api).
     pub api_agents: Vec<String>,
     /// Crawlers beside the built-in table.
     pub crawler_agents: Vec<String>,
@@ -16,7 +16,7 @@ pub struct ClassifierConfig {
     /// the server is awake or not: a site that answers these by itself takes them out of here.
     pub monitor_paths: Vec<String>,
     /// Paths that webhooks are sent to, by their beginning: every client that asks for one is
-    /// [`ClientClass::Api`](nightwatt_model::policy::admission::ClientClass::Api), whatever its agent says.
+    /// [`ClientClass::Api`](nightwatt_policy::admission::ClientClass::Api), whatever its agent says.
     pub webhook_paths: Vec<String>,
     /// Parts of paths that only scanners ask for, beside the usual ones.
     pub scanner_paths: Vec<String>,

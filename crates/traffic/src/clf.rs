@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use memchr::{memchr, memchr2, memmem, memrchr};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::civil::{self, TimeMemo};

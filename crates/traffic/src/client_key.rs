@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use nightwatt_model::policy::awake_budget::UNLIMITED;
+use nightwatt_policy::awake_budget::UNLIMITED;
 
 use crate::address;
 use crate::client::is_public;

@@ -1,6 +1,6 @@
 //! Fields of a line, found by whatever format, put together as a request.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use memchr::memchr;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::clf::{self, Memo};
 use crate::client::ClientFrom;

@@ -1,7 +1,7 @@
 //! The JSON access logs of Caddy and Traefik: one object a line. Those of others are read by
 //! [`keys`].
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

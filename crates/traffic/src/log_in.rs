@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::hash;
 use crate::misses::{Recent, within};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use memchr::{memchr, memrchr};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::client::ClientFrom;

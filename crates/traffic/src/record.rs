@@ -7,7 +7,7 @@ use std::fmt;
 /// 8 KiB; what is far longer is no log, and a log without line ends must not fill the memory.
 pub const MAX_LINE: usize = 64 * 1024;
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::escapes;

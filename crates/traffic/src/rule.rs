@@ -1,6 +1,6 @@
 //! Why a client has its class.
 
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
 /// The rule that decides the class of a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

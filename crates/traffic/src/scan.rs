@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use nightwatt_model::time::Wall;
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::visit::Visitor;
 
 use crate::container::Container;
 use crate::counts::Counts;

@@ -1,6 +1,6 @@
 //! A parsed line as places in it.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::record::{BadRequest, Escapes, Field, Line, Record};
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use foldhash::fast::RandomState;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use crate::hash;

@@ -1,4 +1,4 @@
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 
 use super::*;
 use crate::classes::{ClassifierConfig, ClientFacts, Fetch};

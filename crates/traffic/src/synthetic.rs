@@ -9,8 +9,8 @@ mod site;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::admission::ClientClass;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Exp, Poisson};

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use memchr::{memchr2, memmem};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf::Memo;

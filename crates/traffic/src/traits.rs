@@ -7,8 +7,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use nightwatt_model::policy::admission::is_proof;
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::is_proof;
+use nightwatt_policy::visit::Visitor;
 
 use crate::classifier_config::ClassifierConfig;
 use crate::client_key::ClientKey;

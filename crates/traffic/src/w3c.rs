@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use memchr::{memchr, memmem};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf::{is_method, is_protocol};

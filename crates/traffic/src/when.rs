@@ -1,6 +1,6 @@
 //! Times as logs write them: any of the usual forms, or by a format of `strftime`.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil::{self, MONTHS};
 

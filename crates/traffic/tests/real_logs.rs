@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::record::Reason;
 use nightwatt_traffic::scan::Options;

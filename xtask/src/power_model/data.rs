@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use nightwatt_model::power_model::{LOADS, Machine};
+use nightwatt_energy::power_model::{LOADS, Machine};
 
 use super::Result;
 

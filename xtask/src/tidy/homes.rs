@@ -47,8 +47,8 @@ const HOMES: [Home; 7] = [
     Home {
         word: "146_097",
         part: In::Code,
-        place: "crates/model/src/civil.rs",
-        advice: "compute dates with `nightwatt_model::civil`",
+        place: "crates/energy/src/civil.rs",
+        advice: "compute dates with `nightwatt_energy::civil`",
     },
     Home {
         word: "/redfish/v1",

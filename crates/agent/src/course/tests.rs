@@ -1,4 +1,4 @@
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::*;
 use crate::dead_man::Purpose;

@@ -3,9 +3,9 @@
 //! Times are local, by the present distance to UTC: on the night in which clocks are changed a job may be
 //! an hour off. `CRON_TZ`, `@reboot` and anacron's table are not looked at.
 
+use nightwatt_energy::civil::Date;
+use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
-use nightwatt_model::civil::Date;
-use nightwatt_model::time::Now;
 
 use crate::pattern::fits;
 

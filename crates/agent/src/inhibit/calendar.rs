@@ -9,8 +9,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
-use nightwatt_model::time::Now;
 use rrule::RRuleSet;
 
 use super::Says;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
-use nightwatt_model::time::Mono;
 
 use super::{Says, cpu, disk, network};
 use crate::config::Inhibit;

@@ -1,7 +1,7 @@
 //! H1, and the claims that only a comparison of environments answers: O7, H2, H3, V6.
 
-use nightwatt_model::stats::intervals::normal;
-use nightwatt_model::stats::moments::Moments;
+use nightwatt_energy::stats::intervals::normal;
+use nightwatt_energy::stats::moments::Moments;
 
 use crate::{Answer, Context, Error, Figure, Printed, rows};
 use nightwatt_compare::figures::{PER_OPERATION, POWER as POWER_FIGURE};

@@ -132,8 +132,8 @@ pub(crate) fn halving(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, 
     let why = format!(
         "the reward is halved every 210,000 blocks. Block {height} came on {}, and {blocks} blocks of ten \
          minutes later is {}: the month is July",
-        nightwatt_model::civil::to_minute(time),
-        nightwatt_model::civil::to_minute(halved)
+        nightwatt_energy::civil::to_minute(time),
+        nightwatt_energy::civil::to_minute(halved)
     );
     Ok(Answer::by(figures, why))
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::pure::calibrate::sync::{
     Hysteresis, Placement, SyncPlan, SyncRule, align, find_edges,
 };
-use nightwatt_model::time::Mono;
 
 use crate::{Answer, Context, Error, Figure, Printed, rows};
 

@@ -4,9 +4,9 @@ pub(crate) mod kept;
 
 use std::collections::BTreeSet;
 
-use nightwatt_model::stats::distribution::student_t;
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::ratio::Ratio;
+use nightwatt_energy::stats::distribution::student_t;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::ratio::Ratio;
 
 use self::kept::{Cell, Kept};
 use crate::{Answer, Context, Error, Figure, Printed};

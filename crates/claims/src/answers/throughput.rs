@@ -8,9 +8,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::{Config, Gateway, Options};
 use nightwatt_load::{OriginOptions, serve_origin};
-use nightwatt_model::time::Mono;
 
 use crate::{Answer, Context, Error, Figure, Printed};
 

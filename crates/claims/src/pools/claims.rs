@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::{PerSecond, Watts};
-use nightwatt_model::queueing::Station;
+use nightwatt_energy::quantity::{PerSecond, Watts};
+use nightwatt_policy::queueing::Station;
 
 use super::policies::single;
 use super::{Claim, Error, Figure, PI, STANDARD, Server};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nightwatt_model::arrivals::{Arrivals, Rate};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::places_within;
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_policy::arrivals::{Arrivals, Rate};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Outcome, Service, Window};
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::errors::Failure;
 use crate::written;

@@ -149,7 +149,7 @@ impl<'a> Files<'a> {
             }
         }
         if let Some(Target { path, mut file, .. }) = self.html {
-            let when = nightwatt_model::civil::to_minute(clock.now().wall.secs());
+            let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
             let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
             let page = analysis.document(generated).to_html();
             // Not a regular file (`/dev/stdout`, a pipe): nothing to cut.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
     DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
 };
@@ -15,9 +16,8 @@ use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
-use nightwatt_model::duration_text;
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::scenario::{CacheRule, Scenario, Server};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_demo::{self as demo, DemoOptions, Shown};
-use nightwatt_model::duration_text;
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::{Now, Wall};
 
 use crate::ExitStatus;
 use crate::args::ScenarioArgs;

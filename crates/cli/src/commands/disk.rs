@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
+use nightwatt_energy::storage::{Class, StorageModel};
 use nightwatt_measure::run::Running;
-use nightwatt_model::storage::{Class, StorageModel};
 use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use serde::Serialize;
 

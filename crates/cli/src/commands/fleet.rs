@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nightwatt_claims::pools;
 use nightwatt_clock::Clock;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_savings::fleet::plan::{
     ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, ServiceText, Time,
     of_logs,
@@ -170,7 +170,7 @@ fn write(args: &FleetPlanArgs, result: &PlanResult) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.html {
-        let when = nightwatt_model::civil::to_minute(Clock::real().now().wall.secs());
+        let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = result.document(generated).to_html();
         fs::write(path, page).map_err(|error| cannot(path, &error))?;

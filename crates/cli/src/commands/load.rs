@@ -274,7 +274,7 @@ fn say(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
 
 /// What the arrivals are, with all that it takes to have them again.
 fn arrivals(args: &Args, plan: &Plan) -> Value {
-    use nightwatt_model::arrivals::Arrivals;
+    use nightwatt_policy::arrivals::Arrivals;
     match &plan.arrivals {
         Arrivals::Constant(rate) => json!({ "kind": "constant", "rate": rate.get() }),
         Arrivals::Poisson(rate) => json!({ "kind": "poisson", "rate": rate.get() }),

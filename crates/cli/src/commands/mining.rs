@@ -143,7 +143,7 @@ fn work(args: &Args) -> Result<Mining, Error> {
 }
 
 fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
-    let when = nightwatt_model::civil::to_minute(Clock::real().now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     fs::write(path, mining.document(generated).to_html()).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)

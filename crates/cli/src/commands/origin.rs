@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
-use nightwatt_model::duration_text;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;

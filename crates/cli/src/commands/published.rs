@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;

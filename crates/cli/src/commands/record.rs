@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::{Gap, Totals};
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::cross::{Cross, CrossReport};
 use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterError};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Gap, Totals};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ fn meta(host: &Host, opened: &[Opened], args: &Args) -> Meta {
         schema: SCHEMA,
         nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
         host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
-        started: format!("{} UTC", nightwatt_model::civil::to_minute(now.secs())),
+        started: format!("{} UTC", nightwatt_energy::civil::to_minute(now.secs())),
         mono_ns: i64::try_from(monotonic().0.as_nanos()).unwrap_or(i64::MAX),
         meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
         settings: json!({

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_load::replay::Progress as Sent;
 use nightwatt_load::summary::{csv_table, text_table};
 use nightwatt_load::{
     ClassOf, Options, ReplaySummary, Returning, Run, ServiceTime, Target, Waiting, csv, replay,
     speed_for,
 };
-use nightwatt_model::duration_text;
-use nightwatt_model::time::{Mono, Now};
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, Counts, LogReader, arrivals};
 use serde_json::json;
 

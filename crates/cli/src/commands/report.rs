@@ -65,7 +65,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 fn page(report: &Report, folder: &Path) -> String {
-    let when = nightwatt_model::civil::to_minute(Clock::real().now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     report.document(generated, folder).to_html()
 }

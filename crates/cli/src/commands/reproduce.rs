@@ -90,7 +90,7 @@ fn failure(error: &Error) -> Failure {
 }
 
 fn write(path: &Path, found: &Reproduction, clock: &Clock) -> Result<(), Failure> {
-    let when = nightwatt_model::civil::to_minute(clock.now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     fs::write(path, found.document(generated).to_html()).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)

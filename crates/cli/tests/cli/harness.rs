@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::journal::Record;
-use nightwatt_model::ledger::Bill;
 pub(crate) use nightwatt_needs::free_address;
+use nightwatt_policy::ledger::Bill;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_host::ConfigError;
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::duration_text;
 use serde::Deserialize;
 use toml::Value;
 

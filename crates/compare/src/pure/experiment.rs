@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use nightwatt_model::stats::sequential::StopRuleError;
+use nightwatt_energy::stats::sequential::StopRuleError;
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use crate::tls::validity::Validity;

@@ -5,11 +5,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::frontier::UnderTimeout;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::frontier::UnderTimeout;
+use nightwatt_policy::ledger::Bill;
 use serde::Serialize;
 
 use crate::site::Site;

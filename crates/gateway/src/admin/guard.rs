@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::rate::{Rate, RateLimiter};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::rate::{Rate, RateLimiter};
 use nightwatt_traffic::ClientKey;
 use sha2::{Digest, Sha256};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::history::{DAYS, MINUTES, Minute, Money, Rates, Used};
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::history::{DAYS, MINUTES, Minute, Money, Rates, Used};
+use nightwatt_policy::ledger::Bill;
 use serde::Serialize;
 
 use super::frontier::Frontier;
@@ -350,7 +350,7 @@ impl Period {
 }
 
 fn states(part: &Part<'_>) -> States {
-    let word = |phase: Option<nightwatt_model::policy::lifecycle::Phase>| {
+    let word = |phase: Option<nightwatt_policy::lifecycle::Phase>| {
         phase.map_or("unobserved", |phase| phase.as_str())
     };
     let states =

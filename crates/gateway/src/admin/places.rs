@@ -116,7 +116,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timely<S> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::{Mono, Wall};
+    use nightwatt_energy::time::{Mono, Wall};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

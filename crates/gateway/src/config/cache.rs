@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_httpcache::sharing::covers_what_counts;
 use nightwatt_httpcache::{CookieRule, CookieRules, Fill, Heuristic, KeyRules, Rules};
-use nightwatt_model::duration_text;
-use nightwatt_model::scenario::CacheRule;
+use nightwatt_policy::scenario::CacheRule;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Wrong, wrong};

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::passage::KeepAwake;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::passage::KeepAwake;
 use serde::Deserialize;
 
 use super::{Config, SiteConfig, Wrong, cache, check_name, wrong};

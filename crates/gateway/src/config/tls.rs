@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use super::{AcmeConfig, CHALLENGE_PATH, Config, SiteConfig, Wrong, wrong};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
 
 use super::record::Day;
 
@@ -87,7 +87,7 @@ fn count_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

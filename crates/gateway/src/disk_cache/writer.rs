@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::CacheKey;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use tokio::sync::oneshot;
 
 use super::budget::{Budget, kernels_count};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_model::policy::admission::{Budget, Route, Want};
+use nightwatt_policy::admission::{Budget, Route, Want};
 
 use crate::access::Answered;
 use crate::answers;

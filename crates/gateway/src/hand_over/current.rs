@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_policy::lifecycle::Handed;
 use tokio::task::JoinSet;
 
 use super::{LetGo, MOST_SOCKETS, Offer, Taker, VERSION, Word};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_policy::lifecycle::Handed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{LONGEST, LetGo, MOST_SOCKETS, Offer, PATIENCE, VERSION, WITHOUT_LOCK, Word, parse};

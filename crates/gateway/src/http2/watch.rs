@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Limits;
-use nightwatt_model::time::Mono;
 use tokio::sync::Notify;
 
 /// What goes on in one connection.

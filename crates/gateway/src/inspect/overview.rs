@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use serde::Serialize;
 
 use crate::gateway::Gateway;

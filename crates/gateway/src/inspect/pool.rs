@@ -1,9 +1,9 @@
 //! Collects what `nightwatt status` shows of a pool of servers.
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::ledger::{Bill, Part};
-use nightwatt_model::policy::fleet::Phase as Duty;
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_policy::fleet::Phase as Duty;
+use nightwatt_policy::ledger::{Bill, Part};
 
 use super::Basis;
 use crate::pool::{InPool, PoolServer, ServerPool};

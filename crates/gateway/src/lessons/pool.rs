@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::FleetLessons;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::fleet::FleetLessons;
 use serde::{Deserialize, Serialize};
 
 use super::{LessonsError, Shelf, damaged, shown};
@@ -97,9 +97,9 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
-    use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-    use nightwatt_model::time::Mono;
+    use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+    use nightwatt_energy::time::Mono;
+    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
 
     use super::*;
 

@@ -1,8 +1,8 @@
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::Observation;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Observation;
+use nightwatt_policy::visit::Visitor;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_report::exposition::{Exposition, Family};
 
 use super::{Scraped, counter, gauge, times};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Change;
 
 use crate::access::Answered;
 use crate::wake_cause::WakeCause;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::client::Connection;
-use nightwatt_model::time::Mono;
 
 use super::{LONGEST_IDLE, Reuse, Stream};
 

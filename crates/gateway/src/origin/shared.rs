@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::sync::MutexGuard;
 
 use super::{Reuse, Stream};

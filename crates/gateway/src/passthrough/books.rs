@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::clf;
 
 use super::Outcome;

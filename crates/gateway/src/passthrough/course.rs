@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_clock::connect::connect_any;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Knock;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::ClientKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};

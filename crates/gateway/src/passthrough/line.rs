@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::passage::{Activity, Due};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::passage::{Activity, Due};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;

@@ -1,7 +1,7 @@
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::manager::Memory;
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::manager::Memory;
 
 use super::*;
 

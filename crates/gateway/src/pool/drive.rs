@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use nightwatt_model::policy::fleet::Phase as Duty;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Order;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::Phase as Duty;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Order;
 
 use super::whole::FIRST_LOOK;
 use super::{ServerPool, State};

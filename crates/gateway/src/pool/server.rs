@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::policy::lifecycle::Patience;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::AlwaysOn;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::{Scenario, Server};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::Patience;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::{Scenario, Server};
+use nightwatt_policy::sleep::AlwaysOn;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
@@ -177,7 +177,7 @@ fn as_server(kind: &Kind) -> Server {
 
 /// What stands on a machine draws what that draws, unless it is said what it draws itself.
 fn on_others_bill(kind: &Kind) -> Kind {
-    use nightwatt_model::quantity::{Joules, Watts};
+    use nightwatt_energy::quantity::{Joules, Watts};
     Kind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
 }
 

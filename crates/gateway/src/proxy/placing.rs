@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use nightwatt_httpcache::CacheKey;
-use nightwatt_model::policy::admission::Cached;
+use nightwatt_policy::admission::Cached;
 
 use super::Asked;
 use crate::access::Answered;

@@ -7,7 +7,7 @@ use http::Method;
 use http::header::RANGE;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Filler};
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use super::Asked;

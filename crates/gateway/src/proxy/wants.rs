@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 use http::request::Parts;
-use nightwatt_model::policy::admission::{ClientClass, Want};
+use nightwatt_policy::admission::{ClientClass, Want};
 use nightwatt_traffic::{Verdict, clf};
 
 use crate::facts::Facts;

@@ -11,15 +11,15 @@ use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Method, StatusCode};
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_http1::client::{Glance, Underway};
 use nightwatt_http1::{Field, Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, Sender, date, fields};
-use nightwatt_model::policy::admission::{self, Cached, ClientClass};
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::{self, Cached, ClientClass};
+use nightwatt_policy::manager::Knock;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Traits;
 
 use super::{Client, Given, Id, Plain, value_of};
@@ -118,12 +118,11 @@ impl Client {
         let waiting = site.origin.idle()?;
         let arrived = serving.clock.now();
         let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
-        if serving.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The slow path says so.
-            site.origin.leave(waiting);
-            return None;
-        }
-        let Some((class, traits)) = self.class_of(site, arrived, head, plain) else {
+        let limits = &serving.client_limits;
+        // The slow path refuses what comes too early, and counts all that it gets from here.
+        let may = limits.may(arrived.mono, self.speaker.ip, budget);
+        let judged = may.then(|| self.class_of(site, arrived, head, plain)).flatten();
+        let Some((class, traits)) = judged else {
             site.origin.leave(waiting);
             return None;
         };
@@ -141,8 +140,10 @@ impl Client {
         let knock =
             Knock { id: number, visitor, client: budget, network, request, recognised: true };
         if !site.supervisor.admit_awake(&knock) {
+            site.origin.leave(waiting);
             return None;
         }
+        limits.count(arrived.mono, self.speaker.ip, budget);
         let flight = is_anybodys.then(|| site.flights.board(&key)).and_then(Boarding::first);
         let needs_server = request.wakes();
         if needs_server {

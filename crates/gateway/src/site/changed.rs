@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use nightwatt_model::frontier::Frontier;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::frontier::Frontier;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::Controller;
 
 use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};

@@ -114,7 +114,7 @@ mod tests {
     use http::StatusCode;
     use nightwatt_clock::Clock;
     use nightwatt_httpcache::{Filler, KeyRules, Purge, Times};
-    use nightwatt_model::policy::admission::ClientClass;
+    use nightwatt_policy::admission::ClientClass;
 
     use super::*;
     use crate::config::DiskConfig;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
 /// For whose sake the server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Handed;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::Lessons;
+use nightwatt_policy::lifecycle::Handed;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::sleep::Lessons;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 

@@ -1,7 +1,7 @@
 //! Who or what caused a wake-up, by name.
 use crate::wake_cause::WakeCause;
 
-use nightwatt_model::policy::manager::Cause;
+use nightwatt_policy::manager::Cause;
 
 use super::Managed;
 

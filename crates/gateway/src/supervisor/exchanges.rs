@@ -1,10 +1,10 @@
 //! Exchanges with the server: while one is under way it is kept awake. And who may wake it for one.
 
-use nightwatt_model::policy::admission::{Budget, ClientClass, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{BudgetLeft, Knock, Payer};
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_policy::admission::{Budget, ClientClass, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{BudgetLeft, Knock, Payer};
 use tokio::sync::watch;
 
 use super::{Managed, Supervisor};

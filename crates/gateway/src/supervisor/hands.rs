@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::{Command, Phase, Report, Slept};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::lifecycle::{Command, Phase, Report, Slept};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
 use nightwatt_power::{Controller, Error, Heard, Observed};

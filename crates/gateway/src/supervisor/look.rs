@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nightwatt_model::ledger::Hour;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{Hindrance, Memory};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::ledger::Hour;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{Hindrance, Memory};
 
 /// A look at a server under supervision.
 #[derive(Debug, Clone)]

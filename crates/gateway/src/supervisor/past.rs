@@ -3,8 +3,8 @@
 
 use std::sync::PoisonError;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::time::{Now, Wall};
+use nightwatt_policy::ledger::Bill;
 
 use super::{Managed, Supervisor};
 use crate::journal::Record;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_httpcache::{Timestamp, date};
-use nightwatt_model::time::{Mono, Now, Wall};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

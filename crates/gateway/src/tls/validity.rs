@@ -1,6 +1,6 @@
 //! From when to when a certificate is valid (RFC 5280, 4.1.2.5): as much of X.509 as that takes.
 
-use nightwatt_model::civil::Date;
+use nightwatt_energy::civil::Date;
 
 /// Tags of DER.
 const SEQUENCE: u8 = 0x30;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::client::post;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};

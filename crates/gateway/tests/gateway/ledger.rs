@@ -1,9 +1,9 @@
 //! The bill, the journal and the access log.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::journal::WakeCause;
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Change;
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 

@@ -1,9 +1,10 @@
 //! What one client may take: requests in a time, connections at once, wake-ups.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, CRAWLER, Client, get, post};
+use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, timeout};
 
 fn limited(setup: Setup, rate: &'static str) -> Setup {
@@ -54,6 +55,21 @@ fn too_many_requests_wake_nobody_and_delay_nobody() {
         let logged = stage.extras();
         assert_eq!(logged.iter().filter(|it| it.answer == "limited").count(), 10);
     });
+}
+
+/// The fast path looks at these, and leaves them to the slow path.
+#[test]
+fn a_request_counts_once_on_whichever_path_it_ends() {
+    for (path, cache_control) in [("/robots.txt", "max-age=600"), ("/robots.txt", "no-store")] {
+        limited(awake(), "1/h burst 3").play(async |stage| {
+            stage.origin.says(ok("all").field("Cache-Control", cache_control));
+            let mut client = Client::connect(stage).await;
+            for status in [200, 200, 200, 429] {
+                client.send(&get(path)).await;
+                assert_eq!(client.answer().await.status, status, "{path}, {cache_control}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nightwatt_gateway::{Config, ReloadError, Reloaded};
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::client::{Client, get};
 use crate::machines::on;

@@ -1,7 +1,7 @@
 //! Warm-up: while the server is awake, the cache is made to last through the next sleep.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::{Order, Reply};
-use nightwatt_model::time::Mono;
 
 use crate::client::{CRAWLER, get, post};
 use crate::origin::{Act, Gate, Says, Seen, ok, status};

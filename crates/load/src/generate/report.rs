@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::histogram::{Histogram, RELATIVE_ERROR};
+use nightwatt_energy::histogram::{Histogram, RELATIVE_ERROR};
 use serde::Serialize;
 
 use super::sample::Fault;
@@ -331,7 +331,7 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::arrivals::{Arrivals, Rate};
+    use nightwatt_policy::arrivals::{Arrivals, Rate};
 
     use super::*;
     use crate::generate::{Carrier, Dress, Mix, Sample, Until, Wanted};

@@ -14,7 +14,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 

@@ -12,7 +12,7 @@ use crate::pure::calibrate::states::{
     EnergyErrors, SleepCycle, StatesFit, StatesRow, fit_states, rows_of_log,
 };
 use crate::pure::calibrate::{CalibrateError, Estimate};
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::quantity::{Joules, Watts};
 use serde::Serialize;
 
 pub use readings::Readings;

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use crate::pure::calibrate::storage::{ActivityRule, StorageFit, Write, activity, fit_storage};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::storage::StorageModel;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::storage::StorageModel;
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::calibrate::recorded::{Recorded, accuracy_of, moment, no_time, rows};

@@ -7,11 +7,11 @@ use crate::pure::calibrate::utilisation::{
     Better, UtilisationFit, UtilisationPoint, fit_utilisation,
 };
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::power_model::{Fitted, PowerModel};
+use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::machine::Counts;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::power_model::{Fitted, PowerModel};
-use nightwatt_model::quantity::Watts;
 use serde::Serialize;
 
 use crate::calibrate::channel_of;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::pure::calibrate::wakeups::{WakeupFit, WakeupPoint, fit_wakeups};
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
@@ -138,7 +138,7 @@ impl WakeupsFound {
     fn of(points: Vec<WakeupPoint>, measured_by: String) -> Result<Self, Error> {
         let fit = fit_wakeups(&points)?;
         let mut warnings = Vec::new();
-        if fit.wake_up.covers(&nightwatt_model::quantity::Joules(0.0)) {
+        if fit.wake_up.covers(&nightwatt_energy::quantity::Joules(0.0)) {
             warnings.push(
                 "the interval of a wake-up's energy includes 0: these loads do not determine it; longer \
                  steps, a finer meter or a quieter machine may"

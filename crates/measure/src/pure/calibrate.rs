@@ -14,7 +14,7 @@ use std::ops::{Add, Mul, Sub};
 use serde::Serialize;
 
 use crate::pure::power_log::PowerLogError;
-use nightwatt_model::least_squares::{Fit, LeastSquaresError};
+use nightwatt_energy::least_squares::{Fit, LeastSquaresError};
 
 pub mod states;
 pub mod storage;

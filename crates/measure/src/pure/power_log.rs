@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 
 /// One reading.
 #[derive(Debug, Clone, Copy, PartialEq)]

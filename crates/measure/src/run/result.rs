@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::attribution::AcceleratorTime;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::sample::{Gap, Totals};
+use nightwatt_energy::uncertainty::{Budget, Mean};
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::attribution::AcceleratorTime;
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Gap, Totals};
-use nightwatt_model::uncertainty::{Budget, Mean};
 use serde::Serialize;
 
 use super::cpu_time::CountedBy;

@@ -1,5 +1,5 @@
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 use crate::fixture::Fixture;
 

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::files;
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

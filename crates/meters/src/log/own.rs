@@ -10,10 +10,10 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
 use super::cells::cells;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::Reading;
+use nightwatt_energy::time::Mono;
 use nightwatt_host::text::quote;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 
 use super::{Entry, Options, stamp};
 use crate::channel::{Accuracy, Channel, Scope};

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_host::text::quote;
-use nightwatt_model::quantity::Watts;
 
 use super::cells::{self, Decimal, Kind, cells, kind};
 use super::input::Input;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_needs::program;
 
 use crate::device::{Identity, line, open, poll, refused};

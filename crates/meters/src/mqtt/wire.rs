@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nightwatt_clock::connect::connect_blocking;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 

@@ -7,9 +7,9 @@
 use std::io;
 use std::time::Duration;
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::{Host, files};
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::sample::Reading;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 

@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::sample::Reading;
 use nightwatt_host::{Host, files};
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::sample::Reading;
 
 use super::{ACCURACY, FASTEST, Looked, most, refusal};
 use crate::channel::{Channel, Scope};

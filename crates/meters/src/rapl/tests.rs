@@ -1,5 +1,5 @@
-use nightwatt_model::sample::{Gap, Piece, Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sample::{Gap, Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 
 use crate::fixture::{Fixture, read};
 use crate::meter::{Readings, Turn};

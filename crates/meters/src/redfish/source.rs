@@ -1,8 +1,8 @@
 //! Where a chassis tells its power: the wall side first, as long as it can be believed.
 
 use nightwatt_bmc::redfish::{last, link};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use serde_json::Value;
 
 use super::Service;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Gap, Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sample::{Gap, Piece, Reading};
+use nightwatt_energy::time::Mono;
 
 use super::{Board, Opened, Sample, Schedule, Sink, lock};
 use crate::error::MeterError;

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_needs::program;
 
 use crate::device::{line, open, poll, refused};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::MiningError;
-use nightwatt_model::quantity::{JOULES_PER_KWH, Joules, Watts};
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules, Watts};
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 

@@ -191,7 +191,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::stats::distribution::binomial_upper_tail;
+    use nightwatt_energy::stats::distribution::binomial_upper_tail;
 
     use super::*;
 

@@ -10,9 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::{Place, shell};
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 use super::Error;

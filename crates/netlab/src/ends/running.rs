@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nightwatt_clock::meter::{Stop, Woken};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::{Place, shell};
-use nightwatt_model::time::Mono;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Error;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_compare::pure::experiment::answers::{Answers, RatioAnswer, RuleUsed, answers};
 use nightwatt_compare::pure::experiment::{End, Experiment};
-use nightwatt_model::stats::equivalence;
+use nightwatt_energy::stats::equivalence;
 use serde::Serialize;
 
 use super::{Comparison, HelpsPlan, STATES};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::estimate::Estimate;

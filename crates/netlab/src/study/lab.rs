@@ -6,10 +6,10 @@ use std::time::Duration;
 use nightwatt_clock::meter::Stop;
 use nightwatt_compare::metering::Meters;
 use nightwatt_compare::pure::experiment::Progress;
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::counters::Network;
 use nightwatt_measure::idle::IdleTrace;
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::time::Mono;
 
 use super::{Error, Plan};
 use crate::cards::{Card, Cards, Feature, Features};

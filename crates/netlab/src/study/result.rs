@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use nightwatt_compare::pure::experiment::answers::RuleUsed;
 use nightwatt_compare::pure::experiment::{End, Experiment, Outcome};
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::breakdown::{Breakdown, Shares};

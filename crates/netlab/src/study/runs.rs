@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Progress, Step};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::fetching::{How, PILOT};
 use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Refusal, Sealed};
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 

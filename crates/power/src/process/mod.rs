@@ -37,8 +37,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_energy::duration_text;
 use nightwatt_host::within;
-use nightwatt_model::duration_text;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Deserializer};
 use tracing::{info, warn};

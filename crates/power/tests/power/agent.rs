@@ -9,7 +9,7 @@ use nightwatt_agent::Host;
 use nightwatt_agent::protocol::{Body, Event, Message, News, Nonce};
 use nightwatt_agent::{Agent, Config, key};
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::agent::Config as DriverConfig;
 use nightwatt_power::{Controller, Error, Heard, Observed};
 

@@ -23,7 +23,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use nightwatt_power::Context;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal};

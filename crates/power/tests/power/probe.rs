@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::Context;
 use nightwatt_power::probe::{Config, Http, OWN_MARK, Probe, Verdict};
 use nightwatt_power::simulated::{self, Simulated};

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_model::sections::CallEvent;
+use nightwatt_energy::sections::CallEvent;
 
 use super::{SectionProbes, maps};
 use crate::error::ProbeError;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::sections::{CallEvent, bands};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sections::{CallEvent, bands};
+use nightwatt_energy::time::Mono;
 
 use crate::loaded::{half_word, word};
 

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_model::markers::{Run, Then};
+use nightwatt_energy::markers::{Run, Then};
 
 use crate::error::ProbeError;
 use crate::loaded::{Loaded, half_word, refused, word};

@@ -31,12 +31,12 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::sections::{CallEvent, Rates};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::recording::{self, Cells, PartedTable};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterError};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sections::{CallEvent, Rates};
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{CallEvents, ProbeError, SectionProbes};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -401,7 +401,7 @@ fn meta(
         "schema": SCHEMA,
         "nightwatt": env!("CARGO_PKG_VERSION"),
         "host": json!({"name": name, "kernel": kernel}),
-        "started": format!("{} UTC", nightwatt_model::civil::to_minute(Clock::real().now().wall.secs())),
+        "started": format!("{} UTC", nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs())),
         "mono_ns": nanos(monotonic().0),
         "command": command,
         "pid": pid,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::quantity::Joules;
+use nightwatt_energy::quantity::Joules;
 use serde::Serialize;
 
 /// What ran in a stack of sections, and in none inside of it.

@@ -13,9 +13,9 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::markers::area::{self, Header, RingReader};
-use nightwatt_model::markers::{Mark, Merger};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::markers::area::{self, Header, RingReader};
+use nightwatt_energy::markers::{Mark, Merger};
+use nightwatt_energy::time::Mono;
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 use rustix::process::{Resource, Rlimit};

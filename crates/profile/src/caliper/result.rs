@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::sections::{Shares, Tree, Usage};
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sections::{Shares, Tree, Usage};
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Calls, InstructionKind};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 //! dear or not allowed, or where nobody knows yet which functions to ask for.
 //!
 //! Each CPU tells at fixed times what runs there; the samples between two readings of a meter share
-//! what it saw (`model::samples`).
+//! what it saw (`energy::samples`).
 
 mod books;
 pub(crate) mod channels;

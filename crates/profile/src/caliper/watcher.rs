@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::markers::{self, Merger};
-use nightwatt_model::sections::{Tree, Usage};
+use nightwatt_energy::markers::{self, Merger};
+use nightwatt_energy::sections::{Tree, Usage};
 use nightwatt_probes::{Calls, Extras, SectionProbes, Watch};
 
 use super::processes::Processes;
@@ -15,7 +15,7 @@ const SOONEST: Duration = Duration::from_millis(3);
 const LATEST: Duration = Duration::from_millis(50);
 
 /// Fuller than this, and the next look comes sooner.
-const FULL: u64 = nightwatt_model::markers::area::RECORDS / 16;
+const FULL: u64 = nightwatt_energy::markers::area::RECORDS / 16;
 
 /// One of them, or probes alone.
 pub(super) struct Watcher {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 
+use nightwatt_energy::storage::{Class, Device, File, StorageModel};
 use nightwatt_meters::Host;
-use nightwatt_model::storage::{Class, Device, File, StorageModel};
 
 use crate::error::Error;
 

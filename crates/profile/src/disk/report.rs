@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nightwatt_model::energy::{Energy, Provenance};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::storage::{Books, Class, Device, File, Process, Row, Traffic};
+use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::storage::{Books, Class, Device, File, Process, Row, Traffic};
 use nightwatt_probes::Lost;
 use serde::Serialize;
 

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::pure::kernel_time::{Category, Clusters, Kind, Os, Table, Tcp, attribute};
+use nightwatt_energy::samples::Busy;
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::samples::Busy;
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Look, Samples};
 
 use crate::caliper::Event;

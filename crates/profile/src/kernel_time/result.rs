@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::pure::kernel_time::{Kind, Os, ShareEstimate, Tcp};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::samples::interval;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Measured;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::samples::interval;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 

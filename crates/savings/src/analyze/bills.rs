@@ -1,11 +1,11 @@
 //! What the energy of a log costs, each hour at its price.
 
-use nightwatt_model::electricity::{Electricity, EnergyByHour};
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::sleep::Plan;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::electricity::{Electricity, EnergyByHour};
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Plan;
 
 use super::year::Used;
 use super::zones::Zones;

@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
-use nightwatt_model::policy::sleep::{
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{Cached, ClientClass, Request, Want};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
+use nightwatt_policy::sleep::{
     BusyTimes, Constraints, Plan, PolicyChoice, SleepPolicy, Terms, Waking, plan,
 };
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{Demand, Outcome, Run, Visit, World};
 use serde::Serialize;
 
@@ -314,5 +314,5 @@ fn frontier(
 }
 
 fn text_of(idle: Duration) -> String {
-    nightwatt_model::duration_text::format(Duration::from_secs(idle.as_secs_f64().round() as u64))
+    nightwatt_energy::duration_text::format(Duration::from_secs(idle.as_secs_f64().round() as u64))
 }

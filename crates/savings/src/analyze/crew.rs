@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nightwatt_model::policy::admission::{ClientClass, Route};
-use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_policy::admission::{ClientClass, Route};
+use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_sim::{Asked, Extent, SiteRun};
 
 use super::costs::{Admitted, Bank, PolicyCost};

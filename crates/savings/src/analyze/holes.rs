@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
 use serde::Serialize;
 
 use super::DAY;
@@ -95,7 +95,7 @@ pub(super) fn warning(
         .iter()
         .take(NAMED)
         .map(|hole| {
-            let after = nightwatt_model::civil::to_minute(hole.after.secs());
+            let after = nightwatt_energy::civil::to_minute(hole.after.secs());
             format!("{} after {after} UTC", days_text(hole.length_s))
         })
         .collect();

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
     Axis, Block, Cell, Chart, Column, Kind, Scale, Series, Table, Text, grouped,
 };

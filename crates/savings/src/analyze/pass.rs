@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_sim::{
     Asked, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
 };

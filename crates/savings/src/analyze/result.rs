@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::Plan;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Plan;
 use nightwatt_sim::{Day, Days, Extent, Outcome, RefreshCost, RefreshRule};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;

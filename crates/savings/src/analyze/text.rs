@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::grouped;
 
 use super::formats::{amount, counted, days_text, money};
@@ -10,7 +10,7 @@ use super::result::{Analysis, PolicyFigures};
 use super::tables::seconds;
 use super::wakers::Waker;
 use super::what_if::WhatIf;
-use nightwatt_model::display::shown;
+use nightwatt_energy::display::shown;
 
 /// Rows of who wakes the server, on a terminal.
 const WAKERS: usize = 3;

@@ -4,6 +4,7 @@
 //! and `Limits` by the number of addresses, `admit` by the status of the answer. A log does not show the
 //! rest: robots.txt, fields, bodies.
 
+use nightwatt_energy::time::Wall;
 use nightwatt_mirror::pure::Timestamp;
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::{PAGE_SIZE, StatusKind};
@@ -11,7 +12,6 @@ use nightwatt_mirror::pure::patterns::{Origin, PatternRules, refusal};
 use nightwatt_mirror::pure::plan::Limits;
 use nightwatt_mirror::pure::reason::Reason;
 use nightwatt_mirror::pure::traps::TrapCounters;
-use nightwatt_model::time::Wall;
 use nightwatt_sim::{Mirrorable, Shows, Slot};
 use nightwatt_traffic::scan::Logged;
 

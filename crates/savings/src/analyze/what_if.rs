@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_sim::{Asked, CacheSettings, Outcome, SiteRun, World};
 use serde::Serialize;
 
@@ -166,10 +166,10 @@ fn on_all_cores<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T
 mod tests {
     use std::time::Duration;
 
-    use nightwatt_model::policy::admission::Want;
-    use nightwatt_model::policy::sleep::PolicyChoice;
-    use nightwatt_model::scenario::SlaRule;
-    use nightwatt_model::visit::Visitor;
+    use nightwatt_policy::admission::Want;
+    use nightwatt_policy::scenario::SlaRule;
+    use nightwatt_policy::sleep::PolicyChoice;
+    use nightwatt_policy::visit::Visitor;
     use nightwatt_sim::{Mirrorable, Resource, Slot, Visit};
 
     use super::*;

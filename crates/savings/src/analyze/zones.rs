@@ -1,8 +1,8 @@
 //! The log's local time: which offset from UTC held from when on.
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::electricity::EnergyByHour;
 
 /// Changes that are kept: clocks change twice a year. Logs of servers in several zones, read
 /// together, change with every line; from then on the offset stays.
@@ -64,7 +64,7 @@ mod tests {
     fn hours(energy: &EnergyByHour) -> Vec<(usize, f64)> {
         energy
             .joules()
-            .map(nightwatt_model::quantity::Joules::get)
+            .map(nightwatt_energy::quantity::Joules::get)
             .enumerate()
             .filter(|(_, joules)| *joules != 0.0)
             .collect()

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::queueing::{QueueingError, Station};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::queueing::{QueueingError, Station};
 use serde::Serialize;
 
 use super::plan::ServerPlan;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::quantity::PerSecond;
-use nightwatt_model::queueing::{ResponsePoint, Station, fit_service, places_within};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::PerSecond;
+use nightwatt_policy::queueing::{ResponsePoint, Station, fit_service, places_within};
 use serde::Serialize;
 
 use super::Error;

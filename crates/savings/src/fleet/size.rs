@@ -8,8 +8,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::electricity::{Electricity, Tariff};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings};
+use nightwatt_policy::electricity::{Electricity, Tariff};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings};
 use nightwatt_report::grouped;
 use nightwatt_sim::fleet::Window;
 use serde::Serialize;
@@ -127,7 +127,7 @@ pub fn run(
         .collect();
     kinds.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (requests, span_s) = match &traffic.arrivals {
-        nightwatt_model::arrivals::Arrivals::Counts(counts) => (counts.total(), counts.length()),
+        nightwatt_policy::arrivals::Arrivals::Counts(counts) => (counts.total(), counts.length()),
         _ => (plan.sampling.requests, plan.sampling.requests as f64 / traffic.rate),
     };
     Ok(SizeResult {

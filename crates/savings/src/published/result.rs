@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::scan::Scan;
 use serde::Serialize;
 
@@ -237,7 +237,7 @@ impl Comparison {
         let joules = self.configurations.last().map_or(0.0, |it| it.energy_j);
         let model = "power states of the scenario and the times of the simulation";
         Energy::modelled(
-            nightwatt_model::quantity::Joules(joules),
+            nightwatt_energy::quantity::Joules(joules),
             self.scenario.server.uncertainty,
             model,
         )

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
 use super::column::{Answer, By, Column};

@@ -1,7 +1,7 @@
-use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
-use nightwatt_model::policy::fleet::Wear;
-use nightwatt_model::quantity::PerSecond;
-use nightwatt_model::queueing::{ServiceLaw, Station, erlang_b};
+use nightwatt_energy::quantity::PerSecond;
+use nightwatt_policy::arrivals::{Arrivals, Bursts, Profile, Rate};
+use nightwatt_policy::fleet::Wear;
+use nightwatt_policy::queueing::{ServiceLaw, Station, erlang_b};
 
 use super::*;
 

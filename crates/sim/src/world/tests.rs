@@ -1,11 +1,11 @@
 //! What the power manager does with one server.
 
-use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
-use nightwatt_model::policy::sleep::{
+use nightwatt_energy::quantity::Joules;
+use nightwatt_policy::admission::{Cached, ClientClass, Want};
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{
     AlwaysOn, BusyTimes, Constraints, Oracle, PolicyChoice, Terms, Timeout, Waking, plan,
 };
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
 use proptest::prelude::*;
 
 use super::*;
@@ -118,7 +118,7 @@ fn what_is_slept_is_saved_in_its_hour_of_local_time() {
         (4, 3600.0, 0.0),
     ] {
         let joules = watts * asleep - sleeps * world.states.switch.get();
-        expected.add(thursday + hour, nightwatt_model::quantity::Joules(joules));
+        expected.add(thursday + hour, nightwatt_energy::quantity::Joules(joules));
     }
     let off = saved.less(&expected);
     assert!(off.joules().all(|joules| joules.get().abs() < 1e-6), "{off:?}");

@@ -5,7 +5,7 @@
 //!         -> Ending (all has come; the server closes first) -> Over
 //! ```
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::Next;
 use crate::fault::Fault;

@@ -1,7 +1,7 @@
 //! Sessions, for clients that ask at the end what the server has seen: a fixed number of them, and a
 //! fixed number of records of their connections.
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::report::{ServerRecord, SessionReport};
 use crate::usage::Usage;

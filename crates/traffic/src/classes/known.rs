@@ -1,6 +1,6 @@
 //! What is known of the clients of one address: why they are refused, and how that ends.
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::{Classifier, ClientKey, Verdict};
 use crate::classes::{ClientFacts, Fetch};

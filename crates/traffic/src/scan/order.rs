@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use super::Logged;
 use super::batch::{Batch, Entry, Place};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::string::FromUtf8Error;
 
 use memchr::memchr_iter;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use super::batch::{AgentCount, Batch, Entry, Place};
 use super::source::Piece;

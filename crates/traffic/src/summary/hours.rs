@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 /// Hours kept: thirty years of them.

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
 use proptest::prelude::*;
 
 use super::*;

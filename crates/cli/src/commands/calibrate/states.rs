@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_measure::calibrate::states::drive::DriveOptions;
 use nightwatt_measure::calibrate::states::log::LogOptions;
@@ -15,7 +16,6 @@ use nightwatt_measure::pure::calibrate::Estimate;
 use nightwatt_measure::pure::calibrate::states::StatesFit;
 use nightwatt_measure::pure::calibrate::states::drive::{Drive, DrivePlan, Phase};
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::time::Mono;
 
 use super::{failed, read, recording};
 use crate::ExitStatus;
@@ -216,7 +216,7 @@ fn states_text(fit: &StatesFit) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{name:<28}{value:>12.3} {unit}   95 %: {low:.3} to {high:.3}");
     };
-    let watts = |it: &Estimate<nightwatt_model::quantity::Watts>| {
+    let watts = |it: &Estimate<nightwatt_energy::quantity::Watts>| {
         (it.value.get(), (it.interval.0.get(), it.interval.1.get()))
     };
     for (name, (value, interval)) in [

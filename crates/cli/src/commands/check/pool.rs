@@ -1,9 +1,9 @@
 //! What a pool of servers means.
 
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{ServerConfig, SiteConfig};
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::ControllerConfig;
 use serde_json::{Value, json};
 

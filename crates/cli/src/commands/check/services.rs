@@ -2,7 +2,7 @@
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{Asleep, TcpConfig};
-use nightwatt_model::policy::passage::KeepAwake;
+use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
 
 use super::row;

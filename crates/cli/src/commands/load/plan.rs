@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_load::generate::sources::{self, Patterns, Traced};
 use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Until, Wanted};
-use nightwatt_model::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
+use nightwatt_policy::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
 use nightwatt_traffic::{LogReader, arrivals};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_measure::Error;
 use nightwatt_measure::meter_check::{self, CheckOptions, CheckReport, Side, SideReport};
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::quantity::Watts;
 
 use super::Args;
 use crate::ExitStatus;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::Demand;
 use nightwatt_gateway::{Options, Reloaded, Running, Taker};
-use nightwatt_model::time::Mono;
 
 use super::{Args, report};
 use crate::ExitStatus;

@@ -285,7 +285,7 @@ pub(super) fn write_files(
         }
     }
     if let Some(path) = &args.html {
-        let when = nightwatt_model::civil::to_minute(clock.now().wall.secs());
+        let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = document(generated).to_html();
         whole_file::write(path, page.as_bytes()).map_err(|error| cannot_write(path, &error))?;

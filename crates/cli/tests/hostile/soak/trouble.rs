@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};

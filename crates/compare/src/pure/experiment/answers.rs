@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::schedule::{End, Experiment};
 use super::{Cell, Design, Outcome};
-use nightwatt_model::stats::equivalence::{Evidence, Verdict, judge};
-use nightwatt_model::stats::intervals::{self, Interval};
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::outliers::Fences;
-use nightwatt_model::stats::ratio::{self, Ratio};
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::equivalence::{Evidence, Verdict, judge};
+use nightwatt_energy::stats::intervals::{self, Interval};
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::outliers::Fences;
+use nightwatt_energy::stats::ratio::{self, Ratio};
+use nightwatt_energy::stats::sequential::StopRule;
 
 /// All there is to say, now.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -6,8 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{Design, Done, ExperimentError, Outcome, Restart, Step};
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 
 /// Why a comparison needs no more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

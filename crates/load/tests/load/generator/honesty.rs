@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::histogram::RELATIVE_ERROR;
+use nightwatt_energy::stats::percentile;
 use nightwatt_load::generate::{
     COLUMNS, Dress, Mix, Plan, Rows, Schedule, Sending, Until, generate,
 };
-use nightwatt_model::arrivals::Arrivals;
-use nightwatt_model::histogram::RELATIVE_ERROR;
-use nightwatt_model::stats::percentile;
+use nightwatt_policy::arrivals::Arrivals;
 
 use super::{Reply, ok, page, plan, rate, run, serve};
 

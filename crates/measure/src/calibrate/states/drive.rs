@@ -1,5 +1,5 @@
 //! Drives a machine through sleep cycles while a meter is read. What is done when is decided by
-//! `model::calibrate::states::drive`; here are the controller, the probe and the meter.
+//! `pure::calibrate::states::drive`; here are the controller, the probe and the meter.
 
 use std::future::{Future, pending};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::pure::calibrate::states::SleepCycle;
 use crate::pure::calibrate::states::drive::{Command, Drive, DrivePlan, DrivenCycle, Ending, Next};
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::time::Mono;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller, ControllerConfig, Work};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 
 /// Readings of power further apart than this many intervals have a gap between them.
 const GAP_AFTER: f64 = 2.5;

@@ -12,9 +12,9 @@ use crate::pure::calibrate::CalibrateError;
 use crate::pure::calibrate::sync::{
     self, Alignment, Drift, Edge, EdgeDetector, Fault, Hysteresis, LevelRange, Placement, SyncRule,
 };
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterError;
 use nightwatt_meters::log::{CellsOf, Columns};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use super::stamps::Stamps;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::pure::calibrate::sync::SyncPlan;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use super::line::{Line, LineSpec, open};

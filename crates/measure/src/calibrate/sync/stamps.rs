@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterError;
-use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::pure::calibrate::sync::SyncPlan;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp, StandardNormal};

@@ -18,9 +18,9 @@ use serde::Serialize;
 
 pub use self::log::{SleepCycle, StatesRows, rows_of_log};
 use super::{CalibrateError, Estimate};
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::least_squares::{Design, LeastSquaresError, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::least_squares::{Design, LeastSquaresError, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
 
 /// A run or a stretch of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

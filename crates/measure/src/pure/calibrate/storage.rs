@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::{CalibrateError, Estimate};
 use crate::pure::power_log::{PowerLog, PowerReading};
-use nightwatt_model::least_squares::{Design, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::stats::distribution::student_t;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::least_squares::{Design, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::stats::distribution::student_t;
+use nightwatt_energy::time::Mono;
 
 /// One write.
 #[derive(Debug, Clone, Copy, PartialEq)]

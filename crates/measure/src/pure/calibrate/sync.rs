@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use self::drift::Drift;
 pub use self::edges::{Edge, EdgeDetector, Hysteresis, LevelHistogram, LevelRange, find_edges};
 pub use self::plan::SyncPlan;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// What is known of clock and line.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::relation::{PairSums, Relation, is_significant};
 use crate::pure::power_log::PowerReading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// Which of the two meters a reading is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use nightwatt_energy::samples::{Busy, Stacks};
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::samples::{Busy, Stacks};
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Function, Sample, Samples};
 
 use super::Section;

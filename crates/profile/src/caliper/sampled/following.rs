@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Sampler;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::Samples;
 
 use crate::caliper::{Course, Event};

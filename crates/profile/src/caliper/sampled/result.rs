@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::samples::interval;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::samples::interval;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 

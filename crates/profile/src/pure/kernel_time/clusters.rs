@@ -8,8 +8,8 @@
 
 use serde::Serialize;
 
-use nightwatt_model::samples::interval;
-use nightwatt_model::stats::distribution::student_t;
+use nightwatt_energy::samples::interval;
+use nightwatt_energy::stats::distribution::student_t;
 
 /// 97.5 % of the normal distribution lie below.
 const Z: f64 = 1.959_963_984_540_054;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nightwatt_model::policy::fleet::FleetChoice;
+use nightwatt_policy::fleet::FleetChoice;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 
 use super::result::{PlanResult, Row};

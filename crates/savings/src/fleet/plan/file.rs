@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_host::ConfigError;
-use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
+use nightwatt_policy::arrivals::{Arrivals, Bursts, Profile, Rate};
+use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use nightwatt_traffic::Reading;
 use serde::Deserialize;
@@ -549,7 +549,7 @@ impl ArrivalsFile {
             return Err(wrong(format!("arrivals.{index}.rates"), message));
         }
         let process = |rate: f64| {
-            let at = |error: nightwatt_model::arrivals::ArrivalsError| {
+            let at = |error: nightwatt_policy::arrivals::ArrivalsError| {
                 wrong(format!("arrivals.{index}.rates"), &error)
             };
             let rate = Rate::new(rate).map_err(at)?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::FleetChoice;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::fleet::FleetChoice;
 
 /// What can be written, for messages.
 const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, \

@@ -187,7 +187,7 @@ fn servers(plan: &Plan) -> Vec<ServerRow> {
             service_rate: kind.service.get(),
             service_rate_error: error.filter(|error| error.is_finite()),
             places: kind.places,
-            watts: [kind.off, kind.idle, kind.busy].map(nightwatt_model::quantity::Watts::get),
+            watts: [kind.off, kind.idle, kind.busy].map(nightwatt_energy::quantity::Watts::get),
             switch_j: kind.switch.get(),
             switch_on_s: kind.switch_on.as_secs_f64(),
         }

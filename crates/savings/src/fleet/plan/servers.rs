@@ -1,7 +1,7 @@
 //! Servers of a plan, and pools of them.
 
-use nightwatt_model::policy::fleet::{FleetSettings, Kind};
-use nightwatt_model::queueing::ServiceFit;
+use nightwatt_policy::fleet::{FleetSettings, Kind};
+use nightwatt_policy::queueing::ServiceFit;
 use nightwatt_sim::fleet::Service;
 
 /// A kind of server.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::SleepCycle;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// Lengths of the cycles, and the timeouts of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{EnergyErrors, StatesFit, StatesRow, doubts, fit_states};
 use crate::pure::calibrate::{CalibrateError, Estimate};
 use crate::pure::power_log::PowerLog;
-use nightwatt_model::least_squares::{Design, Fit, LeastSquaresError, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::least_squares::{Design, Fit, LeastSquaresError, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 
 /// One sleep and the wake-up that ends it, on the time line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
