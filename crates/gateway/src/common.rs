@@ -14,7 +14,7 @@ use crate::disk_cache::DiskCache;
 use crate::error::StartError;
 use crate::journal::{self, Journal};
 use crate::metering::{Feed, Meters};
-use crate::past::Chronicle;
+use crate::past::HistoryLog;
 use crate::supervisor::Records;
 
 /// What sites, servers and machines are opened with.
@@ -53,13 +53,13 @@ impl Common<'_> {
     }
 
     /// The past of the server of this name, if there is a dashboard to show it.
-    fn chronicle(&self, name: &str, rates: Rates) -> Result<Option<Chronicle>, StartError> {
+    fn chronicle(&self, name: &str, rates: Rates) -> Result<Option<HistoryLog>, StartError> {
         if self.config.admin.is_none() {
             return Ok(None);
         }
         let state_dir = &self.config.state_dir;
         let (now, durable) = (self.clock.now(), self.durable);
-        let opened = Chronicle::open(state_dir, name, rates, now, durable);
+        let opened = HistoryLog::open(state_dir, name, rates, now, durable);
         opened.map(Some).map_err(StartError::file(state_dir))
     }
 

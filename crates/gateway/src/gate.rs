@@ -29,7 +29,7 @@ use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Progress, Quick, Service
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route};
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::Knock;
+use nightwatt_policy::manager::AdmissionRequest;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -37,9 +37,9 @@ use self::question::Wrong;
 use self::refusal::Refusal;
 use self::traffic::{Ago, Connection, LOOKS, Traffic};
 use crate::access::Answered;
+use crate::accounting::{How, close, refused};
 use crate::answers;
 use crate::body::Answer;
-use crate::books::{How, close, refused};
 use crate::config::ClientField;
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
@@ -47,11 +47,11 @@ use crate::forwarded::SpokenFor;
 use crate::hold::{Held, ToHold, hold};
 use crate::live::Live;
 use crate::presence::Presence;
-use crate::proxy::{Client, judge, wake_cause, want};
 use crate::refusing;
 use crate::request_body::Spooling;
 use crate::serving::Serving;
 use crate::site::Site;
+use crate::slow_path::{Client, judge, wake_cause, want};
 use crate::supervisor::{ExchangeFor, Supervisor};
 
 /// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
@@ -337,7 +337,7 @@ async fn decide(
     let mut client = Client { serving, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock = Knock {
+    let knock = AdmissionRequest {
         id: facts.number,
         visitor: facts.visitor,
         client: facts.budget,

@@ -27,7 +27,7 @@ use tokio::sync::watch::Receiver;
 use self::passing::Passing;
 use self::watch::{Conversation, Turn};
 use crate::body::Answer;
-use crate::quick::Client;
+use crate::fast_path::Client;
 use crate::tls::Secured;
 
 /// Requests that a client may have under way at once, as RFC 9113 (6.5.2) recommends.

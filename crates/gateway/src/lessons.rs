@@ -139,14 +139,14 @@ fn shown(text: &str) -> String {
 
 /// Where the lessons of one policy are stored.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct LessonsStore {
     site: String,
     path: PathBuf,
     /// Wait for the disk.
     durable: bool,
 }
 
-impl Shelf {
+impl LessonsStore {
     /// Takes up what is stored, if that is possible; says so either way. No shelf if something lies
     /// there that can neither be used nor be kept aside.
     pub(crate) fn open(

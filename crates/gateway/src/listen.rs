@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::facts::Peer;
+use crate::fast_path::Client;
 use crate::front::Front;
 use crate::gate;
 use crate::http2;
 use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
-use crate::quick::Client;
 use crate::serving::Serving;
 
 /// Connections that wait in the kernel.

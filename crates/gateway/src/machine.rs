@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nightwatt_energy::quantity::Watts;
 use nightwatt_policy::history::Rates;
-use nightwatt_policy::lifecycle::{Patience, Phase};
+use nightwatt_policy::lifecycle::{Phase, ProbeTimeouts};
 use nightwatt_policy::manager::Settings;
 use nightwatt_policy::scenario::{Scenario, Server};
 use nightwatt_policy::sleep::Timeout;
@@ -22,7 +22,7 @@ use crate::common::Common;
 use crate::config::{Config, MachineConfig};
 use crate::error::StartError;
 use crate::metering::Feed;
-use crate::supervisor::{Hands, Learns, Retuning, Supervisor};
+use crate::supervisor::{Learns, Retuning, ServerControl, Supervisor};
 use crate::wake_cause::WakeCause;
 
 /// A machine under supervision.
@@ -110,7 +110,7 @@ fn hands(
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     below: Option<&Machine>,
-) -> Result<(Hands, Option<Guest>), StartError> {
+) -> Result<(ServerControl, Option<Guest>), StartError> {
     let Common { config, clock, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
@@ -127,7 +127,7 @@ fn hands(
     let (controller, guest) = stand_on(below, &machine.name, Some(own));
     let is_elsewhere = !machine.power.is_on_this_machine();
     let neighbour = machine.probe.host().filter(|_| is_elsewhere);
-    let hands = Hands {
+    let hands = ServerControl {
         controller,
         probe: Probe::new(machine.probe.clone(), (*clock).clone()),
         neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
@@ -144,13 +144,13 @@ fn settings(machine: &MachineConfig, server: &Server, config: &Config) -> Settin
         quiet: std::time::Duration::ZERO,
         wake_time: server.wake_time,
         grace: machine.grace,
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout: machine.wake_timeout,
             sleep_timeout: machine.sleep_timeout,
             watch_every: machine.watch,
             watch_asleep_every: machine.watch_asleep(),
             good_bye: machine.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(&Scenario::default())
     }

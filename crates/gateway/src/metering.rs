@@ -246,7 +246,7 @@ fn whole(channels: &[Channel], pick: Option<&str>) -> Result<usize, String> {
     ))
 }
 
-/// Hands on what a meter's readings add up to, in pieces of at least [`GRAIN`].
+/// ServerControl on what a meter's readings add up to, in pieces of at least [`GRAIN`].
 struct Booker {
     feed: Feed,
     channel: usize,

@@ -132,7 +132,7 @@ fn phase_after(change: Change) -> Phase {
 
 /// A past that is written down as it comes.
 #[derive(Debug)]
-pub(crate) struct Chronicle {
+pub(crate) struct HistoryLog {
     pub(crate) past: Past,
     days: File,
     durable: bool,
@@ -147,7 +147,7 @@ struct Line {
     mark: Mark,
 }
 
-impl Chronicle {
+impl HistoryLog {
     /// Opens the past of the server of this name, whose journal has been opened before.
     pub(crate) fn open(
         state_dir: &Path,

@@ -43,7 +43,7 @@ pub(crate) use self::whole::Whole;
 use crate::common::Common;
 use crate::config::SiteConfig;
 use crate::error::StartError;
-use crate::lessons::Shelf;
+use crate::lessons::LessonsStore;
 use crate::lessons::pool::Place;
 use crate::supervisor::Supervisor;
 use crate::wake_cause::WakeCause;
@@ -177,7 +177,7 @@ impl ServerPool {
         let mut shelf = None;
         if choice == FleetChoice::Predictive {
             let path = common.config.state_dir.join(format!("{}.pool-lessons.json", site.name));
-            let place = Shelf::at(&site.name, path, common.durable);
+            let place = LessonsStore::at(&site.name, path, common.durable);
             let (place, lessons) = Place::open(place);
             shelf = place;
             if let Some(lessons) = lessons {

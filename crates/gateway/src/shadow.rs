@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nightwatt_clock::Clock;
 use nightwatt_policy::admission::Route;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::{Knock, Settings};
+use nightwatt_policy::manager::{AdmissionRequest, Settings};
 use nightwatt_policy::scenario::Server;
 use nightwatt_policy::visit::Visits;
 use nightwatt_power::probe::{self, Probe};
@@ -15,7 +15,7 @@ use nightwatt_power::simulated;
 use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
 use tokio::task::JoinHandle;
 
-use crate::supervisor::{AnyPolicy, ExchangeFor, Hands, Records, Supervisor};
+use crate::supervisor::{AnyPolicy, ExchangeFor, Records, ServerControl, Supervisor};
 use crate::wake_cause::WakeCause;
 
 /// A controller that leaves the server alone, and says of it what the real one can tell.
@@ -93,7 +93,7 @@ impl Shadow {
             starts_up: true,
             ..simulated::Config::default()
         };
-        let hands = Hands {
+        let hands = ServerControl {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
             neighbour: None,
@@ -105,7 +105,11 @@ impl Shadow {
 
     /// How the request would have been answered. An exchange that it begins ends at once: how long
     /// the server worked is not known yet when the shadow decides.
-    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> &'static str {
+    pub(crate) fn admit(
+        &self,
+        knock: &AdmissionRequest,
+        asker: impl FnOnce() -> WakeCause,
+    ) -> &'static str {
         let route = self.supervisor.admit(knock, asker);
         let admitted = knock.request.class.is_admitted();
         match route {

@@ -15,7 +15,7 @@ use nightwatt_energy::time::{Mono, Now};
 use nightwatt_httpcache::Rules;
 use nightwatt_policy::frontier::Frontier;
 use nightwatt_policy::history::Rates;
-use nightwatt_policy::lifecycle::Patience;
+use nightwatt_policy::lifecycle::ProbeTimeouts;
 use nightwatt_policy::manager::{Memory, Settings};
 use nightwatt_policy::scenario::{Scenario, Server};
 use nightwatt_policy::sleep::{AlwaysOn, Constraints};
@@ -34,20 +34,20 @@ use crate::error::StartError;
 use crate::exchange::Exchange;
 use crate::flights::Flights;
 use crate::https;
-use crate::lessons::Shelf;
+use crate::lessons::LessonsStore;
 use crate::machine::{self, Machine};
 use crate::mark::Mark;
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::pool::{Fittings, ServerPool, Whole};
+use crate::prefetch_queue::PrefetchQueue;
 use crate::presence::Presence;
 use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
-use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
+use crate::supervisor::{AnyPolicy, Records, ServerControl, Supervisor};
 use crate::waiting::WaitingPage;
-use crate::wishes::Wishes;
 
 /// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
 pub(crate) const STARTING: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ pub(crate) struct Site {
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Arc<Refresher>,
-    pub(crate) wishes: Arc<Wishes>,
+    pub(crate) wishes: Arc<PrefetchQueue>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// What the gate has let through.
@@ -276,7 +276,7 @@ fn hands(
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
-) -> Result<(Hands, Option<machine::Guest>), StartError> {
+) -> Result<(ServerControl, Option<machine::Guest>), StartError> {
     let Common { clock, observe, .. } = *common;
     let controller = match controller {
         Some(controller) => Some(controller),
@@ -291,7 +291,7 @@ fn hands(
     };
     let probe = Probe::new(site.probe_config(), clock.clone());
     let neighbour = if observe { None } else { neighbour(site, clock) };
-    Ok((Hands { controller, probe, neighbour }, guest))
+    Ok((ServerControl { controller, probe, neighbour }, guest))
 }
 
 fn shadow(
@@ -361,13 +361,13 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         shared_budget: (site.clients.unrecognised_wakes_per_hour, Duration::from_hours(1)),
         awake_budget: Some(site.awake_per_client_and_day).filter(|most| !most.is_zero()),
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout: site.wake_timeout,
             sleep_timeout: site.sleep_timeout,
             watch_every: site.watch,
             watch_asleep_every: site.watch_asleep(),
             good_bye: site.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(scenario)
     }
@@ -394,13 +394,13 @@ fn policy(
     site: &SiteConfig,
     scenario: &Scenario,
     common: &Common<'_>,
-) -> (AnyPolicy, Option<Shelf>) {
+) -> (AnyPolicy, Option<LessonsStore>) {
     if !scenario.policy.learns() {
         return (scenario.policy.build(&scenario.terms()), None);
     }
     let path = common.config.state_dir.join(format!("{}.lessons.json", site.name));
     let now = common.clock.now();
-    let (shelf, lessons) = Shelf::open(&site.name, path, now.wall, common.durable);
+    let (shelf, lessons) = LessonsStore::open(&site.name, path, now.wall, common.durable);
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 
 use crate::control::{Order, Reply, ask};
 use crate::status::Status;
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{ServerControl, Supervisor};
 
 /// Until it has answered. It may be busy with its own start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,9 +38,9 @@ impl Successor {
     }
 
     /// The server is reached by it.
-    pub(crate) fn hands(self, clock: &Clock) -> Hands {
+    pub(crate) fn hands(self, clock: &Clock) -> ServerControl {
         let probe = Probe::new(probe::Config::Controller, clock.clone());
-        Hands { controller: Box::new(self), probe, neighbour: None }
+        ServerControl { controller: Box::new(self), probe, neighbour: None }
     }
 
     async fn ask(&self, order: Order) -> Result<Reply, Error> {

@@ -4,9 +4,9 @@
 mod calls;
 mod causes;
 mod exchanges;
-mod hands;
 mod look;
 mod past;
+mod server_control;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,9 @@ use nightwatt_energy::time::{Mono, Now};
 use nightwatt_policy::admission::Route;
 use nightwatt_policy::ledger::Bill;
 use nightwatt_policy::lifecycle::{Change, Command, Handed, Phase, Report};
-use nightwatt_policy::manager::{Action, Cause, Knock, Memory, Order, PowerManager, Settings};
+use nightwatt_policy::manager::{
+    Action, AdmissionRequest, Cause, Memory, Order, PowerManager, Settings,
+};
 use nightwatt_policy::sleep::SleepPolicy;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -25,17 +27,16 @@ use tokio::task::JoinHandle;
 use self::calls::{Call, Parked, Underway};
 pub(crate) use self::calls::{Learns, Retuning, end};
 pub(crate) use self::exchanges::ExchangeFor;
-pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
+pub(crate) use self::server_control::ServerControl;
 use crate::journal::{Journal, Record};
-use crate::lessons::Shelf;
+use crate::lessons::LessonsStore;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
-use crate::past::Chronicle;
+use crate::past::HistoryLog;
 use crate::wake_cause::WakeCause;
 
-/// The ledger, and what was learned, are written at least this often while the supervisor has
-/// anything to do at all.
+/// The ledger, and what was learned, are written at least this often while the supervisor has anything to do at all.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
@@ -48,11 +49,11 @@ pub(crate) struct Records {
     /// What it said last.
     pub(crate) memory: Memory,
     /// Where the policy's lessons are stored, if it learns.
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) shelf: Option<LessonsStore>,
     /// What measures the server and the proxy.
     pub(crate) meters: Meters,
     /// What it did and used before, if that is to be shown.
-    pub(crate) chronicle: Option<Chronicle>,
+    pub(crate) chronicle: Option<HistoryLog>,
     /// Where another process let go of it.
     pub(crate) handed: Option<Handed>,
 }
@@ -78,7 +79,7 @@ pub(crate) struct Supervisor {
     /// What the ledger said when this process began.
     began_with: Bill,
     tally: ServerTally,
-    chronicle: Mutex<Option<Chronicle>>,
+    chronicle: Mutex<Option<HistoryLog>>,
 }
 
 struct Managed {
@@ -100,9 +101,9 @@ struct Managed {
 /// The two halves that run by themselves.
 struct Driver {
     supervisor: Arc<Supervisor>,
-    hands: Arc<Hands>,
+    hands: Arc<ServerControl>,
     journal: Option<Journal>,
-    shelf: Option<Shelf>,
+    shelf: Option<LessonsStore>,
     actions: mpsc::UnboundedReceiver<Action>,
     calls: mpsc::UnboundedReceiver<Call>,
     /// While another process has the server: what is needed to have it back.
@@ -123,9 +124,6 @@ struct Driver {
 /// Askers remembered for naming the cause of a wake-up.
 const ASKERS: usize = 64;
 
-/// Numbers requests within this process, for [`Knock::id`].
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
 impl std::fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Supervisor").field("name", &self.name).finish_non_exhaustive()
@@ -140,7 +138,7 @@ impl Supervisor {
         name: &str,
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
-        hands: Hands,
+        hands: ServerControl,
         Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
@@ -243,13 +241,18 @@ impl Supervisor {
         self.lock().manager.show_waiting_page(show);
     }
 
-    /// A number for the next request.
+    /// A number for the next request of this process, for [`AdmissionRequest::id`].
     pub(crate) fn next_id() -> u64 {
-        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A request arrived: how is it to be answered? `asker` describes it, should it wake the server.
-    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> Route {
+    pub(crate) fn admit(
+        &self,
+        knock: &AdmissionRequest,
+        asker: impl FnOnce() -> WakeCause,
+    ) -> Route {
         let now = self.clock.now();
         self.with(|managed, actions| {
             let route = managed.manager.admit(now, knock, actions);
@@ -537,8 +540,7 @@ impl Driver {
         self.append(&Record { v: 1, at: now.wall, change, cause, hour: None, memory });
     }
 
-    /// Books what meters said, and writes the hours that ended; the present one too if the gateway
-    /// stops.
+    /// Books what meters said, and writes the hours that ended; the present one too if the gateway stops.
     fn write_hours(&mut self, stops: bool) {
         let now = self.supervisor.clock.now();
         let (hours, memory) = {

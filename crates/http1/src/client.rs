@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::answer::Answer;
 use self::answer::{Rest, Source};
-pub use self::head::{BadAnswer, Glance};
+pub use self::head::{BadAnswer, PlainResponse};
 use self::head::{Head, parse};
 pub(crate) use self::head::{end_of, trailers};
 use self::sending::Sending;

@@ -3,7 +3,7 @@
 mod anew;
 mod change;
 mod heard;
-mod patience;
+mod probe_timeouts;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::anew::Handed;
 pub use self::change::Change;
-pub use self::patience::Patience;
+pub use self::probe_timeouts::ProbeTimeouts;
 use nightwatt_energy::time::Mono;
 
 /// Where the server is.
@@ -104,7 +104,7 @@ pub enum Slept {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts beside the phase")]
 pub struct Lifecycle {
-    patience: Patience,
+    patience: ProbeTimeouts,
     phase: Phase,
     since: Mono,
     epoch: Epoch,
@@ -151,7 +151,7 @@ const GOOD_BYE_LOST: Duration = Duration::from_secs(15);
 
 impl Lifecycle {
     /// A server that has not been probed yet.
-    pub const fn new(patience: Patience, now: Mono) -> Self {
+    pub const fn new(patience: ProbeTimeouts, now: Mono) -> Self {
         Self {
             patience,
             phase: Phase::Unknown,
@@ -437,7 +437,7 @@ impl Lifecycle {
     fn decline(&mut self, now: Mono) -> Change {
         self.wake_wanted = false;
         self.declined += 1;
-        let Patience { ask_again, longest_ask_again, .. } = self.patience;
+        let ProbeTimeouts { ask_again, longest_ask_again, .. } = self.patience;
         let pause = doubled(ask_again, self.declined).min(longest_ask_again);
         self.stays(now, Change::Declined, pause)
     }

@@ -39,7 +39,7 @@ use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// A client's request for admission.
 #[derive(Debug, Clone, Copy)]
-pub struct Knock {
+pub struct AdmissionRequest {
     /// Names the request in [`Cause::Request`].
     pub id: u64,
     /// The visitor that asks (address and agent).
@@ -203,8 +203,13 @@ impl<P: SleepPolicy> PowerManager<P> {
     ///
     /// [`Route::Forward`] has begun an exchange, which [`end`](Self::end) ends. A held request
     /// [`begin`](Self::begin)s one when it is let through.
-    pub fn admit(&mut self, now: Now, knock: &Knock, actions: &mut Vec<Action>) -> Route {
-        let Knock { request, .. } = knock;
+    pub fn admit(
+        &mut self,
+        now: Now,
+        knock: &AdmissionRequest,
+        actions: &mut Vec<Action>,
+    ) -> Route {
+        let AdmissionRequest { request, .. } = knock;
         let phase = self.lifecycle.phase();
         let retry = match phase {
             // Crawlers were already promised this very wake-up, or one that is under way.
@@ -219,7 +224,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         let mut route =
             admission::route(request, phase, self.settings.waiting_page && self.is_far, retry);
         if matches!(route, Route::Hold | Route::WaitingPage) {
-            route = self.knock_wakes(now, knock, route, actions);
+            route = self.request_wakes(now, knock, route, actions);
         }
         if matches!(route, Route::Later(_)) && request.want == Want::Robots {
             route = self.robots_wake(now, knock, route, actions);
@@ -241,7 +246,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Counts an admitted request for the promise and shows it to the policy.
-    fn count(&mut self, now: Now, knock: &Knock, route: Route) {
+    fn count(&mut self, now: Now, knock: &AdmissionRequest, route: Route) {
         if matches!(route, Route::Hold | Route::WaitingPage) {
             self.awake_budget.asked(now.mono, knock.network);
         }
@@ -278,7 +283,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// Whether this page was answered with a waiting page and is opened again. It was counted when it was
     /// first asked for: to count it twice would let the promise allow more delays for every page that is
     /// delayed.
-    fn is_reopened(&mut self, knock: &Knock, route: Route) -> bool {
+    fn is_reopened(&mut self, knock: &AdmissionRequest, route: Route) -> bool {
         if knock.request.want != Want::Page {
             return false;
         }
@@ -292,7 +297,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// An exchange with the server begins: a held request let through. `network` is its client's
-    /// ([`Knock::network`]), which is charged for the time that the exchange keeps the server awake.
+    /// ([`AdmissionRequest::network`]), which is charged for the time that the exchange keeps the server awake.
     pub fn begin(&mut self, now: Now, network: u64) {
         self.awake_budget.begin(now.mono, network);
         self.in_flight += 1;

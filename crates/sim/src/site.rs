@@ -37,7 +37,7 @@ pub struct Asked {
     pub client: u64,
     /// What kind of client, whatever it asks for.
     pub class: ClientClass,
-    /// As in [`Knock::recognised`](nightwatt_policy::manager::Knock::recognised).
+    /// As in [`AdmissionRequest::recognised`](nightwatt_policy::manager::AdmissionRequest::recognised).
     pub recognised: bool,
     /// Rules that make a scanner of it until the site has answered such a path with success, a bit for
     /// each. None where the client's class is certain.

@@ -8,8 +8,8 @@ use nightwatt_policy::admission::{Request, Route};
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_policy::electricity::EnergyByHour;
 use nightwatt_policy::ledger::Bill;
-use nightwatt_policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
-use nightwatt_policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
+use nightwatt_policy::lifecycle::{Change, Command, Phase, ProbeTimeouts, Report, Slept};
+use nightwatt_policy::manager::{Action, AdmissionRequest, Cause, Memory, PowerManager, Settings};
 use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_policy::visit::Visitor;
 
@@ -34,7 +34,7 @@ pub struct Demand {
     pub client: u64,
     /// What for, and what the cache has for it.
     pub request: Request,
-    /// As in [`Knock::recognised`].
+    /// As in [`AdmissionRequest::recognised`].
     pub recognised: bool,
 }
 
@@ -122,7 +122,7 @@ impl World {
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
         // This server changes state only on command, so it needn't be probed from time to time.
-        let patience = Patience { watch_every: Duration::ZERO, ..self.settings.patience };
+        let patience = ProbeTimeouts { watch_every: Duration::ZERO, ..self.settings.patience };
         let settings = Settings { patience, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {
@@ -160,7 +160,7 @@ pub struct Run<P> {
     pending: Vec<(Mono, Report)>,
     held: Vec<(Mono, Visit)>,
     /// Pages that wait in browsers, which open them again as soon as the server is awake.
-    waiting: Vec<Knock>,
+    waiting: Vec<AdmissionRequest>,
     actions: Vec<Action>,
     /// Nothing happens by itself before then.
     due: Mono,
@@ -386,7 +386,7 @@ impl<P: SleepPolicy> Run<P> {
 
     /// A page that waited is opened again: one more request to the server, and to the manager, but not
     /// one of those that the log counts.
-    fn reopen(&mut self, knock: &Knock) {
+    fn reopen(&mut self, knock: &AdmissionRequest) {
         let now = self.world.now(self.now);
         match self.manager.admit(now, knock, &mut self.actions) {
             Route::Forward => self.manager.end(now, knock.network),
@@ -400,7 +400,8 @@ impl<P: SleepPolicy> Run<P> {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock = Knock { id: number, visitor, client, network: client, request, recognised };
+        let knock =
+            AdmissionRequest { id: number, visitor, client, network: client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => {

@@ -39,7 +39,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
     },
     Layer {
         name: "cache",
-        modules: &["disk_cache", "flights", "refresh_queue", "store", "wishes"],
+        modules: &["disk_cache", "flights", "refresh_queue", "store", "prefetch_queue"],
     },
     Layer { name: "upstream", modules: &["body", "origin", "request_body"] },
     Layer {
@@ -61,7 +61,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "accept",
             "answers",
-            "books",
+            "accounting",
             "client_facts",
             "client_limits",
             "clients",
@@ -76,9 +76,9 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "mark",
             "presence",
             "proofs",
-            "proxy",
+            "slow_path",
             "question",
-            "quick",
+            "fast_path",
             "refusing",
             "request_rules",
             "serving",

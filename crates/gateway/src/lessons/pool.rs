@@ -6,7 +6,7 @@ use nightwatt_energy::time::Wall;
 use nightwatt_policy::fleet::FleetLessons;
 use serde::{Deserialize, Serialize};
 
-use super::{LessonsError, Shelf, damaged, shown};
+use super::{LessonsError, LessonsStore, damaged, shown};
 
 /// The form.
 const VERSION: u64 = 1;
@@ -79,11 +79,11 @@ pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
 }
 
 /// Where the lessons of a pool are stored.
-pub(crate) struct Place(Shelf);
+pub(crate) struct Place(LessonsStore);
 
 impl Place {
     /// Takes up what is stored, if that is possible; says so either way.
-    pub(crate) fn open(shelf: Shelf) -> (Option<Self>, Option<PoolLessons>) {
+    pub(crate) fn open(shelf: LessonsStore) -> (Option<Self>, Option<PoolLessons>) {
         match shelf.bytes(LONGEST).and_then(|text| text.as_deref().map(read).transpose()) {
             Ok(lessons) => (Some(Self(shelf)), lessons),
             Err(why) => (shelf.put_aside(&why).map(Self), None),

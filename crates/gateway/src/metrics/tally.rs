@@ -311,7 +311,7 @@ impl ServerTally {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Stale,
-    Wish,
+    Prefetch,
 }
 
 /// What came of it.

@@ -7,7 +7,7 @@ use nightwatt_clock::connect::connect_any;
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::Knock;
+use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::ClientKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -276,9 +276,9 @@ impl<'a> Course<'a> {
         Exchange::begun(supervisor, sake)
     }
 
-    fn knock(&self, number: u64) -> Knock {
+    fn knock(&self, number: u64) -> AdmissionRequest {
         let address = self.client.ip().to_canonical();
-        Knock {
+        AdmissionRequest {
             id: number,
             visitor: Visitor::new(&address.to_string(), None),
             client: ClientKey::from(address).number(),

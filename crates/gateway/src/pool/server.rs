@@ -9,7 +9,7 @@ use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::fleet::Kind;
 use nightwatt_policy::history::Rates;
-use nightwatt_policy::lifecycle::Patience;
+use nightwatt_policy::lifecycle::ProbeTimeouts;
 use nightwatt_policy::manager::Settings;
 use nightwatt_policy::scenario::{Scenario, Server};
 use nightwatt_policy::sleep::AlwaysOn;
@@ -27,7 +27,7 @@ use crate::machine::{self, Machine};
 use crate::metering::Feed;
 use crate::origin::OriginPool;
 use crate::shadow::HandsOff;
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{ServerControl, Supervisor};
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -86,7 +86,7 @@ impl PoolServer {
         let probe = server.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
         let away = !server.is_on_this_machine() && !observe;
-        let hands = Hands {
+        let hands = ServerControl {
             controller,
             probe: Probe::new(probe, (*clock).clone()),
             neighbour: away.then(|| neighbour(server, clock)).flatten(),
@@ -218,14 +218,14 @@ fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Setti
         quiet: Duration::ZERO,
         wake_time: kind.switch_on,
         grace: Duration::ZERO,
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout,
             back_off: server.retry,
             sleep_timeout: server.sleep_timeout,
             watch_every: server.watch,
             watch_asleep_every: server.watch_asleep(),
             good_bye: server.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(&Scenario::default())
     }

@@ -7,7 +7,7 @@ use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Controller, Observed, Work};
 
 use super::ServerPool;
-use crate::supervisor::Hands;
+use crate::supervisor::ServerControl;
 
 /// How long the first look at all servers is waited for.
 pub(super) const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -17,8 +17,8 @@ pub(crate) struct Whole(pub(crate) Arc<ServerPool>);
 
 impl Whole {
     /// How it is reached.
-    pub(crate) fn hands(pool: &Arc<ServerPool>) -> Hands {
-        Hands {
+    pub(crate) fn hands(pool: &Arc<ServerPool>) -> ServerControl {
+        ServerControl {
             controller: Box::new(Self(Arc::clone(pool))),
             probe: Probe::new(probe::Config::Controller, pool.clock.clone()),
             neighbour: None,

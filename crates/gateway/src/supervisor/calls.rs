@@ -10,10 +10,10 @@ use nightwatt_policy::sleep::Lessons;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::{AnyPolicy, Driver, Hands, Managed, Supervisor};
+use super::{AnyPolicy, Driver, Managed, ServerControl, Supervisor};
 use crate::journal::Journal;
-use crate::lessons::Shelf;
-use crate::past::Chronicle;
+use crate::lessons::LessonsStore;
+use crate::past::HistoryLog;
 
 /// A command that is under way when the server is handed over gets this long to end; a wake command that is
 /// broken off is given again by the next process.
@@ -26,11 +26,11 @@ pub(super) enum Call {
     /// Writes down how things are.
     Write,
     /// Reaches the server in another way from now on.
-    Reach(Hands),
+    Reach(ServerControl),
     /// Stores what the next policy learns there; nothing if that learns nothing.
-    Learn(Option<Shelf>),
+    Learn(Option<LessonsStore>),
     /// Leaves the server to another process, which these hands ask; writes no more.
-    Park(Hands, oneshot::Sender<Handed>),
+    Park(ServerControl, oneshot::Sender<Handed>),
     /// That process failed: goes on as before, with this journal.
     Resume(Option<Journal>),
 }
@@ -43,9 +43,9 @@ pub(super) struct Underway {
 
 /// What a driver had before its server was left to another process.
 pub(super) struct Parked {
-    hands: Arc<Hands>,
-    shelf: Option<Shelf>,
-    chronicle: Option<Chronicle>,
+    hands: Arc<ServerControl>,
+    shelf: Option<LessonsStore>,
+    chronicle: Option<HistoryLog>,
 }
 
 /// Where a policy stores what it learns.
@@ -53,7 +53,7 @@ pub(crate) enum Learns {
     /// Where it did before, if it did.
     AsBefore,
     /// There from now on; or it learns nothing any more.
-    Elsewhere(Option<Shelf>),
+    Elsewhere(Option<LessonsStore>),
 }
 
 /// Changed supervision, ready to be put in place: nothing of it can fail.
@@ -65,7 +65,7 @@ pub(crate) struct Retuning {
     /// Where it stores what it learns.
     pub(crate) learns: Learns,
     /// Another way to the server.
-    pub(crate) hands: Option<Hands>,
+    pub(crate) hands: Option<ServerControl>,
 }
 
 impl Retuning {
@@ -102,7 +102,7 @@ impl Supervisor {
 
     /// Leaves the server to another process, which these hands ask from now on, and writes no more. Says
     /// what that process is to know; nothing if the driver has ended.
-    pub(crate) async fn park(&self, hands: Hands) -> Option<Handed> {
+    pub(crate) async fn park(&self, hands: ServerControl) -> Option<Handed> {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Park(hands, answer));
         answered.await.ok()
@@ -119,7 +119,7 @@ impl Supervisor {
         self.lock().manager.lessons(now)
     }
 
-    fn chronicle(&self) -> MutexGuard<'_, Option<Chronicle>> {
+    fn chronicle(&self) -> MutexGuard<'_, Option<HistoryLog>> {
         self.chronicle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +157,7 @@ impl Driver {
     }
 
     /// Reaches the server by these hands from now on. Gives the ones before.
-    fn reach(&mut self, hands: Arc<Hands>) -> Arc<Hands> {
+    fn reach(&mut self, hands: Arc<ServerControl>) -> Arc<ServerControl> {
         if let Some(command) = self.command.take() {
             command.task.abort();
         }
@@ -167,7 +167,7 @@ impl Driver {
         old
     }
 
-    async fn park(&mut self, hands: Hands) -> Handed {
+    async fn park(&mut self, hands: ServerControl) -> Handed {
         self.catch_up();
         if let Some(command) = &mut self.command {
             let _ = self.supervisor.clock.timeout(COMMAND_ENDS, &mut command.task).await;

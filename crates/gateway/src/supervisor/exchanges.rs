@@ -4,7 +4,7 @@ use nightwatt_energy::time::Now;
 use nightwatt_policy::admission::{Budget, ClientClass, Route};
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::{BudgetLeft, Knock, Payer};
+use nightwatt_policy::manager::{AdmissionRequest, BudgetLeft, Payer};
 use tokio::sync::watch;
 
 use super::{Managed, Supervisor};
@@ -51,7 +51,7 @@ impl Supervisor {
     }
 
     /// Lets a request through for which nothing is stored, and begins its exchange, if the server is awake.
-    pub(crate) fn admit_awake(&self, knock: &Knock) -> bool {
+    pub(crate) fn admit_awake(&self, knock: &AdmissionRequest) -> bool {
         let now = self.clock.now();
         self.with(|managed, actions| {
             managed.manager.phase() == Phase::Awake

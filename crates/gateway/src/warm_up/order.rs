@@ -10,8 +10,8 @@ use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp, Usability};
 use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
 use crate::own_request::{Fields, fields_for, fields_of};
+use crate::prefetch_queue::Prefetch;
 use crate::store::Object;
-use crate::wishes::Wish;
 
 /// Something to ask the server for.
 pub(super) struct Order {
@@ -25,7 +25,7 @@ pub(super) enum Errand {
     /// Of what is stored.
     Renew(Arc<Object>),
     /// Of what is not.
-    Grant(Wish),
+    Grant(Prefetch),
     /// Of what crawlers look for first, in this coding.
     Fetch(&'static str),
 }
@@ -37,7 +37,7 @@ impl Order {
         Self { key, errand: Errand::Renew(object), popularity, stale_for }
     }
 
-    pub(super) fn grant(wish: Wish) -> Self {
+    pub(super) fn grant(wish: Prefetch) -> Self {
         let (key, popularity) = (wish.key.clone(), wish.popularity());
         Self { key, errand: Errand::Grant(wish), popularity, stale_for: Duration::ZERO }
     }
@@ -56,7 +56,7 @@ impl Errand {
     pub(super) const fn why(&self) -> Why {
         match self {
             Self::Renew(_) => Why::Stale,
-            Self::Grant(_) | Self::Fetch(_) => Why::Wish,
+            Self::Grant(_) | Self::Fetch(_) => Why::Prefetch,
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) struct Head {
 /// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is given once,
 /// after which the connection goes on.
 #[derive(Debug)]
-pub struct Glance<'h, 'b> {
+pub struct PlainResponse<'h, 'b> {
     /// Its status.
     pub status: StatusCode,
     /// Its fields.
@@ -33,7 +33,7 @@ pub struct Glance<'h, 'b> {
     pub length: usize,
 }
 
-impl<'h, 'b> Glance<'h, 'b> {
+impl<'h, 'b> PlainResponse<'h, 'b> {
     /// Nothing, if `bytes` are not the whole head of a plain answer.
     pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
         let (response, length) = read(bytes, room, &httparse::ParserConfig::default()).ok()??;

@@ -444,7 +444,7 @@ const ASKED: &str = "GET /a?b HTTP/1.1\r\nhost: a\r\n\r\n";
 async fn at_once<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     underway: &mut Underway<T>,
 ) -> Option<((u16, usize), Bytes)> {
-    let read = |glance: &Glance<'_, '_>| Some((glance.status.as_u16(), glance.length));
+    let read = |glance: &PlainResponse<'_, '_>| Some((glance.status.as_u16(), glance.length));
     std::future::poll_fn(|cx| underway.poll_whole(cx, read)).await
 }
 
@@ -522,7 +522,7 @@ fn any_other_answer_is_taken_up_where_it_is() {
 }
 
 #[test]
-fn what_the_short_way_could_not_send_may_be_sent_again() {
+fn what_the_fast_path_could_not_send_may_be_sent_again() {
     play(async {
         let (connection, server) = connected();
         drop(server);

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::head::{Glance, end_of};
+use super::head::{PlainResponse, end_of};
 use super::sending::Sending;
 use super::{Answer, Connection, Return, Unanswered, converse};
 use crate::body::BodyError;
@@ -18,7 +18,7 @@ use crate::reader::{SCRATCH, poll_read};
 /// A request without a body that is being sent, or was, and what has come of its answer.
 ///
 /// No header map is built for either: the request is already bytes, and an answer that is complete and plain
-/// ([`Glance`]) is read in place. [`take_up`](Self::take_up) handles any other.
+/// ([`PlainResponse`]) is read in place. [`take_up`](Self::take_up) handles any other.
 #[derive(Debug)]
 pub struct Underway<T> {
     stream: T,
@@ -44,7 +44,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     pub fn poll_whole<R>(
         &mut self,
         cx: &mut Context<'_>,
-        take: impl Fn(&Glance<'_, '_>) -> Option<R>,
+        take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>,
     ) -> Poll<Option<(R, Bytes)>> {
         if matches!(self.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(None);
@@ -69,10 +69,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     }
 
     /// How much of the answer is there.
-    fn reach<R>(&self, take: impl Fn(&Glance<'_, '_>) -> Option<R>) -> Reach<R> {
+    fn reach<R>(&self, take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>) -> Reach<R> {
         let Some(end) = end_of(&self.buffer) else { return Reach::More };
         let mut room = no_fields();
-        let Some(glance) = Glance::of(&self.buffer[..end], &mut room) else { return Reach::Other };
+        let Some(glance) = PlainResponse::of(&self.buffer[..end], &mut room) else {
+            return Reach::Other;
+        };
         match self.buffer.len().cmp(&end.saturating_add(glance.length)) {
             Ordering::Less => Reach::More,
             Ordering::Equal if self.unsent.is_empty() && self.is_flushed => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Lifecycle, Patience, Phase, Slept};
+use super::{Command, Lifecycle, Phase, ProbeTimeouts, Slept};
 use nightwatt_energy::time::Mono;
 
 /// Where a server is, for the process that goes on with it. Times are spans before or after the moment at
@@ -80,7 +80,7 @@ impl Lifecycle {
     }
 
     /// From now on it is waited for with this patience; what is waited for already is not.
-    pub fn set_patience(&mut self, now: Mono, patience: Patience) {
+    pub fn set_patience(&mut self, now: Mono, patience: ProbeTimeouts) {
         self.patience = patience;
         if matches!(self.phase, Phase::Awake | Phase::Asleep | Phase::Failed) && !self.busy {
             self.watch_again(now);

@@ -13,7 +13,7 @@ struct Story {
 
 impl Story {
     fn begin() -> Self {
-        let server = Lifecycle::new(Patience::default(), Mono::ZERO);
+        let server = Lifecycle::new(ProbeTimeouts::default(), Mono::ZERO);
         Self { server, now: Mono::ZERO, commands: Vec::new() }
     }
 
@@ -76,7 +76,7 @@ impl Story {
 
 #[test]
 fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_looked_for() {
-    let patience = Patience { watch_asleep_every: Duration::ZERO, ..Patience::default() };
+    let patience = ProbeTimeouts { watch_asleep_every: Duration::ZERO, ..ProbeTimeouts::default() };
     let mut story = Story::awake();
     story.server.patience = patience;
     story.later(100).sleep();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Knock, PowerManager, Route, Settings};
+use super::{AdmissionRequest, PowerManager, Route, Settings};
 use crate::admission::{Budget, WakeBudget, Want};
 use crate::awake_budget::UNLIMITED;
 use crate::sleep::SleepPolicy;
@@ -26,19 +26,19 @@ const HOUR: Duration = Duration::from_hours(1);
 /// Whose budgets a wake-up draws on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payer {
-    /// As in [`Knock::client`].
+    /// As in [`AdmissionRequest::client`].
     pub client: u64,
-    /// As in [`Knock::network`].
+    /// As in [`AdmissionRequest::network`].
     pub network: u64,
-    /// As in [`Knock::recognised`].
+    /// As in [`AdmissionRequest::recognised`].
     pub recognised: bool,
     /// It asks for [`Want::Proof`].
     pub wants_proof: bool,
 }
 
 impl Payer {
-    const fn of(knock: &Knock) -> Self {
-        let Knock { client, network, recognised, request, .. } = *knock;
+    const fn of(knock: &AdmissionRequest) -> Self {
+        let AdmissionRequest { client, network, recognised, request, .. } = *knock;
         Self { client, network, recognised, wants_proof: matches!(request.want, Want::Proof) }
     }
 
@@ -140,7 +140,7 @@ fn charges(payer: &Payer) -> impl Iterator<Item = (Budget, u64)> {
 
 impl<P: SleepPolicy> PowerManager<P> {
     /// Charges a wake-up to the budgets that it falls under, unless one of them is spent.
-    pub(super) fn spend(&mut self, now: Now, knock: &Knock) -> Option<Route> {
+    pub(super) fn spend(&mut self, now: Now, knock: &AdmissionRequest) -> Option<Route> {
         let payer = Payer::of(knock);
         let spent = self.spent(now.mono, &payer);
         if let Some(Spent { budget, wait }) = spent.into_iter().max_by_key(|it| it.wait) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::hours::Hours;
-use crate::lifecycle::Patience;
+use crate::lifecycle::ProbeTimeouts;
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::Sla;
 
@@ -28,14 +28,14 @@ pub struct Settings {
     pub never_sleep: Vec<Hours>,
     /// How many wake-ups a client may cause, in a row and per that time.
     pub wake_budget: (u32, Duration),
-    /// The same for all clients together that are not recognised ([`Knock::recognised`](super::Knock)).
+    /// The same for all clients together that are not recognised ([`AdmissionRequest::recognised`](super::AdmissionRequest)).
     pub shared_budget: (u32, Duration),
     /// How long one client alone may keep the server awake in a day; `None`: no bound.
     pub awake_budget: Option<Duration>,
     /// How long the server stays awake after it was woken without us: its user probably wants to use it.
     pub grace: Duration,
     /// With a server that fails.
-    pub patience: Patience,
+    pub patience: ProbeTimeouts,
 }
 
 impl Settings {
@@ -54,7 +54,7 @@ impl Settings {
             shared_budget: (12, Duration::from_hours(1)),
             awake_budget: None,
             grace: Duration::from_mins(5),
-            patience: Patience::default(),
+            patience: ProbeTimeouts::default(),
         }
     }
 }

@@ -82,7 +82,7 @@ impl Story {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let knock = Knock {
+        let knock = AdmissionRequest {
             id: self.next_id,
             visitor: Visitor(1),
             client: 1,
@@ -404,7 +404,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let knock = Knock {
+        let knock = AdmissionRequest {
             id: 0,
             visitor: Visitor(2),
             client: 2,
@@ -468,7 +468,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = Knock {
+    let knock = AdmissionRequest {
         id: 7,
         visitor: Visitor(7),
         client: 7,

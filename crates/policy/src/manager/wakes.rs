@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Cause, Knock, PowerManager};
+use super::{Action, AdmissionRequest, Cause, PowerManager};
 use crate::admission::Route;
 use crate::lifecycle::Phase;
 use crate::sleep::SleepPolicy;
@@ -13,10 +13,10 @@ const ROBOTS_PAUSE: Duration = Duration::from_hours(24);
 
 impl<P: SleepPolicy> PowerManager<P> {
     /// May this request wake the server, and does it?
-    pub(super) fn knock_wakes(
+    pub(super) fn request_wakes(
         &mut self,
         now: Now,
-        knock: &Knock,
+        knock: &AdmissionRequest,
         route: Route,
         actions: &mut Vec<Action>,
     ) -> Route {
@@ -43,7 +43,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub(super) fn robots_wake(
         &mut self,
         now: Now,
-        knock: &Knock,
+        knock: &AdmissionRequest,
         refusal: Route,
         actions: &mut Vec<Action>,
     ) -> Route {
@@ -51,7 +51,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if !is_waking && now.mono < self.robots_wake_at {
             return refusal;
         }
-        let route = self.knock_wakes(now, knock, Route::Hold, actions);
+        let route = self.request_wakes(now, knock, Route::Hold, actions);
         if route != Route::Hold {
             return refusal;
         }

@@ -10,7 +10,7 @@ impl Story {
         let handed: Handed = serde_json::from_str(&written).unwrap();
         // Its clock began at another time.
         let now = Mono::from_secs(7000);
-        let mut server = Lifecycle::new(Patience::default(), now);
+        let mut server = Lifecycle::new(ProbeTimeouts::default(), now);
         server.take_over(now, &handed);
         Self { server, now, commands: Vec::new() }
     }
@@ -66,9 +66,9 @@ fn a_sleep_goes_on_in_the_next_process() {
 fn who_failed_before_is_not_tried_sooner_by_the_next_process() {
     let mut story = Story::asleep();
     story.wake();
-    for _ in 0..Patience::default().wake_attempts {
+    for _ in 0..ProbeTimeouts::default().wake_attempts {
         story.commands.clear();
-        story.now = story.now + Patience::default().wake_timeout;
+        story.now = story.now + ProbeTimeouts::default().wake_timeout;
         story.server.tick(story.now, &mut story.commands);
     }
     assert_eq!(story.server.phase(), Phase::Failed);
@@ -99,7 +99,8 @@ fn a_server_that_is_reached_in_another_way_is_looked_at_or_woken_that_way() {
 #[test]
 fn another_patience_holds_from_the_next_look_on() {
     let mut story = Story::awake();
-    let patience = Patience { watch_every: Duration::from_secs(5), ..Patience::default() };
+    let patience =
+        ProbeTimeouts { watch_every: Duration::from_secs(5), ..ProbeTimeouts::default() };
     story.server.set_patience(story.now, patience);
     assert_eq!(story.server.next_timer(), story.now + Duration::from_secs(5));
 }

@@ -42,7 +42,7 @@ impl Story {
         let Asker { client, network, recognised, want } = asker;
         let request = Request { class: ClientClass::Api, want, cached: Cached::Nothing };
         let visitor = Visitor(client);
-        let knock = Knock { id: second, visitor, client, network, request, recognised };
+        let knock = AdmissionRequest { id: second, visitor, client, network, request, recognised };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);

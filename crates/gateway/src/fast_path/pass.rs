@@ -12,29 +12,29 @@ use std::task::{Context, Poll};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Method, StatusCode};
 use nightwatt_energy::time::{Mono, Now};
-use nightwatt_http1::client::{Glance, Underway};
+use nightwatt_http1::client::{PlainResponse, Underway};
 use nightwatt_http1::{Field, Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, Sender, date, fields};
 use nightwatt_policy::admission::{self, Cached, ClientClass};
-use nightwatt_policy::manager::Knock;
+use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Traits;
 
 use super::{Client, Given, Id, Plain, value_of};
 use crate::access::Answered;
-use crate::books::ANSWER;
+use crate::accounting::ANSWER;
 use crate::exchange::{Begun, Exchange, SILENT};
 use crate::facts::{RequestId, base};
 use crate::flights::Boarding;
 use crate::origin;
-use crate::proxy::CLIENT_LEFT;
 use crate::question::plain::{self, put_field};
 use crate::request_body::JUST_AFTER;
 use crate::request_rules::{self, Wanting, path_of};
 use crate::serving::Serving;
 use crate::site::Site;
+use crate::slow_path::CLIENT_LEFT;
 use crate::store::Sake;
 use crate::supervisor::{ExchangeFor, Supervisor};
 
@@ -102,6 +102,23 @@ impl Pass {
     }
 }
 
+/// What the manager has to know of a request for which nothing is stored.
+fn request_of(
+    class: ClientClass,
+    site: &Site,
+    head: &Head<'_, '_>,
+    plain: &Plain<'_>,
+) -> admission::Request {
+    let facts = Wanting {
+        method: &Method::GET,
+        path: path_of(head.target),
+        accepts_html: plain.accepts_html,
+        class,
+    };
+    let want = request_rules::want(&site.config, facts, |name| value_of(head, name));
+    admission::Request { class, want, cached: Cached::Nothing }
+}
+
 impl Client {
     /// Asks the server, if that is awake, has a connection that waits, and nothing is stored.
     pub(super) fn ask(
@@ -126,19 +143,18 @@ impl Client {
             site.origin.leave(waiting);
             return None;
         };
-        let facts = Wanting {
-            method: &Method::GET,
-            path: path_of(head.target),
-            accepts_html: plain.accepts_html,
-            class,
-        };
-        let want = request_rules::want(&site.config, facts, |name| value_of(head, name));
-        let request = admission::Request { class, want, cached: Cached::Nothing };
+        let request = request_of(class, site, head, plain);
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
         // A server that is awake costs nothing of the budgets.
-        let knock =
-            Knock { id: number, visitor, client: budget, network, request, recognised: true };
+        let knock = AdmissionRequest {
+            id: number,
+            visitor,
+            client: budget,
+            network,
+            request,
+            recognised: true,
+        };
         if !site.supervisor.admit_awake(&knock) {
             site.origin.leave(waiting);
             return None;
@@ -256,7 +272,12 @@ fn may_pass(site: &Site) -> bool {
 }
 
 /// The answer's head as the slow path would make it; nothing if the answer might be for the cache.
-fn head_of(serving: &Serving, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
+fn head_of(
+    serving: &Serving,
+    site: &Site,
+    secure: bool,
+    glance: &PlainResponse<'_, '_>,
+) -> Option<Bytes> {
     let is_targeted = glance.values("cdn-cache-control").next().is_some();
     if is_targeted || !forbid_storing(glance.values("cache-control")) {
         return None;

@@ -23,16 +23,16 @@ use nightwatt_http1::{
 };
 use nightwatt_httpcache::{CacheStatus, RequestHead, Sender};
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_policy::manager::Knock;
+use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Traits, clf};
 
 pub(crate) use self::pass::{Admitted, Pass};
 use self::plain::{LastNames, Plain};
 use crate::access::{Answered, Part};
+use crate::accounting::{ANSWER, Asker, refused};
 use crate::authority::Authority;
 use crate::body::Answer;
-use crate::books::{ANSWER, Asker, refused};
 use crate::client_facts;
 use crate::config::Config;
 use crate::exchange::Exchange;
@@ -40,10 +40,10 @@ use crate::facts::{FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_ht
 use crate::forwarded::{FORWARDED_FOR_NAME, SpokenFor};
 use crate::hit::from_store;
 use crate::live::Live;
-use crate::proxy;
 use crate::request_rules::{OwnPath, path_of};
 use crate::serving::Serving;
 use crate::site::Site;
+use crate::slow_path;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 use crate::wake_cause::WakeCause;
@@ -280,7 +280,7 @@ impl Client {
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = Knock {
+        let knock = AdmissionRequest {
             id: number,
             visitor,
             client: budget,
@@ -487,13 +487,13 @@ impl Service for Client {
 
     fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
         let (serving, admitted) = pass.into_admitted();
-        self.saying_when_it_is_last(proxy::resume(serving, self.peer, request, admitted))
+        self.saying_when_it_is_last(slow_path::resume(serving, self.peer, request, admitted))
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
         self.keep_up();
         let serving = Arc::clone(&self.serving);
-        self.saying_when_it_is_last(proxy::handle(serving, self.peer, request))
+        self.saying_when_it_is_last(slow_path::handle(serving, self.peer, request))
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {

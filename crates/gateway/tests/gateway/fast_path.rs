@@ -105,7 +105,7 @@ fn both_ways_lead_to_the_same_books() {
 }
 
 #[test]
-fn the_short_way_keeps_the_id_that_a_trusted_proxy_gives() {
+fn the_fast_path_keeps_the_id_that_a_trusted_proxy_gives() {
     let trusting =
         awake().with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]);
     trusting.play(async |stage| {

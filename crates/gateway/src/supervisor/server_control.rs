@@ -19,7 +19,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 const BETWEEN_EAGER_LOOKS: Duration = Duration::from_millis(200);
 
 /// How the server is reached.
-pub(crate) struct Hands {
+pub(crate) struct ServerControl {
     /// Wakes it and puts it to sleep.
     pub(crate) controller: Box<dyn Controller>,
     /// Says whether it answers.
@@ -28,7 +28,7 @@ pub(crate) struct Hands {
     pub(crate) neighbour: Option<Neighbour>,
 }
 
-impl Hands {
+impl ServerControl {
     /// Is it certain that the server does not even start?
     async fn is_gone(&self) -> bool {
         self.controller.down_is_final()

@@ -18,16 +18,16 @@ use nightwatt_httpcache::{
 };
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::Knock;
+use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_traffic::Verdict;
 use tokio::sync::watch;
 
 pub(crate) use self::resume::resume;
 pub(crate) use self::wants::{judge, wake_cause, want};
 use crate::access::Answered;
+use crate::accounting::{How, close};
 use crate::answers;
 use crate::body::Answer;
-use crate::books::{How, close};
 use crate::exchange::{Exchange, WORD};
 use crate::facts::{Facts, Peer};
 use crate::forward::{NotForwarded, RETRY_EVERY};
@@ -179,7 +179,7 @@ impl<'a> Asked<'a> {
             let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
             return (response, How::by_itself(self.class, Answered::Refused));
         }
-        let knock = Knock {
+        let knock = AdmissionRequest {
             id: self.facts.number,
             visitor: self.facts.visitor,
             client: self.facts.budget,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How patient the lifecycle is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct ProbeTimeouts {
     /// A wake command that has not led to an answer by then is given again.
     pub wake_timeout: Duration,
     /// Wake commands before the server counts as failed.
@@ -31,7 +31,7 @@ pub struct Patience {
     pub watch_asleep_every: Duration,
 }
 
-impl Default for Patience {
+impl Default for ProbeTimeouts {
     fn default() -> Self {
         Self {
             wake_timeout: Duration::from_mins(2),

@@ -7,12 +7,12 @@ use nightwatt_http1::Incoming;
 
 use super::{Asked, Client};
 use crate::access::Answered;
+use crate::accounting::{How, close};
 use crate::body::Answer;
-use crate::books::{How, close};
 use crate::facts::{Facts, Peer};
+use crate::fast_path::Admitted;
 use crate::hold::Spool;
 use crate::question;
-use crate::quick::Admitted;
 use crate::serving::Serving;
 
 /// Answers a request that was admitted already, and for which the server is being asked.

@@ -12,10 +12,10 @@ use nightwatt_policy::admission::ClientClass;
 use crate::authority::Authority;
 use crate::store::Popularity;
 
-/// Wishes of a site at once. The least wished for goes first, of these the oldest.
+/// PrefetchQueue of a site at once. The least wished for goes first, of these the oldest.
 const MOST: usize = 1024;
 
-/// Wishes of one client among them: a client that asks for everything does not push out the others.
+/// PrefetchQueue of one client among them: a client that asks for everything does not push out the others.
 const MOST_OF_ONE: usize = 128;
 
 /// Nothing with a longer address is wished for.
@@ -23,7 +23,7 @@ const LONGEST: usize = 1024;
 
 /// A page for which a client was sent away.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct Prefetch {
     pub(crate) key: CacheKey,
     /// The coding that does for the first who asked.
     pub(crate) encoding: &'static str,
@@ -31,7 +31,7 @@ pub(crate) struct Wish {
     times: u64,
 }
 
-impl Wish {
+impl Prefetch {
     /// As it would be, had the page been given to all who asked.
     pub(crate) const fn popularity(&self) -> u64 {
         self.times * Popularity::worth(ClientClass::Crawler)
@@ -54,14 +54,14 @@ struct Base {
 
 /// The wishes of one site.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct PrefetchQueue {
     /// Oldest first.
-    pages: Mutex<Vec<Wish>>,
+    pages: Mutex<Vec<Prefetch>>,
     bases: Mutex<Vec<Base>>,
 }
 
-impl Wishes {
-    fn lock(&self) -> MutexGuard<'_, Vec<Wish>> {
+impl PrefetchQueue {
+    fn lock(&self) -> MutexGuard<'_, Vec<Prefetch>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,11 +104,11 @@ impl Wishes {
         } else if wishes.len() >= MOST {
             drop_least(&mut wishes, |_| true);
         }
-        wishes.push(Wish { key: key.clone(), encoding, client, times: 1 });
+        wishes.push(Prefetch { key: key.clone(), encoding, client, times: 1 });
     }
 
     /// The wishes there are, newest first.
-    pub(crate) fn all(&self) -> Vec<Wish> {
+    pub(crate) fn all(&self) -> Vec<Prefetch> {
         self.lock().iter().rev().cloned().collect()
     }
 
@@ -137,7 +137,7 @@ fn has_port(base: &str) -> bool {
     Authority::parse(host).is_some_and(|it| it.port.is_some())
 }
 
-fn drop_least(wishes: &mut Vec<Wish>, is_meant: impl Fn(&Wish) -> bool) {
+fn drop_least(wishes: &mut Vec<Prefetch>, is_meant: impl Fn(&Prefetch) -> bool) {
     let meant = wishes.iter().enumerate().filter(|(_, wish)| is_meant(wish));
     // The first of the least: the oldest.
     if let Some((place, _)) = meant.min_by_key(|(_, wish)| wish.times) {
@@ -155,18 +155,19 @@ mod tests {
         KeyRules::default().key("example.org", path).unwrap()
     }
 
-    fn wish(wishes: &Wishes, path: &str, client: u64) {
+    fn wish(wishes: &PrefetchQueue, path: &str, client: u64) {
         wishes.add(&key(path), &HeaderMap::new(), client);
     }
 
-    fn paths(wishes: &Wishes) -> Vec<String> {
-        let path = |wish: Wish| wish.key.as_str().strip_prefix("example.org").unwrap().to_owned();
+    fn paths(wishes: &PrefetchQueue) -> Vec<String> {
+        let path =
+            |wish: Prefetch| wish.key.as_str().strip_prefix("example.org").unwrap().to_owned();
         wishes.all().into_iter().map(path).collect()
     }
 
     #[test]
     fn the_newest_are_kept_and_those_wished_for_twice() {
-        let wishes = Wishes::default();
+        let wishes = PrefetchQueue::default();
         for number in 0..MOST {
             wish(&wishes, &format!("/{number}"), number as u64);
         }
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_client_pushes_out_nobodys_wishes_but_its_own() {
-        let wishes = Wishes::default();
+        let wishes = PrefetchQueue::default();
         wish(&wishes, "/wanted", 1);
         for number in 0..10_000 {
             wish(&wishes, &format!("/{number}"), 2);
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn only_the_coding_is_kept_of_a_request() {
-        let wishes = Wishes::default();
+        let wishes = PrefetchQueue::default();
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("accept-language", "de"),
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn hosts_that_visitors_use_stay_whatever_strangers_ask_by() {
-        let wishes = Wishes::default();
+        let wishes = PrefetchQueue::default();
         for port in 1..100 {
             wishes.note_base(&format!("x.test:{port}"));
         }
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_not_wished_for() {
-        let wishes = Wishes::default();
+        let wishes = PrefetchQueue::default();
         wish(&wishes, &format!("/{}", "x".repeat(LONGEST)), 1);
         assert!(wishes.all().is_empty());
     }

@@ -103,7 +103,7 @@ fn both_ways_ask_the_same_and_give_the_same() {
 
 /// The slow path groups the fields of one name, the fast path leaves them where they were.
 #[test]
-fn what_is_plain_does_take_the_short_way() {
+fn what_is_plain_does_take_the_fast_path() {
     let in_order = |fields: &[(String, String)], name: &str| {
         let named = fields.iter().filter(|(it, _)| it.starts_with(name));
         named.map(|(_, value)| value.clone()).collect::<Vec<_>>()
