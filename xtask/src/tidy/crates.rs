@@ -269,7 +269,7 @@ mod tests {
         let advice: Vec<String> = stale(&[clock]).into_iter().map(|it| it.advice).collect();
         let has = |text: &str| advice.iter().any(|advice| advice.starts_with(text));
         assert!(has("there is no crate `sim`"));
-        assert!(has("`clock` does not use `model`"));
+        assert!(has("`clock` does not use `energy`"));
         assert!(!has("there is no crate `clock`"));
     }
 }
