@@ -205,7 +205,7 @@ impl Running {
             let (length, from) = match self.sockets[index].try_recv_from(&mut buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What somebody's network says of a message that we sent.
+                // An ICMP error about a message that we sent earlier.
                 Err(_) => continue,
             };
             let now = present();
