@@ -8,7 +8,7 @@ use serde_json::Value;
 /// So much of what is there instead is told.
 const TOLD: usize = 8;
 
-/// Reads JSON. The error quotes the beginning of what is none.
+/// Parses JSON. The error quotes the beginning of text that is not JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| format!("{} is no JSON: {error}", quote(text)))
 }

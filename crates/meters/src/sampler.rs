@@ -103,7 +103,7 @@ pub trait Sink: Send {
     fn take(&mut self, sample: &Sample);
 }
 
-/// Nobody wants them.
+/// Discards the samples.
 impl Sink for () {
     fn take(&mut self, _: &Sample) {}
 }

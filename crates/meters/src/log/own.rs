@@ -1,8 +1,7 @@
 //! Recordings of nightwatt itself: Parquet, CSV and JSON lines.
 //!
-//! They hold what each reading added to the energy ([`Entry::piece`]) beside what the meter said, so
-//! that whoever plays one has the energy, the coverage and the gaps of its source, and counters stay
-//! counters.
+//! They hold what each reading added to the energy ([`Entry::piece`]) beside what the meter reported, so
+//! that a replay has the energy, the coverage and the gaps of its source, and counters stay counters.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
