@@ -92,7 +92,7 @@ impl Guard {
             .stdout(file.try_clone().map_err(told)?)
             .spawn()
             .map_err(|error| {
-                // There is nothing in it that anybody would have to undo.
+                // The journal is still empty: nothing has to be undone.
                 let _ = std::fs::remove_file(journal);
                 Error::Guardian(error)
             })?;
