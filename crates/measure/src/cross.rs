@@ -1,12 +1,12 @@
-//! Meters of one machine calibrated against each other while they are recorded.
+//! Calibrates the meters of one machine against each other while they are recorded.
 //!
 //! ```text
 //! meter thread: Tee ─► recording
 //!                └───► buffer of fixed size ─► drain, once a second ─► CrossCalibration
 //! ```
 //!
-//! What the meters' threads do is to copy a reading into room that is there already; all else is done
-//! by whoever drains, in memory that does not grow.
+//! The meters' threads only copy each reading into a preallocated buffer; the drain does everything else,
+//! in memory that does not grow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

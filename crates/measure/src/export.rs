@@ -1,7 +1,7 @@
-//! `nightwatt export`: what meters say, for Prometheus.
+//! `nightwatt export`: the meters' figures, for Prometheus.
 //!
-//! The number of series is that of the meters' channels, and of as many names of processes as the
-//! user asks for: nobody else can choose it.
+//! The number of series is that of the meters' channels, and of as many names of processes as the user asks
+//! for: no client can add series.
 
 pub mod otlp;
 mod shares;
@@ -282,7 +282,7 @@ async fn converse(stream: TcpStream, source: &Source) {
         let response = answer(request.method(), request.uri().path(), source);
         std::future::ready(Ok::<_, Infallible>(response))
     });
-    // Whoever broke the connection knows.
+    // A broken connection needs no report: the client knows.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -98,7 +98,7 @@ struct Run {
 /// What `run` is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Measure the idle machine for so long.
+    /// Measure the idle machine for this time.
     Idle(Duration),
     /// Run the command unmeasured.
     WarmUp,

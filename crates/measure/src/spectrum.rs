@@ -198,7 +198,7 @@ impl Steps {
         Self { about: about.as_secs_f64(), last: None }
     }
 
-    /// The time since the one before; none where there is none, or another time than an interval.
+    /// The time since the previous reading; `None` for the first one, or if the time differs from an interval.
     fn next(&mut self, at: Mono, broken: bool) -> Option<Duration> {
         let last = self.last.replace(at).filter(|_| !broken)?;
         let step = at.since(last);

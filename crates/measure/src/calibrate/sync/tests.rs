@@ -111,7 +111,7 @@ fn toggled(
 struct Daq {
     rate: f64,
     drift: f64,
-    /// It starts so long after the generator, in seconds.
+    /// Start after that of the generator, in seconds.
     starts: f64,
     ends: f64,
     /// Rows that are lost, from and to these.

@@ -107,7 +107,7 @@ fn choose_nearest(run: &mut [Pair], toggles: &Toggles, rule: &SyncRule) {
     for (index, &(edge, _)) in before.iter().enumerate() {
         let Some(line) = scratch.line(&before, index, toggles, rule) else { continue };
         let expected = toggles.positions[edge] + line.at_zero;
-        // Edges stay in order, and nobody takes another's.
+        // Edges stay in order, and no stamp takes the edge of another one.
         let first = if index == 0 { 0 } else { run[index - 1].0 + 1 };
         let end = before.get(index + 1).map_or(toggles.positions.len(), |next| next.0);
         let near = first.max(edge.saturating_sub(CANDIDATES))..end.min(edge + CANDIDATES + 1);
@@ -162,8 +162,8 @@ impl Scratch {
         let slope = self.theil_slope();
         let level = self.median(|(x, y)| y - slope * x);
         let spread = self.median(|(x, y)| (y - slope * x - level).abs());
-        // 1.4826 x median absolute deviation estimates the standard deviation of normal noise; the
-        // half sample of the DAQ is no reason to exclude anybody.
+        // 1.4826 x median absolute deviation estimates the standard deviation of normal noise; the half
+        // sample of the DAQ is no reason to exclude a point.
         let near = (3.0 * 1.4826 * spread).max(0.6);
         self.points.retain(|(x, y)| (y - slope * x - level).abs() <= near);
         // A rate that changes bends the line: half the change per second times seconds squared.
