@@ -142,14 +142,14 @@ impl Market {
     }
 }
 
-/// Everybody who mines a coin.
+/// All miners of a coin together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Network {
     rate: HashRate,
 }
 
 impl Network {
-    /// One that finds blocks of so many hashes as often as it is to.
+    /// A network that finds blocks of this many hashes at the target rate.
     pub fn new(hashes_per_block: f64, block_time_s: f64) -> Result<Self, MiningError> {
         Ok(Self { rate: HashRate::new(hashes_per_block / block_time_s)? })
     }
