@@ -1,4 +1,4 @@
-//! The books of one configuration: who answered what, and how long it took.
+//! Counts the answers of one configuration: from the server or the proxy, and how long they took.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub struct PlanFile {
     /// What sparing a server one transition is worth, J.
     #[serde(default)]
     pub transition_price_j: f64,
-    /// A server stays on at least so long.
+    /// Minimum time that a server stays on.
     #[serde(default, with = "duration_text")]
     pub min_on: Duration,
     /// Requests that may wait until a server has a place.
