@@ -114,11 +114,11 @@ pub struct Consolidation {
     pub environment: String,
     /// How many.
     pub copies: u32,
-    /// What runs on each of the machines that they are held against: one copy of this.
+    /// What runs on each of the machines that the copies are compared with: one copy of this.
     pub reference: String,
-    /// What is held against each other: `energy_per_operation`, or where there is none the `power` of all.
+    /// The compared figure: `energy_per_operation`, or without it the `power` of all.
     pub figure: String,
-    /// Of the one in that of the many, for the same work; 1 for as much.
+    /// Energy of the one machine as a share of that of the many, for the same work; 1 means equal.
     pub share: f64,
     /// The interval that holds 95 % under the rule by which runs were repeated.
     pub interval: Option<Interval>,

@@ -63,9 +63,9 @@ pub struct CellCourse {
     pub finished: u64,
     /// Runs that failed.
     pub failed: u64,
-    /// Blocks that are without a value, since every try in them failed.
+    /// Blocks without a value, since every try in them failed.
     pub lost_blocks: u64,
-    /// It failed so often that it was run no more.
+    /// It failed too many times in a row, and further runs were skipped.
     pub given_up: bool,
 }
 
