@@ -89,9 +89,9 @@ pub struct Plan {
     pub meters: Vec<MeterSpec>,
     /// The channel whose power counts, as `METER/CHANNEL`.
     pub energy: Option<String>,
-    /// What a transition from idle to active takes, where power is a model's.
+    /// Energy of a transition from idle to active, if the power comes from a model.
     pub wake_cost: Option<WakeCost>,
-    /// Ask each CPU so often a second what runs there, and say where the time of each run went.
+    /// Samples a second on each CPU of what runs there, to report where the time of each run went.
     pub kernel_time: Option<u32>,
     /// Capture what goes through the sender's card, and compare it with what kernels and cards have counted.
     pub capture: bool,
@@ -136,14 +136,14 @@ impl Plan {
         Ok(())
     }
 
-    /// How long a run lasts whose connections live so long.
+    /// Duration of a run whose connections have this mean lifetime.
     pub(crate) fn length(&self, lifetime: f64) -> Duration {
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
         let most = self.longest.max(seconds(LEAST_LIFETIMES * lifetime));
         seconds(self.lifetimes * lifetime).clamp(SHORTEST.min(most), most)
     }
 
-    /// How long the runs take as fast as the links are, with as few runs of each as may be, and with as many.
+    /// Estimated duration of all runs at the speed of the links, with the fewest and with the most runs of each.
     pub fn reckoned(&self) -> [Duration; 2] {
         let block = |scenario: &Scenario| {
             let lengths = self.cells.iter().map(|cell| {

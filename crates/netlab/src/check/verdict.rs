@@ -1,8 +1,8 @@
-//! What is as it should be, and what is not. Pure.
+//! Decides what is right about a link and what is not. Pure.
 //!
 //! - **Rate**: within 5 % of what is wanted, either way.
-//! - **Round trip**: within 5 % of the extra delay, or half a millisecond where that is more: so long a
-//!   machine may take to wake a process up twice.
+//! - **Round trip**: within 5 % of the extra delay, or half a millisecond if that is more: a machine may
+//!   need that time to wake a process up twice.
 //! - **Loss**: the packets are as many as lose 1,600 of them. The 99.9 % interval of the share that was
 //!   seen (Wilson's) must reach into ± 5 % of what is wanted. A link that is right is so refused once in a
 //!   thousand times; one that is off by a fifth is refused 98 times in a hundred. Where none are to be

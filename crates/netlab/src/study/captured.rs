@@ -1,4 +1,4 @@
-//! A run's capture beside the books of kernels and cards. Pure, but for what starts it.
+//! Compares a run's capture with the counters of kernels and cards. Pure, except what starts it.
 
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ const PILOTS: [u32; 3] = [1, 5, 20];
 /// Connections that are compared with a capture one by one.
 const COMPARED: &str = "1000";
 
-/// A run is of these connections, for so long, by these words for `tcp fetch` besides.
+/// How to run: these connections, for this time, with these additional arguments of `tcp fetch`.
 #[derive(Clone, Copy)]
 pub(crate) struct How<'a> {
     pub(crate) cell: &'a Cell,
