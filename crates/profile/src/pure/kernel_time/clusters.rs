@@ -89,7 +89,7 @@ fn estimate(blocks: &[(f64, f64)]) -> Option<ShareEstimate> {
     let clustered = squares / all.powi(2) * count / (count - 1.0).max(1.0);
     // Blocks that are more alike than chance would have them are so by chance.
     let design_effect = if binomial > 0.0 { (clustered / binomial).max(1.0) } else { 1.0 };
-    // A variance from few blocks is none too sure itself.
+    // A variance from few blocks is uncertain itself.
     let wider = if count >= 2.0 { (student_t(0.025, count - 1.0) / Z).powi(2) } else { 1.0 };
     let (low, high) = interval(share, all / design_effect / wider);
     Some(ShareEstimate { share, low, high, design_effect })
