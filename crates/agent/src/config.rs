@@ -17,7 +17,7 @@ pub const DEFAULT_FILE: &str = "/etc/nightwatt/agent.toml";
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Addresses of this machine at which proxies reach it; port [`AGENT_PORT`] if not said.
+    /// Addresses of this machine at which proxies reach it; the default port is [`AGENT_PORT`].
     #[serde(deserialize_with = "addresses")]
     pub listen: Vec<SocketAddr>,
     /// Where the record of states is kept.
@@ -52,7 +52,7 @@ pub struct Proxy {
     pub name: String,
     /// The file of the key that it shares with this machine.
     pub key: PathBuf,
-    /// Where it hears announcements; port [`NEWS_PORT`] if not said.
+    /// Address at which it hears announcements; the default port is [`NEWS_PORT`].
     #[serde(default, deserialize_with = "maybe_news_address")]
     pub announce: Option<SocketAddr>,
 }
@@ -155,7 +155,7 @@ pub struct Alarm {
     pub stay: Duration,
     /// Names of systemd timers that it wakes for; `*` stands for anything.
     pub timers: Vec<String>,
-    /// Names of systemd timers that it does not wake for; [`HOUSEKEEPING`] if not said.
+    /// Names of systemd timers that it does not wake for; default: [`HOUSEKEEPING`].
     pub timers_ignore: Vec<String>,
     /// Wakes for cron jobs.
     pub cron: bool,

@@ -31,7 +31,7 @@ use crate::worker::{Job, Report, Worker};
 /// Room for messages that come while the agent looks elsewhere, and for those of a flood.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// So many datagrams in a row, then a look at everything else.
+/// Datagrams handled in a row before everything else has its turn.
 const IN_A_ROW: usize = 64;
 
 /// In the state directory: the greatest counter of an announcement.

@@ -110,7 +110,7 @@ impl DeadMan {
         self.armed.as_ref()
     }
 
-    /// The machine is up again, and the clock on the wall says so much. The alarm that rang, if one did.
+    /// The machine is up again at wall-clock time `wall_s`. Returns the alarm that rang, if one did.
     pub fn woke(&mut self, now: Mono, wall_s: i64) -> (Option<Alarm>, Option<Turn>) {
         let early = EARLY.as_secs().cast_signed();
         let rang = self.armed.take().filter(|alarm| wall_s >= alarm.at_s - early);
