@@ -144,7 +144,7 @@ impl Service {
         Self { client, credentials, session: None, sessions: SESSIONS.to_owned() }
     }
 
-    /// Who is asked.
+    /// The server of this client.
     pub const fn server(&self) -> &Server {
         self.client.server()
     }
