@@ -109,7 +109,7 @@ pub(crate) fn end_all(processes: &mut [Process]) {
     }
     let deadline = monotonic() + PATIENCE;
     for process in processes.iter_mut().filter(|it| !it.is_reaped) {
-        // Not the user's: who has asked us to end waits for this.
+        // Not the user's stop: the user who interrupted waits for this.
         if let Ok(stop) = Stop::new() {
             let _ = process.over_by(deadline, &stop);
         }

@@ -56,7 +56,7 @@ pub(crate) struct Setup {
 /// One of the environments that run at once. What ends first stands first.
 struct Copy {
     server: Option<Process>,
-    /// Its ports are shifted, since others may have the same network: by so many.
+    /// Offset added to its ports, since other copies may have the same network.
     shift: u16,
     /// The innermost, and what it is within.
     started: Vec<Started>,
@@ -308,8 +308,8 @@ impl Setup {
     fn close(&mut self) -> Result<(), Error> {
         for (copy, name, line) in std::mem::take(&mut self.finish) {
             let command = self.copies[copy].inner().command(&line);
-            // Not the user's: who has asked us to end waits for this. And whatever the line says, the
-            // environment ends anyway.
+            // Not the user's stop: the user who interrupted waits for this. And whatever the line prints,
+            // the environment ends anyway.
             if let Ok(stop) = Stop::new() {
                 let _ = commands::run(command, &self.folder, &name, READY_LIMIT, &stop);
             }

@@ -72,9 +72,9 @@ pub enum Axis {
 /// Repetitions and times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Runs {
-    /// At least so many of each.
+    /// Minimum number of runs of each cell.
     pub least: u32,
-    /// At most so many of each.
+    /// Maximum number of runs of each cell.
     pub most: u32,
     /// Half of the 95 % interval is to be within this share of the mean.
     pub precision: f64,

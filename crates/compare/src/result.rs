@@ -95,13 +95,13 @@ pub struct ServiceTime {
     pub comparison: String,
     /// What is compared.
     pub environment: String,
-    /// So many per cent of the responses came
+    /// This percentage of the responses came
     pub percent: f64,
-    /// within this time, s: the mean of what each run says.
+    /// within this time, s: the mean of the runs' values.
     pub seconds: f64,
     /// Its 95 % interval by the bootstrap over runs; null of fewer than two.
     pub interval: Option<Interval>,
-    /// So many runs told it.
+    /// Number of runs that reported it.
     pub runs: u64,
 }
 

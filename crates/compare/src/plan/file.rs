@@ -69,9 +69,9 @@ pub struct PlanFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunsFile {
-    /// At least so many of each.
+    /// Minimum number of runs of each cell.
     pub least: u32,
-    /// At most so many of each.
+    /// Maximum number of runs of each cell.
     pub most: u32,
     /// Half of the 95 % interval is to be within this share of the mean.
     pub precision: f64,

@@ -56,7 +56,7 @@ pub struct Cell {
 /// The rule for repetitions, their order, and failures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// At least so many runs of each cell.
+    /// Minimum number of runs of each cell.
     pub min: u32,
     /// Maximum number of blocks.
     pub max: u32,

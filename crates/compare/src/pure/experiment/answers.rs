@@ -33,9 +33,9 @@ pub struct Answers {
 /// By which rule runs were repeated, for intervals are right for that one only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleUsed {
-    /// At least so many runs.
+    /// Minimum number of runs.
     pub min: u32,
-    /// At most so many blocks.
+    /// Maximum number of blocks.
     pub max: u32,
     /// Until within this share of the mean.
     pub share: f64,
