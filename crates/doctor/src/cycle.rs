@@ -80,7 +80,7 @@ pub enum Step {
     Waking,
 }
 
-/// Puts it to sleep and wakes it, as planned. It is woken however this ends, but for an interrupt.
+/// Puts it to sleep and wakes it, as planned. Wakes it in any case, unless interrupted.
 pub async fn run(
     controller: &dyn Controller,
     probe: &Probe,
@@ -126,7 +126,7 @@ pub async fn run(
     Ok(cycles)
 }
 
-/// The median of what it takes to do nothing by way of the controller.
+/// The median time of a command of the controller that does nothing.
 async fn way(controller: &dyn Controller, clock: &Clock) -> Result<Duration, Error> {
     let mut times = [Duration::ZERO; WAYS];
     for time in &mut times {

@@ -80,7 +80,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Its controller, as `serve` would have it, but for an agent's ear: `serve` may be listening.
+    /// Its controller, as `serve` builds it, but without the listener of an agent: `serve` may be listening.
     pub fn controller(
         &self,
         config: &Config,
