@@ -102,7 +102,7 @@ const UNNAMED: Family = Family {
     help: "The rest of that energy: of processes that are not named, and of named ones that have gone.",
 };
 
-/// A power that is older than so many intervals is not told any more.
+/// A power that is older than this many intervals is no longer exported.
 const STALE_AFTER: u32 = 3;
 
 /// Meters that are read, and what is made of them.

@@ -29,7 +29,7 @@ const KEPT: f64 = 0.95;
 /// A step between readings of less or more than this many intervals is no step of one interval.
 const EVEN: (f64, f64) = (0.5, 1.5);
 
-/// Segments: as long as leaves about so many of them, and no longer than that.
+/// Segments are chosen so that about this many fit, but no longer than `LONGEST`.
 const SEGMENTS: usize = 4;
 const LONGEST: usize = 1 << 16;
 

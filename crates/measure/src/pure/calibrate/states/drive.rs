@@ -30,7 +30,7 @@ pub struct DrivePlan {
     pub sleep_limit: Duration,
     /// After this the wake command is given again.
     pub wake_limit: Duration,
-    /// Wake commands before it is given up.
+    /// Wake commands before the drive gives up.
     pub wake_attempts: u32,
 }
 

@@ -19,7 +19,7 @@ const STEPS_PER_PAIR: usize = 3;
 /// Steps of the search, per toggle: beyond them the rest stays unmatched rather than unanswered.
 const STEPS_PER_TOGGLE: usize = 2000;
 
-/// So many stamps in a row without an edge, and what follows is a stretch of its own.
+/// After this many stamps in a row without an edge, a new stretch begins.
 const BREAK: usize = 3;
 
 /// Edge and stamp that belong together, by index.

@@ -25,9 +25,9 @@ const GOOD: f64 = 0.95;
 /// Standard errors of the line that count as how far it may be off: of the pairs of a day, chance
 /// makes a few that are off by four.
 const SURE: f64 = 4.0;
-/// In so many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
+/// In this many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
 const WANDER_TIME: f64 = 60.0;
-/// Where the track was lost, so many good pins in a row may be so by chance.
+/// Where the track was lost, this many good pins in a row may be coincidence.
 const BY_CHANCE: usize = 3;
 /// Edges on either side of a matched one among which the nearest to the line is taken.
 const CANDIDATES: usize = 3;
