@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nightwatt_host::text::quote;
 use serde_json::Value;
 
-/// So much of what is there instead is told.
+/// Maximum number of existing names listed in the error about a missing one.
 const TOLD: usize = 8;
 
 /// Parses JSON. The error quotes the beginning of text that is not JSON.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-/// So much of the beginning is looked at to know the format.
+/// Bytes at the beginning that are read to recognise the format.
 const HEAD: u64 = 16 * 1024;
 
 /// The longest line: longer ones are left out.

@@ -26,7 +26,7 @@ use crate::recording::{Groups, Row, gap_named};
 /// The first line, which tells of all meters, is no longer than this.
 const LONGEST_META: usize = 1 << 20;
 
-/// So much power counters of recordings are taken to count at most where it is not told.
+/// Assumed maximum of counted power if the recording does not state it.
 const MOST: Watts = Watts(1e6);
 
 /// Who said how exact a channel is: what a recording may say.
