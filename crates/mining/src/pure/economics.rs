@@ -111,7 +111,7 @@ impl Market {
         Some((self.reward? + self.fees) * self.per_coin?)
     }
 
-    /// What a block of so many hashes costs and brings on this device.
+    /// What a block of this many hashes costs and brings on this device.
     pub fn assess(&self, hashes: f64, device: &Device) -> Result<Assessment, MiningError> {
         self.check()?;
         let efficiency = device.efficiency()?;
