@@ -345,8 +345,8 @@ impl Cards {
         Ok(refused)
     }
 
-    /// Has them wait for so many microseconds before they interrupt; `None` for as many as they were found
-    /// with. Gives what they refuse.
+    /// Has them wait for this many microseconds before they interrupt; `None` restores what they were found
+    /// with. Returns what they refuse.
     pub fn coalesce(&mut self, ends: &Ends, usecs: Option<u64>) -> Result<Vec<Refusal>, Error> {
         let mut refused = Vec::new();
         for (place, end) in ends.both().into_iter().enumerate() {

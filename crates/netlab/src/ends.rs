@@ -403,7 +403,7 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
 /// The result of cleaning up after killed runs.
 #[derive(Debug, Default)]
 pub struct Cleaned {
-    /// So many things were undone.
+    /// Number of undone changes.
     pub undone: usize,
     /// Runs that are still at work.
     pub busy: Vec<PathBuf>,

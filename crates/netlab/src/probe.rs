@@ -34,7 +34,7 @@ const BUFFER: usize = 16 << 20;
 /// Nothing on the way is held up for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So many frames are given to the kernel at once: it takes 64 KiB.
+/// Frames that are given to the kernel at once: it takes 64 KiB.
 const AT_ONCE: usize = 44;
 
 /// Time between two bursts of packets.
@@ -118,7 +118,7 @@ pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
         if asking.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = socket(own).map_err(told())?;
     socket.connect(asking.target).map_err(told())?;
-    // Who asks again is another process, and what came of the one before is not counted with its packets.
+    // Each probe is a process with its own stream number, so its packets are counted separately.
     let mut asker = Asker { socket, stop, number: 0, stream: std::process::id() };
     let mut probed = asker.echoes(asking.echoes).map_err(told())?;
     if let Some((bits_per_second, time)) = asking.load {
@@ -210,17 +210,17 @@ impl Asker<'_> {
         }
     }
 
-    /// Sends so many small frames.
+    /// Sends this many small frames.
     fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
         let message =
             Message { kind: Kind::Load, stream: self.stream, ..Message::default() }.bytes();
         let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
-        // However long it takes: so many are what is counted.
+        // No time limit: the number of frames is what counts.
         self.evenly(per_second, count, Duration::MAX, |_| self.socket.send(&message).map(|_| 1))
     }
 
-    /// Sends so many, so many in a second, but not for longer than this, where that is more than this machine can
-    /// send; `send` is told how many are due, and says how many it has sent.
+    /// Sends `count` frames at `per_second`, but stops after the time limit if this machine cannot send
+    /// that fast; `send` gets the number of due frames, and returns how many it has sent.
     fn evenly(
         &self,
         per_second: f64,

@@ -69,15 +69,15 @@ pub struct Plan {
     pub scenarios: Vec<Scenario>,
     /// What is run over each.
     pub cells: Vec<Cell>,
-    /// A run lasts so many mean lifetimes.
+    /// Duration of a run in mean lifetimes,
     pub lifetimes: f64,
-    /// But no longer than this, or three lifetimes where that is more.
+    /// but no longer than this, or three lifetimes if that is more.
     pub longest: Duration,
-    /// So many runs of each at least.
+    /// Minimum number of runs of each.
     pub least: u32,
-    /// So many at most.
+    /// Maximum number of runs of each.
     pub most: u32,
-    /// Until the 95 % interval of [`main`](Self::main) is within this share of its mean.
+    /// Runs are added until the 95 % interval of [`main`](Self::main) is within this share of its mean.
     pub precision: f64,
     /// A name of [`FIGURES`].
     pub main: String,
@@ -185,7 +185,7 @@ impl Plan {
 /// Counters of CPU time go on in ticks of 10 ms.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// A run that is cut short has so many lifetimes all the same.
+/// Minimum duration of a shortened run, in lifetimes.
 const LEAST_LIFETIMES: f64 = 3.0;
 
 /// Runs all of it. What was measured is in the report, however it ended.

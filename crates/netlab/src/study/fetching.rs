@@ -10,7 +10,7 @@ use crate::ends::Running;
 /// The first look at a cell: how long do its connections live?
 pub(crate) const PILOT: Duration = Duration::from_secs(1);
 
-/// It takes so many times as long where nothing has come.
+/// Factors by which the pilot is lengthened while no connection has completed.
 const PILOTS: [u32; 3] = [1, 5, 20];
 
 /// Connections that are compared with a capture one by one.
