@@ -49,7 +49,7 @@ pub struct Config {
     pub address: SocketAddr,
     /// The file of the key.
     pub key: PathBuf,
-    /// Where announcements are heard; if not said, nowhere.
+    /// Address at which announcements are heard; without it, none are.
     #[serde(default, deserialize_with = "maybe_listen")]
     pub listen: Option<SocketAddr>,
     /// How long an order may take.

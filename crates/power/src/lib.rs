@@ -82,8 +82,8 @@ pub trait Controller: Debug + Send + Sync {
         false
     }
 
-    /// Does nothing, on the way that commands go: what it takes is what the way itself costs. By
-    /// default it asks for the state.
+    /// Does nothing, over the same channel as commands, so that its cost is that of the channel. By default
+    /// it asks for the state.
     fn nothing(&self) -> Work<'_, ()> {
         Box::pin(async { self.state().await.map(|_| ()) })
     }

@@ -223,7 +223,7 @@ async fn frame_from(card: [u8; 6]) -> io::Result<()> {
     socket.recv(&mut frame).await.map(|_| ())
 }
 
-/// Passes frames from this card, but for ARP answers and neighbour advertisements.
+/// Passes frames from this card, except ARP answers and neighbour advertisements.
 fn filter(card: [u8; 6]) -> [SockFilter; 15] {
     // Opcodes of classic BPF (linux/filter.h): loads from absolute offsets, jumps, end.
     const WORD: u16 = 0x20;

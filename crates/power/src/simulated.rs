@@ -33,9 +33,9 @@ pub struct Config {
     /// as Wake-on-LAN is.
     #[serde(with = "duration_text")]
     pub ready_after: Duration,
-    /// So many wake commands fail first.
+    /// Number of wake commands that fail first.
     pub fail_wakes: u32,
-    /// So many sleep commands fail first.
+    /// Number of sleep commands that fail first.
     pub fail_sleeps: u32,
     /// Wake commands are accepted, and nothing ever comes of them.
     pub never_wakes: bool,

@@ -55,7 +55,7 @@ pub struct Config {
     /// Addresses of its network cards.
     #[serde(deserialize_with = "one_or_more")]
     pub mac: Vec<Mac>,
-    /// Through which of our interfaces; all with an IPv4 address if not said.
+    /// The interface that sends; default: all with an IPv4 address.
     #[serde(default)]
     pub interface: Option<String>,
     /// Where to.

@@ -12,7 +12,7 @@ use super::OWN_MARK;
 /// No status line is longer.
 const LINE_LIMIT: usize = 1024;
 
-/// So much of an answer is looked through.
+/// Bytes of an answer that are searched.
 const ANSWER_LIMIT: usize = 64 * 1024;
 
 /// An `http://` or `https://` address.
