@@ -35,7 +35,7 @@ pub struct DiskReport {
     pub rows: Vec<DiskRow>,
     /// Each device that something was done to.
     pub devices: Vec<DeviceReport>,
-    /// Bytes that are in no row, for want of room.
+    /// Bytes that are in no row, because the table was full.
     pub lost_bytes: u64,
     /// What the reader has to know.
     pub warnings: Vec<String>,
@@ -54,7 +54,7 @@ pub struct DiskRow {
     pub inode: Option<u64>,
     /// The file; none where it is not known.
     pub path: Option<String>,
-    /// Pairs of a process and a file that are in this row for want of room.
+    /// Pairs of a process and a file that were merged into this row, because the table was full.
     pub folded: u64,
     /// The device whose content this file is; its rows have the energy.
     pub carries: Option<String>,

@@ -14,7 +14,7 @@ use nightwatt_energy::stats::distribution::student_t;
 /// 97.5 % of the normal distribution lie below.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// So many blocks, or up to twice as many: enough for a variance, and each as long as can be.
+/// Number of blocks, or up to twice as many: enough for a variance, and each as long as possible.
 const BLOCKS: usize = 32;
 
 /// A share of samples.
@@ -26,7 +26,7 @@ pub struct ShareEstimate {
     pub low: f64,
     /// and no more than this.
     pub high: f64,
-    /// So many times fewer samples would be as sure, if they did not depend on each other; 1 at least.
+    /// How many times fewer samples would be as precise if they were independent; at least 1.
     pub design_effect: f64,
 }
 
@@ -75,7 +75,7 @@ impl<const CELLS: usize> Clusters<CELLS> {
     }
 }
 
-/// Of blocks of samples: so many of what is asked for, of so many.
+/// Estimates a share from blocks of samples, each with the selected samples and all of them.
 fn estimate(blocks: &[(f64, f64)]) -> Option<ShareEstimate> {
     let some: f64 = blocks.iter().map(|block| block.0).sum();
     let all: f64 = blocks.iter().map(|block| block.1).sum();
