@@ -137,7 +137,7 @@ pub(super) fn try_each(
     (rules.iter().map(saved).collect(), span_s)
 }
 
-/// Does so many things, each once, and gives what came of them in their order.
+/// Runs `job` for each index once, and returns the results in order.
 fn on_all_cores<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(count);

@@ -93,7 +93,7 @@ impl Column {
         }
     }
 
-    /// So many lines held no request.
+    /// Counts lines without a request.
     pub(super) const fn malformed(&mut self, lines: u64) {
         self.tally.malformed += lines;
         self.tally.requests += lines;

@@ -15,7 +15,7 @@ use super::*;
 const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64) Firefox/128.0";
 const CRAWLER: &str = "Mozilla/5.0 (compatible; Googlebot/2.1)";
 
-/// Line of a Combined log, so many seconds after noon.
+/// A line of a Combined log, this many seconds after noon.
 fn line(second: u64, asks: &str, status: u16, agent: &str) -> String {
     let (hour, minute, second) = (12 + second / 3600, second / 60 % 60, second % 60);
     format!(
