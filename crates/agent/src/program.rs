@@ -8,7 +8,7 @@ use nightwatt_clock::Clock;
 use nightwatt_host::tool::{self, Capture, Failed};
 use tokio::process::Command;
 
-/// Nobody lists more timers than that.
+/// More than any list of timers needs.
 const OUTPUT_KEPT: usize = 1 << 20;
 
 /// How a program ended.

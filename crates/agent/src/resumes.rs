@@ -16,7 +16,7 @@ use rustix::time::{
 };
 use tokio::sync::mpsc;
 
-/// Where the kernel has no such timer, the clocks are compared so often.
+/// How often the clocks are compared where the kernel has no such timer.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Far enough: the year 2242.
@@ -64,7 +64,7 @@ impl Resumes {
         }
     }
 
-    /// Ends when the wall clock was set, by somebody or by a resume.
+    /// Returns when the wall clock was set, by a user or by a resume.
     pub(crate) async fn next(&mut self, clock: &Clock) {
         let told = match &mut self.news {
             Some(news) => news.recv().await,

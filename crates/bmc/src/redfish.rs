@@ -17,7 +17,7 @@ pub use system::{Power, System, is_place};
 /// Bytes of the longest resource. What a controller says of a system has some ten KiB.
 pub const LONGEST: usize = 1 << 20;
 
-/// Where the tree begins (DSP0266, section 6.3). Nobody has to log in to read it.
+/// The root of the resource tree (DSP0266, section 6.3). It can be read without a login.
 pub const ROOT: &str = "/redfish/v1/";
 
 /// Where sessions begin if the root does not say.
@@ -58,7 +58,7 @@ pub enum RedfishError {
     /// There is no answer.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The answer is none of success.
+    /// The status of the answer is not a success.
     #[error("{method} {path}: status {status}")]
     Refused {
         /// `GET`, or `POST` for actions.
@@ -144,7 +144,7 @@ impl Service {
         Self { client, credentials, session: None, sessions: SESSIONS.to_owned() }
     }
 
-    /// Who is asked.
+    /// The server of this client.
     pub const fn server(&self) -> &Server {
         self.client.server()
     }
@@ -223,7 +223,7 @@ impl Service {
         }
     }
 
-    /// What shows who we are. Begins a session if there is none and one is needed.
+    /// Returns the headers that authenticate a request. Begins a session if one is needed and none exists.
     async fn proof(&mut self) -> Result<Vec<(HeaderName, HeaderValue)>, RedfishError> {
         let (user, password) = match &self.credentials {
             Credentials::None => return Ok(Vec::new()),

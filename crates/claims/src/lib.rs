@@ -108,7 +108,7 @@ pub enum Error {
     /// Results of a comparison that cannot be read.
     #[error(transparent)]
     Compare(#[from] nightwatt_compare::Error),
-    /// A file that is none of the laboratory's.
+    /// A file that the TCP laboratory did not write.
     #[error(
         "{path:?} is not what `nightwatt tcp lab --json` or `nightwatt tcp helps --json` prints ({why}): give such \
          a file, or the folder that `nightwatt compare` keeps its results in"
@@ -249,7 +249,7 @@ pub fn run(
     Ok(Reproduction { schema: SCHEMA, log: context.log_name(), notes: context.notes(), claims })
 }
 
-/// Nobody watches.
+/// Ignores the progress.
 pub(crate) fn silent(_: Progress) {}
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use wait4::Wait4;
 
 use super::{Answer, Error, Figure, Printed};
 
-/// So many pairs: what the machine does besides falls on both.
+/// Number of pairs: other load of the machine affects both of a pair.
 pub(crate) const ROUNDS: u32 = 12;
 
 /// CPU time with probes over that without.
@@ -100,7 +100,7 @@ pub(crate) fn cpu_time(command: &mut Command) -> Result<f64, String> {
     Ok((waited.rusage.utime + waited.rusage.stime).as_secs_f64())
 }
 
-/// Text of about so many bytes that hardly repeats, always the same.
+/// A fixed text of about `bytes` bytes that hardly repeats.
 pub(crate) fn text_that_hardly_repeats(bytes: usize) -> String {
     use std::fmt::Write as _;
     let (mut text, mut state) = (String::with_capacity(bytes + 64), 1_u64);

@@ -142,10 +142,10 @@ pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Erro
     Ok(Comparison { schema: SCHEMA, arrivals, claims, policies })
 }
 
-/// Requests that a simulation counts which is as long as the published ones.
+/// Requests that a simulation counts if it is as long as the published ones.
 const PUBLISHED_ARRIVALS: u64 = 980_000;
 
-/// Requests that each of V5's many simulations counts where somebody waits for all claims.
+/// Requests that each of V5's many simulations counts when the user waits for all claims.
 const SHORT_ARRIVALS: u64 = 98_000;
 
 /// One of the claims alone. V5 takes a minute of all cores if its simulations are as long as the published.

@@ -16,13 +16,13 @@ use rustix::process::{
 
 use super::error::Error;
 
-/// What is asked to end has so long before it is killed.
+/// A process that was asked to end is killed after this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An output of more is not read: logs of single requests are long, but not that long.
+/// A larger output is not read: logs of single requests are long, but not that long.
 const MOST_OUTPUT: u64 = 256 << 20;
 
-/// So much of what a command that failed said last is shown.
+/// Bytes shown of the end of a failed command's output.
 const TAIL: u64 = 600;
 
 /// A process with its output in files. Dropped, it is ended with all that it started in its group.
@@ -109,7 +109,7 @@ pub(crate) fn end_all(processes: &mut [Process]) {
     }
     let deadline = monotonic() + PATIENCE;
     for process in processes.iter_mut().filter(|it| !it.is_reaped) {
-        // Not the user's: who has asked us to end waits for this.
+        // Not the user's stop: the user who interrupted waits for this.
         if let Ok(stop) = Stop::new() {
             let _ = process.over_by(deadline, &stop);
         }
@@ -252,7 +252,7 @@ mod tests {
         let mut process = Process::start(shell("sleep 1000 & exit 0"), folder.path(), "a").unwrap();
         let before = process.over_by(Mono::NEVER, &stop).unwrap();
         assert_eq!((before, process.is_over(), process.is_over()), (Woken::Readable, true, true));
-        // Still a zombie, so nobody else can have its number.
+        // Still a zombie, so no other process can have its number.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.child.id())).unwrap();
         assert!(stat.contains(") Z "), "{stat}");
         assert!(matches!(process.wait(Mono::NEVER, &stop), Ok(Ending::Exited(it)) if it.success()));

@@ -78,7 +78,7 @@ fn workload_of(plan: &Plan, cell: &Cell, but: usize) -> String {
     name
 }
 
-/// A figure of the first cell in so many times that of the second, by pairs of the same block.
+/// The ratio of a figure of the first cell to that of the second, by pairs of the same block.
 fn ratio_of(
     runs: &[RunRecord],
     first: usize,

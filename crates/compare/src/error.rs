@@ -40,7 +40,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody else writes to it.
+    /// Another process writes to the folder.
     #[error(
         "{} is in use by another `nightwatt compare`; wait for its end, or name another folder by `--out`",
         .0.display()

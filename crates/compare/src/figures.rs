@@ -328,9 +328,9 @@ fn known(source: &str, channels: &[ChannelRecord]) -> String {
     least.map_or_else(String::new, |it| format!(" (power is known for {:.0} % of it)", 100.0 * it))
 }
 
-/// The main figure of a run, by name and value, or why the run is none of its comparison. The first run
-/// that finished settles for all after it where the energy is from, and the first of a comparison which
-/// figure is its main one: what differs in that cannot be averaged.
+/// The main figure of a run, by name and value, or why the run does not count in its comparison. The first
+/// finished run settles the source of the energy for all later runs, and the first of a comparison settles
+/// its main figure: runs that differ in these cannot be averaged.
 pub(crate) fn main_of(
     plan: &Plan,
     so_far: &[RunRecord],

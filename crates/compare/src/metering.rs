@@ -131,7 +131,7 @@ impl Meters {
     }
 }
 
-/// What the channels of a meter come to. Nobody knows yet when the time that counts ends: the last
+/// Adds up the channels of a meter. The end of the time that counts is not known in advance, so the last
 /// samples wait.
 struct Book {
     tracks: Vec<Track>,

@@ -16,10 +16,10 @@ use super::error::Error;
 use super::lines::{self, Values};
 use super::plan::{Cell, EnvironmentPlan, Plan, SetupKey, Site};
 
-/// A server has so long until it can be used.
+/// Timeout for a server to become ready.
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
-/// It is asked whether it can be used so often.
+/// Interval between two checks of its readiness.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -56,7 +56,7 @@ pub(crate) struct Setup {
 /// One of the environments that run at once. What ends first stands first.
 struct Copy {
     server: Option<Process>,
-    /// Its ports are shifted, since others may have the same network: by so many.
+    /// Offset added to its ports, since other copies may have the same network.
     shift: u16,
     /// The innermost, and what it is within.
     started: Vec<Started>,
@@ -140,7 +140,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Nobody has changed what was set.
+    /// Checks that the settings still have the values that we set.
     pub(crate) fn settings_hold(&self, plan: &Plan, cell: &Cell) -> Result<(), Error> {
         for (setting, wanted) in plan.settings(cell) {
             let now = failed(setting.strayed(Path::new("/"), wanted, &self.stop), &self.stop)?;
@@ -187,12 +187,12 @@ impl Setup {
         self.all(of, "fill", &workload.fill, workload.at)
     }
 
-    /// Nobody else is to answer in the server's place.
+    /// Checks that no other server already listens on the ports of the server.
     fn check_ports(&self, line: &str, copy: u32) -> Result<(), Error> {
         let started = self.copies[copy as usize].inner();
         for port in lines::ports(line) {
             let port = port + self.copies[copy as usize].shift;
-            // Elsewhere nobody of ours can listen.
+            // On other addresses this machine has no listener of its own.
             if started.address() != LOOPBACK || started.port(port) != port {
                 continue;
             }
@@ -308,8 +308,8 @@ impl Setup {
     fn close(&mut self) -> Result<(), Error> {
         for (copy, name, line) in std::mem::take(&mut self.finish) {
             let command = self.copies[copy].inner().command(&line);
-            // Not the user's: who has asked us to end waits for this. And whatever the line says, the
-            // environment ends anyway.
+            // Not the user's stop: the user who interrupted waits for this. And whatever the line prints,
+            // the environment ends anyway.
             if let Ok(stop) = Stop::new() {
                 let _ = commands::run(command, &self.folder, &name, READY_LIMIT, &stop);
             }

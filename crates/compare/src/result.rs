@@ -95,13 +95,13 @@ pub struct ServiceTime {
     pub comparison: String,
     /// What is compared.
     pub environment: String,
-    /// So many per cent of the responses came
+    /// This percentage of the responses came
     pub percent: f64,
-    /// within this time, s: the mean of what each run says.
+    /// within this time, s: the mean of the runs' values.
     pub seconds: f64,
     /// Its 95 % interval by the bootstrap over runs; null of fewer than two.
     pub interval: Option<Interval>,
-    /// So many runs told it.
+    /// Number of runs that reported it.
     pub runs: u64,
 }
 
@@ -114,11 +114,11 @@ pub struct Consolidation {
     pub environment: String,
     /// How many.
     pub copies: u32,
-    /// What runs on each of the machines that they are held against: one copy of this.
+    /// What runs on each of the machines that the copies are compared with: one copy of this.
     pub reference: String,
-    /// What is held against each other: `energy_per_operation`, or where there is none the `power` of all.
+    /// The compared figure: `energy_per_operation`, or without it the `power` of all.
     pub figure: String,
-    /// Of the one in that of the many, for the same work; 1 for as much.
+    /// Energy of the one machine as a share of that of the many, for the same work; 1 means equal.
     pub share: f64,
     /// The interval that holds 95 % under the rule by which runs were repeated.
     pub interval: Option<Interval>,

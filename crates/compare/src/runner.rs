@@ -98,7 +98,7 @@ struct Runner<'a> {
     host: Host,
     guard: Guard,
     setup: Option<Setup>,
-    /// Nobody else changes settings meanwhile.
+    /// Prevents other comparisons from changing settings meanwhile.
     _turn: Turn,
     /// Wall-clock time of what was done in this session, and runs in it.
     spent: (Duration, u32),

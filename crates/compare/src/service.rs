@@ -38,7 +38,7 @@ pub(super) fn times(plan: &Plan, runs: &[RunRecord]) -> Vec<ServiceTime> {
     times
 }
 
-/// Within which time so many per cent of a run's responses came.
+/// The time within which this percentage of a run's responses came.
 fn time_at(run: &RunRecord, percent: f64) -> Option<f64> {
     run.percentiles.iter().find(|it| it.0.to_bits() == percent.to_bits()).map(|it| it.1)
 }

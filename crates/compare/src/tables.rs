@@ -176,6 +176,6 @@ impl Report {
 /// With about four digits that count.
 fn of_some_digits(value: f64) -> Cell {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
-    // Up to 1e-15: what is less, nobody measures.
+    // Down to 1e-15: smaller values are not measurable.
     Cell::number(value, (3.0 - magnitude).clamp(0.0, 18.0) as usize)
 }

@@ -51,7 +51,7 @@ pub struct DemoOptions {
     pub real_time: bool,
     /// Where logs and ledgers go; default: a temporary folder that is removed.
     pub out: Option<PathBuf>,
-    /// A dashboard for somebody who watches.
+    /// A dashboard for a viewer.
     pub shown: Option<Shown>,
     /// The program whose command `origin` is the log-backed server: `nightwatt` itself.
     pub origin_program: PathBuf,
@@ -136,7 +136,7 @@ async fn play(
     }
     let started = clock.now();
     let end = started.mono + script.span;
-    // The bill is drawn up at the end of the day, whoever still comes back later.
+    // The bill is drawn up at the end of the day, even if clients come back later.
     let bill = {
         let (clock, gateway) = (clock.clone(), Arc::clone(&stage.running.gateway));
         tokio::spawn(async move {

@@ -130,7 +130,7 @@ pub struct EnergyFigures {
     pub proxy: f64,
     /// A server always on, without a proxy.
     pub always_on: f64,
-    /// The server with perfect knowledge and nobody delayed.
+    /// The server with perfect knowledge and without delayed requests.
     pub oracle: f64,
 }
 

@@ -11,8 +11,8 @@ use super::books::Books;
 /// What the oracle saves against a server always on: it knows every request that only the server
 /// could answer, is awake at each of them, and is bound by the same times.
 ///
-/// Whether the cache could answer is taken from what the proxy saw in this very run; reopened pages
-/// are left out, since with the oracle nobody waits.
+/// Whether the cache could answer is taken from what the proxy saw in this very run; reopened pages are
+/// left out, since the oracle delays no request.
 pub(super) fn oracle_saving(
     scenario: &Scenario,
     run: &Run,

@@ -1,10 +1,11 @@
 //! Finds what could keep a machine from sleeping or from being woken (`nightwatt doctor`), before it happens at
 //! night.
 //!
-//! [`machine`] examines the machine that is to sleep, and runs there; [`proxy`] examines, from the machine that
-//! stays awake, those that its configuration names, by `nightwatt_gateway` and `nightwatt_power`. Neither changes
-//! anything, except that an agent's driver creates its file of the last announcement if there is none. [`cycle`]
-//! puts a machine to sleep and wakes it, and `probes` reports which eBPF programs the kernel accepts.
+//! [`machine`] examines the machine that is to sleep, and runs there. [`proxy`] runs on the machine that
+//! stays awake and examines the servers of its configuration, by `nightwatt_gateway` and `nightwatt_power`.
+//! Neither changes anything, except that an agent's driver creates its file of the last announcement if the
+//! file is missing. [`cycle`] puts a machine to sleep and wakes it, and `probes` reports which eBPF
+//! programs the kernel accepts.
 
 pub mod cycle;
 mod error;

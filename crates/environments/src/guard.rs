@@ -20,11 +20,11 @@ use rustix::io::Errno;
 
 use crate::{Error, shell, tool};
 
-/// Each step of undoing has so much time. The slowest seen is a guest's engine that ends a container
-/// under emulation, a few seconds.
+/// Timeout of each undo step. The slowest seen is a guest's engine that ends a container under emulation, a
+/// few seconds.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A guardian at the end of an earlier run is given so much time before it is called busy.
+/// How long to wait for the guardian of an earlier run to end before it counts as busy.
 const PATIENCE_SECONDS: &str = "20";
 
 const SCRIPT: &str = include_str!("guardian.sh");
@@ -92,7 +92,7 @@ impl Guard {
             .stdout(file.try_clone().map_err(told)?)
             .spawn()
             .map_err(|error| {
-                // There is nothing in it that anybody would have to undo.
+                // The journal is still empty: nothing has to be undone.
                 let _ = std::fs::remove_file(journal);
                 Error::Guardian(error)
             })?;
@@ -125,7 +125,7 @@ impl Guard {
         Maker { guard: self, group }
     }
 
-    /// Who does not hear it has ended, and undoes at once.
+    /// A guardian that does not receive it has ended, and undoes at once.
     fn tell(&self, line: &str) {
         if let Some(open) = self.shared.lock().open.as_mut()
             && let Some(pipe) = open.guardian.stdin.as_mut()

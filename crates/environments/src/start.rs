@@ -160,8 +160,9 @@ impl<'a> Start<'a> {
         if is_removed {
             self.protect(&remove::line(&folder))?;
         }
-        // Not everything runs as the same user: PostgreSQL refuses to be root. But where everybody may
-        // write, a symbolic link that root follows may be anybody's.
+        // The folder needs open permissions because not everything runs as the same user: PostgreSQL
+        // refuses to be root. But in a folder that every user may write to, root could follow another
+        // user's symbolic link.
         let line = format!("set -e\nfolder={}\n{}", shell::quote(&folder), found_by.make());
         let made = self.run("make a folder for it", &line)?;
         Ok(format!("{folder}{}", made.trim_end()))
@@ -264,10 +265,10 @@ impl Drop for Start<'_> {
     }
 }
 
-/// Who finds an environment's folder, and with it the scratch folder, in which everybody may write.
+/// Who can find an environment's folder, and with it the scratch folder, which every user may write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FoundBy {
-    /// Only who has made it: inside, the scratch folder is seen at another place.
+    /// Only the owner: inside the environment, the scratch folder has another path.
     Owner,
     /// Any process that knows its path, a part of which cannot be guessed.
     WhoKnowsIt,

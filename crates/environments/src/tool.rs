@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::Error;
 use crate::guard::Guard;
 
-/// So much of the end of a program's output goes into the error message.
+/// Bytes of the end of a program's output that go into the error message.
 const OUTPUT_KEPT: usize = 2000;
 
 /// What a program printed, and how it ended.

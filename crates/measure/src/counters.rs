@@ -30,7 +30,7 @@ pub struct Machine {
     pub idle_us: u64,
     /// Entries into idle states, by state. What follows each is a transition from idle to active.
     pub idle_entries: BTreeMap<String, u64>,
-    /// Transitions from idle to active by the tracepoint `power:cpu_idle`, since somebody counts them.
+    /// Transitions from idle to active by the tracepoint `power:cpu_idle`, if a probe counts them.
     #[serde(default)]
     pub traced_wake_ups: Option<u64>,
     /// Transitions from idle to active by a sampler of ours; none of the other figures has them.

@@ -111,7 +111,7 @@ pub enum Error {
         meter: String,
         /// The reference.
         reference: String,
-        /// By so many seconds.
+        /// The difference in seconds.
         apart: f64,
     },
     /// A meter said nothing that could be used.

@@ -40,13 +40,13 @@ impl IdleTrace {
         Ok(Machine { traced_wake_ups, ..Machine::read(host)? })
     }
 
-    /// How often each state was left.
+    /// How many times each state was left.
     #[cfg(feature = "bpf")]
     fn left(&self) -> Option<Vec<u64>> {
         self.probe.as_ref()?.left().ok()
     }
 
-    /// Nobody counts.
+    /// Nothing is counted without eBPF.
     #[cfg(not(feature = "bpf"))]
     #[expect(clippy::unused_self, reason = "as the one that counts")]
     fn left(&self) -> Option<Vec<u64>> {

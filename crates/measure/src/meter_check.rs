@@ -262,7 +262,7 @@ fn compare(options: &CheckOptions, collected: Collected) -> Result<CheckReport, 
     Ok(report)
 }
 
-/// From the first reading of a side to its last, with so much added to its times.
+/// From the first reading of a side to its last, with `later` added to its times.
 fn span(side: &SideReport, series: &Series, later: Duration) -> Result<(Mono, Mono), Error> {
     let nothing = || Error::SaidNothing { meter: side.name.clone() };
     let (first, last) = series.span().ok_or_else(nothing)?;

@@ -108,7 +108,7 @@ impl Series {
         self.means
     }
 
-    /// As a log whose times are later by so much.
+    /// As a log, with `later` added to its times.
     pub(crate) fn log(mut self, later: Duration) -> Result<PowerLog, PowerLogError> {
         for reading in &mut self.readings {
             reading.time = reading.time + later;

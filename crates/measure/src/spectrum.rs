@@ -29,7 +29,7 @@ const KEPT: f64 = 0.95;
 /// A step between readings of less or more than this many intervals is no step of one interval.
 const EVEN: (f64, f64) = (0.5, 1.5);
 
-/// Segments: as long as leaves about so many of them, and no longer than that.
+/// Segments are chosen so that about this many fit, but no longer than `LONGEST`.
 const SEGMENTS: usize = 4;
 const LONGEST: usize = 1 << 16;
 
@@ -198,7 +198,7 @@ impl Steps {
         Self { about: about.as_secs_f64(), last: None }
     }
 
-    /// The time since the one before; none where there is none, or another time than an interval.
+    /// The time since the previous reading; `None` for the first one, or if the time differs from an interval.
     fn next(&mut self, at: Mono, broken: bool) -> Option<Duration> {
         let last = self.last.replace(at).filter(|_| !broken)?;
         let step = at.since(last);

@@ -25,7 +25,7 @@ pub(crate) const DRIVER: Driver = Driver {
 
 const SPEED: u32 = 57_600;
 
-/// Sensors report about so often.
+/// The usual interval between reports of a sensor.
 const EVERY: Duration = Duration::from_secs(6);
 
 /// Clamps measure current, and watts are current times the nominal voltage, whatever the power
@@ -244,7 +244,7 @@ struct CurrentCost {
     sources: Vec<Source>,
     port: Port,
     parser: Parser,
-    /// Sensors that speak and that nobody asked for, a bit each.
+    /// Sensors that report and that the user did not ask for, one bit each.
     unasked: u16,
 }
 

@@ -25,7 +25,7 @@ pub(crate) const DRIVER: Driver = Driver {
 
 const SPEED: u32 = 115_200;
 
-/// Nobody states a bound: sensors differ, and are calibrated by whoever builds one.
+/// There is no documented bound: sensors differ, and each builder calibrates the device.
 const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(0.5) };
 
 /// The longest line: a key and an address of some service at its end.

@@ -108,7 +108,7 @@ impl Player {
     }
 }
 
-/// What a reading added, played so many times as fast: the same power for a shorter time.
+/// What a reading added, played `speed` times as fast: the same power for a shorter time.
 fn faster(piece: Piece, speed: f64) -> Piece {
     match piece {
         Piece::Covers { joules, time } => {

@@ -26,7 +26,7 @@ pub(crate) const DRIVER: Driver = Driver {
 /// Behind the options of a second number.
 const SECOND: &str = "-2";
 
-/// Somebody's device, of which nothing is known.
+/// Assumed for an unknown device.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
 const LONGEST_BODY: usize = 1 << 20;

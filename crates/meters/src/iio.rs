@@ -141,8 +141,7 @@ impl Meter for Polled {
     }
 
     fn pace(&self) -> Pace {
-        // A read starts a conversion, or waits for one: about a millisecond where nobody asks for
-        // averages.
+        // A read starts a conversion, or waits for one: about a millisecond without averaging.
         Pace::Polled { fastest: Duration::from_millis(1), usual: Duration::from_millis(100) }
     }
 

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use nightwatt_host::text::quote;
 use serde_json::Value;
 
-/// So much of what is there instead is told.
+/// Maximum number of existing names listed in the error about a missing one.
 const TOLD: usize = 8;
 
-/// Reads JSON. The error quotes the beginning of what is none.
+/// Parses JSON. The error quotes the beginning of text that is not JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| format!("{} is no JSON: {error}", quote(text)))
 }

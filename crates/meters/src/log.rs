@@ -181,7 +181,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Times run backwards where more than one row in so many is earlier than one before it.
+/// Times run backwards if more than one row in this many is earlier than a row before it.
 const EARLIER: u64 = 20;
 
 /// Readings that are looked at to know how far they are apart.

@@ -1,4 +1,4 @@
-//! What this machine is, and what it does: as far as `/proc` and `/sys` tell anybody.
+//! Describes this machine and what it does, as far as `/proc` and `/sys` show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Counts {
 fn thread_times(line: &str) -> Option<(String, (u64, u64))> {
     let mut words = line.split_whitespace();
     let name = words.next()?.to_owned();
-    // Guests are in user and nice already; what was stolen, somebody else used.
+    // `user` and `nice` include the guests already; stolen time went to other guests.
     let times: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
     let idle: u64 = [3, 4, 7].iter().filter_map(|&place| times.get(place)).sum();
     let all: u64 = times.iter().sum();

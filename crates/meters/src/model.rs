@@ -74,7 +74,7 @@ fn accuracy(model: &PowerModel) -> Accuracy {
 struct Modelled {
     host: Host,
     model: PowerModel,
-    /// Else somebody adds what they take, who counts them in another way.
+    /// False if the caller counts wake-ups by other means and adds their energy itself.
     counts_wake_ups: bool,
     channels: Vec<Channel>,
     last: Counted,

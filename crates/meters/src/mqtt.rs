@@ -32,13 +32,13 @@ pub(crate) const DRIVER: Driver = Driver {
     open,
 };
 
-/// Somebody's device, of which nothing is known.
+/// Assumed for an unknown device.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-/// How often a device is taken to speak if nobody says otherwise.
+/// Assumed interval between messages of a device unless the user sets one.
 const ABOUT: Duration = Duration::from_secs(10);
 
-/// When nothing was said for so long, the broker is asked whether it is there.
+/// After this much silence the client sends a PINGREQ to the broker.
 const PING_EVERY: Duration = Duration::from_secs(packet::KEEP_ALIVE as u64 / 2);
 
 /// The longest topic, name or password (MQTT 3.1.1, section 1.5.3).

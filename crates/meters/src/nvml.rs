@@ -139,7 +139,7 @@ impl Steps {
         Self { shown, looked: now, moved: None, apart: None }
     }
 
-    /// Begins to look at it again: whatever it did meanwhile, it did at a moment that nobody knows.
+    /// Starts to watch it again: the time of any change since then is unknown.
     const fn begin(&mut self, now: Mono, shown: u64) {
         (self.looked, self.shown) = (now, shown);
     }
@@ -364,7 +364,7 @@ impl Users {
         let device = self.nvml.device_by_index(number).ok()?;
         let samples = match device.process_utilization_stats(*seen) {
             Ok(samples) => samples,
-            // Nobody used it.
+            // No process used it.
             Err(NvmlError::NotFound) => return Some(Vec::new()),
             Err(_) => return None,
         };

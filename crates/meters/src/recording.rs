@@ -78,7 +78,7 @@ impl Format {
 /// Rows are handed to the writer at the latest after this time.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Or when there are so many.
+/// Or after this many rows.
 const FLUSH_ROWS: usize = 16_384;
 
 /// Rows that wait for a writer that is stuck (a full disk, a network that is gone): beyond that they

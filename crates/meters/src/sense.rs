@@ -24,7 +24,7 @@ pub struct Rail {
 /// Where the voltage of a rail is from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supply {
-    /// It is constant: so many volts.
+    /// It is constant, in volts.
     Volts(f64),
     /// It is measured, and multiplied by a factor: a divider of 4 to 1 is undone by 4.
     Measured {

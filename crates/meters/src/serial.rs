@@ -19,7 +19,7 @@ use crate::spec::MeterSpec;
 /// As much as a terminal's queue holds.
 const ROOM: usize = 4096;
 
-/// So much of what makes no sense is shown.
+/// Bytes shown of input that cannot be parsed.
 const SHOWN: usize = 40;
 
 /// An open serial port.

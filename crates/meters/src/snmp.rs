@@ -37,10 +37,10 @@ const OPTIONS: [&str; 8] =
 /// Strips compute power from currents and voltages; bounds are in their data sheets.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-/// A question or its answer that got lost is asked again after this.
+/// A lost question or answer is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// An agent that keeps telling us to begin anew is given up.
+/// Maximum number of rounds in which the agent asks us to synchronize again.
 const ROUNDS: u32 = 4;
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {
@@ -92,9 +92,9 @@ fn decimals(agent: &mut Agent, oid: &Oid<'_>, until: Mono) -> Result<f64, MeterE
     }
 }
 
-/// Who asks.
+/// The credentials of the client.
 enum Who {
-    /// Version 2c: whoever knows the community's name.
+    /// Version 2c: the community's name.
     Community(Secret),
     /// Version 3.
     User(Box<Security>),
@@ -227,8 +227,8 @@ impl Agent {
                 }
                 // Keys and clock were agreed on.
                 Err(Error::AuthUpdated) if rounds < ROUNDS => self.session = Some(session),
-                // What gets lost on the way is asked for again, over a new socket: a late answer
-                // belongs to nobody. What fails at once is refused, and would be again.
+                // A lost packet is asked for again, over a new socket, so that a late answer is discarded.
+                // An error that comes at once is a refusal, and would come again.
                 Err(Error::Receive | Error::Send)
                     if monotonic() < until && monotonic().since(asked) > ASK_AGAIN / 2 => {}
                 // The agent was restarted, or its clock moved on.

@@ -173,7 +173,7 @@ impl Device {
         self.blocking.within(left, exchange).map_err(|Elapsed| self.silent(left))
     }
 
-    /// It answered with a status that is none of success.
+    /// The error for a status that is not a success.
     pub(crate) fn refused(
         &self,
         path: &str,

@@ -23,10 +23,10 @@ const HEADERS: &str = "128";
 /// What waits in the kernel for tcpdump, in KiB.
 const WAITING: &str = "65536";
 
-/// So long is the head of a file. It is written as soon as packets are captured.
+/// Length of a file's head, which tcpdump writes as soon as it captures packets.
 const FILE_HEAD: usize = 24;
 
-/// Connections that are told apart. Each takes some 600 bytes.
+/// Connections that are told apart. Each needs some 600 bytes.
 pub(super) const ROWS: usize = 65_536;
 
 /// Until tcpdump has read the last frame: the kernel gives it what came once a second.
@@ -152,7 +152,7 @@ fn count(mut output: File, mut tell: PipeWriter, own: [u8; 6], last: u16) -> Cou
         })
     });
     drop(tell);
-    // What comes behind the last frame is of nobody; unread, it would kill tcpdump before its last words.
+    // Discards the output behind the last frame: unread, it would kill tcpdump before its final statistics.
     let _ = io::copy(&mut output, &mut io::sink());
     Counted { report, sent, received, is_whole }
 }

@@ -115,7 +115,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Did whoever runs us want it to end?
+    /// Did the user interrupt the run?
     pub const fn is_interrupted(&self) -> bool {
         use nightwatt_environments::Error::Stopped;
         matches!(self, Self::Interrupted | Self::Environment(Stopped(_)))

@@ -28,13 +28,13 @@ pub(crate) const FULL_PAYLOAD: f64 = 1448.0;
 /// Frames that may wait in a card for the relay, which does not run all the time.
 const WAITING: u32 = 10_000;
 
-/// Of our queues: nobody takes them for somebody else's.
+/// Handle of our queues, which tells them from other queues.
 const HANDLE: &str = "6e77:";
 
-/// 1 where what one connection has learned is not for the next.
+/// Set to 1 so that a connection does not inherit metrics from earlier ones.
 const METRICS: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
-/// Of our rules.
+/// Name of our nftables table.
 const TABLE: &str = "nightwatt_link";
 
 /// What the kernel can do to packets.
@@ -388,7 +388,7 @@ impl Link {
         Ok(())
     }
 
-    /// On cards that are somebody's: what is changed is undone, whatever becomes of us.
+    /// Sets up a link on cards of existing machines: every change is undone even if we crash.
     fn on_hosts(ends: &Ends, scenario: &Scenario) -> Result<Self, Error> {
         let emulation = Emulation::of(scenario, Offers::of_both(ends)?)?;
         let mut link = Self { emulation, relay: None, undos: Vec::new() };
@@ -430,7 +430,7 @@ impl Link {
         self.relay.as_ref().map(Running::process)
     }
 
-    /// What was lost on purpose on the way to an end, so far; `None` where nobody counts that.
+    /// Packets lost on purpose on the way to an end, so far; `None` where they are not counted.
     pub(crate) fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
         if self.emulation.loss != Means::Nftables {
             return Ok(None);

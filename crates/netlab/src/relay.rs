@@ -24,7 +24,7 @@ use super::Error;
 /// Room for a frame of 1500 bytes and its head, and for one with tags.
 const FRAME: usize = 2048;
 
-/// So many frames are taken from one card before the other has its turn.
+/// Frames taken from one card before the other has its turn.
 const BATCH: usize = 64;
 
 /// The two cards of a relay, and what it does to frames between them.

@@ -13,7 +13,7 @@ const PUBLISHED: &str = include_str!("scenarios.csv");
 
 const COLUMNS: [&str; 4] = ["scenario", "bandwidth_mbit_s", "extra_loss_percent", "extra_delay_ms"];
 
-/// The fastest and the slowest link that anybody could emulate, in Mbit/s.
+/// The slowest and the fastest link that can be emulated, in Mbit/s.
 const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 
 /// The longest extra delay, in milliseconds.

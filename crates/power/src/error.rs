@@ -60,7 +60,7 @@ pub enum Error {
         /// Where it comes from.
         hint: &'static str,
     },
-    /// Nobody is there who could control the server.
+    /// The controller cannot be reached.
     #[error("cannot reach {whom}")]
     Unreachable {
         /// Who: a daemon, a management controller.
@@ -70,7 +70,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Whoever controls the server did not answer in time.
+    /// The controller did not answer in time.
     #[error("{whom} did not answer within {limit:?}")]
     Silent {
         /// Who.
@@ -80,7 +80,7 @@ pub enum Error {
         /// The time it had.
         limit: Duration,
     },
-    /// Whoever controls the server said no.
+    /// The controller refused.
     #[error("{whom} refuses to {what}: {why}")]
     Refused {
         /// Who.
@@ -92,7 +92,7 @@ pub enum Error {
         /// What helps against that.
         hint: &'static str,
     },
-    /// Whoever controls the server answered what makes no sense.
+    /// The answer of the controller makes no sense.
     #[error("{whom} answers nonsense: {what}")]
     Nonsense {
         /// Who.
@@ -140,7 +140,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why `whom` did not answer over HTTP; `hint` is what helps if nobody is there.
+    /// Explains why `whom` did not answer over HTTP; `hint` is what helps if the connection fails.
     pub(crate) fn of_http(
         error: HttpError,
         whom: String,
@@ -160,7 +160,7 @@ impl Error {
         }
     }
 
-    /// Can the same call succeed later, with nobody changing anything?
+    /// Can the same call succeed later without a change by the operator?
     pub fn retryable(&self) -> bool {
         match self {
             Self::Start { source, .. }

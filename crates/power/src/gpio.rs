@@ -33,7 +33,7 @@ use tracing::debug;
 
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
-/// Nobody holds a button longer.
+/// No button has to be held longer.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The table `[site.power.gpio]`, or one below `wake` or `sleep`.

@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::Error;
 
-/// So much of the end of a program's output goes into the error message.
+/// Bytes of the end of a program's output that go into the error message.
 const OUTPUT_KEPT: usize = 4096;
 
 /// Runs a program to its end: its status, and the end of what it printed. Errors call it `told`.

@@ -17,7 +17,7 @@
 //! the server sleeps: `state` costs the server nothing, and `probe = "controller"` tells whether it is
 //! on. A server that has suspended is on to many controllers: `wol` wakes it.
 //!
-//! IPMI 2.0 lets anybody who reaches the controller guess passwords offline: keep it in a network of its
+//! IPMI 2.0 lets anyone who reaches the controller guess passwords offline: keep it in a network of its
 //! own, and prefer `redfish` where there is a choice.
 
 use std::path::PathBuf;

@@ -7,8 +7,8 @@
 //! timeout = "10s"                   # optional
 //! ```
 //!
-//! QEMU is started with `-qmp unix:/run/web.qmp,server=on,wait=off`: one that is for the proxy alone,
-//! since it speaks to one client at a time. Over TCP anybody who reaches the port owns the guest.
+//! QEMU is started with `-qmp unix:/run/web.qmp,server=on,wait=off`: a monitor for the proxy alone, since
+//! it speaks to one client at a time. Over TCP anyone who reaches the port owns the guest.
 //!
 //! | what the guest is found in | what wakes it |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | `suspended` (it has put itself to sleep; `ssh` can make it) | `system_wakeup` |
 //! | `shutdown` (it is off, and QEMU runs with `-no-shutdown`) | `system_reset`, then `cont` |
 //!
-//! Without `-no-shutdown` QEMU ends when its guest is off, and nobody is left to turn it on again:
-//! `powerdown` is of use with it only. A guest that still shuts down is looked at again every 5 s.
+//! Without `-no-shutdown` QEMU ends when its guest is off, and the guest cannot be turned on again: use
+//! `powerdown` only with that option. A guest that still shuts down is looked at again every 5 s.
 //!
 //! The protocol: docs/interop/qmp-spec.rst and qapi/run-state.json in QEMU's sources.
 

@@ -41,7 +41,7 @@ use serde_json::json;
 use crate::again::Again;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 
-/// So many systems are named where one has to be chosen.
+/// Number of systems named in the error if one has to be chosen.
 const NAMED: usize = 8;
 
 const NOT_THERE: &str =

@@ -1,6 +1,6 @@
-//! Settings that are well-formed and will not do what they are meant to: for `nightwatt check`.
+//! Finds settings that are well-formed and do not do what they are meant to: for `nightwatt check`.
 //!
-//! Nothing here is an error: whoever checks may be another user than the proxy's, on another machine.
+//! Nothing here is an error: `check` may run as another user than the proxy, on another machine.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -14,7 +14,8 @@ use nightwatt_host::tls;
 
 use crate::{ConfigError, ControllerConfig, DriverConfig, probe};
 
-/// A power button held so long turns a machine off without a word to what runs on it (ACPI's power button override).
+/// A power button held this long turns a machine off without notice to the operating system (ACPI's power
+/// button override).
 const OVERRIDE: Duration = Duration::from_secs(4);
 
 impl ControllerConfig {
@@ -23,7 +24,8 @@ impl ControllerConfig {
         self.drivers().into_iter().any(DriverConfig::can_tell)
     }
 
-    /// Is whoever tells a part of the server itself? To ask while it sleeps then is to disturb it.
+    /// Is the driver that reports the state a part of the server itself? Then a question while it sleeps
+    /// disturbs it.
     pub fn asks_the_server(&self) -> bool {
         let mut tellers = self.drivers().into_iter().filter(|driver| driver.can_tell());
         tellers.all(|driver| matches!(driver, DriverConfig::Agent(_)))
@@ -35,7 +37,7 @@ impl ControllerConfig {
         self.drivers().into_iter().any(|ours| theirs.iter().any(|it| ours.is_for_machine_of(it)))
     }
 
-    /// Passwords that everybody on this machine can read, in words; [`risks`](Self::risks) has them too.
+    /// Describes the passwords that every user of this machine can read; [`risks`](Self::risks) has them too.
     pub fn exposed(&self) -> Vec<String> {
         self.drivers().into_iter().filter_map(DriverConfig::exposed).collect()
     }

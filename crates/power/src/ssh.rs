@@ -16,9 +16,9 @@
 //! state = "virsh domstate web | grep -q running"    # optional: exit status 0 = up
 //! ```
 //!
-//! The host's key must be known (`StrictHostKeyChecking=yes`): whoever poses as the server could
-//! keep it awake, or worse. No password is ever asked for. `state` is asked of the host while the
-//! server sleeps: give it only if the two are different machines.
+//! The host's key must be known (`StrictHostKeyChecking=yes`): an impostor could keep the server awake, or
+//! worse. `ssh` never asks for a password. `state` is asked of the host while the server sleeps: set it
+//! only if the two are different machines.
 //!
 //! A machine that falls asleep may take the connection with it. That is no failure: whether it sleeps
 //! is for the probe to find out.

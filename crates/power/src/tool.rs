@@ -64,7 +64,7 @@ impl Tool {
         }
     }
 
-    /// It answered what nobody understands.
+    /// The error for output that cannot be parsed.
     pub(crate) fn nonsense(&self, arguments: &[&str], output: &str) -> Error {
         let whom = format!("{} {}", self.called, arguments.join(" "));
         Error::Nonsense { whom, what: format!("`{}`", brief(output.as_bytes())) }

@@ -81,15 +81,15 @@ pub struct CaliperOptions {
     pub sections: Vec<SectionSpec>,
     /// How it is seen that functions return.
     pub returns: Returns,
-    /// Those that programs mark themselves, instead.
+    /// Measure the sections that programs mark themselves, instead.
     pub markers: bool,
-    /// Whose.
+    /// What is measured.
     pub target: Target,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
     /// For how long the idle machine is measured first.
     pub idle: Option<Duration>,
-    /// By which meters.
+    /// The meters to use.
     pub meters: Vec<MeterSpec>,
     /// Time between two readings.
     pub interval: Option<Duration>,
@@ -140,7 +140,7 @@ pub(crate) struct Course {
     pub(crate) finished: Option<Finished>,
 }
 
-/// What the threads tell the one that keeps the books.
+/// Events that the threads send to the one that does the accounting.
 pub(crate) enum Event {
     /// A meter said something.
     Sample { meter: usize, channel: usize, at: Mono, piece: Piece },
@@ -160,7 +160,7 @@ pub enum Step {
         /// It knows how to give code another stack.
         by_switching: bool,
     },
-    /// The idle machine is measured for so long.
+    /// The idle machine is measured for this time.
     Idle(Duration),
     /// What the sections do.
     Live(LiveReport),
@@ -394,7 +394,7 @@ struct Teller {
 impl Sink for Teller {
     fn take(&mut self, sample: &Sample) {
         let Sample { channel, piece, mono: at, .. } = *sample;
-        // Nobody listens any more: the figures are complete.
+        // A closed channel means that the figures are complete.
         let _ = self.events.send(Event::Sample { meter: self.meter, channel, at, piece });
     }
 }
@@ -413,7 +413,7 @@ pub(crate) fn start(
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 
-/// Runs the target to its end, and keeps the books meanwhile.
+/// Runs the target to its end and does the accounting meanwhile.
 fn follow(
     options: &CaliperOptions,
     running: &Running,

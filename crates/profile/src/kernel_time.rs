@@ -1,8 +1,8 @@
-//! `nightwatt tcp where`: what the CPUs' time goes into, the kernel's by what its functions are for.
+//! `nightwatt tcp where`: what the CPUs spend their time on, the kernel's by the purpose of its functions.
 //!
-//! Each CPU is asked at fixed times what runs there, whoever it is and with the kernel's stack;
-//! `pure::kernel_time` says what that counts as, and the samples between two readings of a meter share what
-//! it saw, as in `caliper --sample`.
+//! Each CPU reports at fixed times what runs there, of all processes and with the kernel's stack;
+//! `pure::kernel_time` decides what that counts as, and the samples between two readings of a meter share
+//! what it measured, as in `caliper --sample`.
 
 mod books;
 mod result;
@@ -34,7 +34,7 @@ pub struct KernelTimeOptions {
     pub command: Option<Vec<OsString>>,
     /// Processes that run already and are under test.
     pub processes: Vec<u32>,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
     /// Samples a second, of each CPU.
     pub hz: u32,

@@ -71,7 +71,7 @@ pub struct AnalyzeOptions {
     pub logs: Vec<PathBuf>,
     /// How all logs are to be read.
     pub reading: Reading,
-    /// Only so many days from the first request on.
+    /// Only this many days from the first request on.
     pub days: Option<u32>,
     /// Server, proxy, promise, cache, policy.
     pub scenario: Scenario,

@@ -15,7 +15,7 @@ use rrule::RRuleSet;
 
 use super::Says;
 
-/// Nobody plans more.
+/// Larger than any real calendar.
 const LONGEST_FILE: usize = 8 << 20;
 
 pub(super) fn check(host: &Host, path: &Path, now: Now) -> Says {

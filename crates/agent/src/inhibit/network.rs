@@ -52,7 +52,7 @@ mod tests {
         let host = Host::at(dir.path());
         assert_eq!(read(&host, &[]), Ok(1577));
         assert_eq!(read(&host, &["wlan0".to_owned()]), Ok(77));
-        // Nobody knows what goes through one that is not there: that is no silence.
+        // A missing interface is an error: its traffic is unknown, not zero.
         let missing = read(&host, &["wlan0".to_owned(), "eth1".to_owned()]).unwrap_err();
         assert!(missing.contains("no network interface `eth1`"), "{missing}");
         assert_eq!(read(&host, &["lo".to_owned()]), Ok(455_159_560_518));

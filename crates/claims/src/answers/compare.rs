@@ -9,7 +9,7 @@ use nightwatt_compare::{Report, store};
 
 const POWER: &str = include_str!("../../data/helin-power.csv");
 
-/// So many samples a row may have been made of.
+/// Maximum number of samples behind a row.
 const MOST_SAMPLES: u64 = 1000;
 
 /// Half a unit in the last digit of standard deviations and half widths.
@@ -42,7 +42,7 @@ const PLANS: [(&str, &str, &str, &str); 7] = [
     ),
 ];
 
-/// Half of the printed interval of so many samples with this standard deviation.
+/// Half of the printed interval for this number of samples with this standard deviation.
 fn half_width(samples: u64, sd: f64) -> f64 {
     normal(&Moments::published(samples, 0.0, sd)).map_or(f64::NAN, |it| it.width() / 2.0)
 }

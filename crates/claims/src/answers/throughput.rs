@@ -24,7 +24,7 @@ const CLIENTS: usize = 4;
 /// No client begins another request after this.
 const TIME: Duration = Duration::from_secs(8);
 
-/// An exchange that stands still for so long has failed.
+/// An exchange without progress for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was passed on.

@@ -32,7 +32,7 @@ pub(super) fn service_rates(arrivals: u64) -> Result<Claim, Error> {
     ))
 }
 
-/// So many servers keep `target` at this rate, shared evenly, and draw this.
+/// The number of servers that keep `target` at this rate, shared evenly, and their power.
 fn needed(server: &Server, rate: f64, target: Duration) -> Result<(f64, Watts), Error> {
     Ok(curves::needed(&server.kind()?, rate, target)?)
 }

@@ -69,28 +69,28 @@ pub struct PlanFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunsFile {
-    /// At least so many of each.
+    /// Minimum number of runs of each cell.
     pub least: u32,
-    /// At most so many of each.
+    /// Maximum number of runs of each cell.
     pub most: u32,
     /// Half of the 95 % interval is to be within this share of the mean.
     pub precision: f64,
     /// Unmeasured runs before the first measured one of a workload that was just made ready.
     pub warm_ups: u32,
-    /// A run that fails is tried again so often.
+    /// How many times a failed run is tried again.
     pub retries: u32,
-    /// When an environment is started anew.
+    /// When an environment is restarted.
     pub restart: Restart,
-    /// What the meters say in so much time at the beginning of a run does not count.
+    /// Readings in this time at the beginning of a run do not count.
     #[serde(with = "duration_text")]
     pub trim_first: Duration,
-    /// Nor at the end.
+    /// The same at its end.
     #[serde(with = "duration_text")]
     pub trim_last: Duration,
     /// A run that takes longer has failed.
     #[serde(with = "duration_text")]
     pub time_limit: Duration,
-    /// The machine is left alone for so long before each run.
+    /// The machine rests for this time before each run.
     #[serde(with = "duration_text")]
     pub rest: Duration,
 }
@@ -112,7 +112,7 @@ impl Default for RunsFile {
     }
 }
 
-/// When an environment is started anew.
+/// When an environment is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {

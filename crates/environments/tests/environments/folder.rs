@@ -72,7 +72,7 @@ fn where_a_mount_cannot_be_ended_the_folder_stays_and_that_is_told() {
 
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Where everybody may write, a symbolic link that root follows would be anybody's.
+/// In a folder that every user may write to, root could follow another user's symbolic link.
 #[test]
 fn nobody_finds_the_scratch_folder_who_is_not_told_where_it_is() {
     if program("ip").and(program("bwrap")).and(root()).is_none() {

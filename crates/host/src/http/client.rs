@@ -100,7 +100,7 @@ impl Client {
         Self { longest, ..self }
     }
 
-    /// Who is asked.
+    /// The server of this client.
     pub const fn server(&self) -> &Server {
         &self.server
     }

@@ -16,7 +16,7 @@ pub struct Limits<'a> {
     pub stop: &'a Stop,
     /// It had enough time.
     pub until: Mono,
-    /// It may print so many bytes.
+    /// Maximum size of its output in bytes.
     pub longest: usize,
 }
 

@@ -92,7 +92,7 @@ impl StatesFound {
             }
         }
         if uncertainty.is_finite() && (0.0..1.0).contains(&uncertainty) {
-            // Rounded up: nobody knows it to be nothing.
+            // Rounded up: a printed zero would claim that there is no uncertainty.
             let _ = writeln!(text, "uncertainty = {:.3}", (uncertainty * 1000.0).ceil() / 1000.0);
         }
         text

@@ -33,11 +33,11 @@ pub struct WriteFound {
     pub line: usize,
     /// Its size.
     pub bytes: u64,
-    /// Energy above the baseline; none where there was nothing to be found.
+    /// Energy above the baseline; `None` if no rise was found.
     pub joules: Option<f64>,
     /// Its standard error.
     pub standard_error_j: Option<f64>,
-    /// Why there is none.
+    /// Why no energy was found.
     pub why: Option<String>,
 }
 

@@ -23,11 +23,11 @@ const TENTHS: [u32; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 9, 8, 7, 6, 5, 4, 3
 /// Share of a step's time that is left for the load to settle.
 const SETTLING: f64 = 0.2;
 
-/// A thread is busy for its share of so long, over and over.
+/// The cycle in which a thread is busy for its share and then idle.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Loads that lie less apart say little of what lies between idle and full. A machine that was idle at
-/// the start covers nearly all.
+/// Smallest range of loads: a smaller one says little about what lies between idle and full. A machine that
+/// was idle at the start covers nearly all of it.
 const LEAST_COVERED: f64 = 0.5;
 
 /// Options of `calibrate utilisation`.

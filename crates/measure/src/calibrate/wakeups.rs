@@ -16,9 +16,9 @@ use crate::calibrate::utilisation::Load;
 use crate::error::Error;
 use crate::idle::IdleTrace;
 
-/// All CPUs are busy for these shares of the time..
+/// All CPUs are busy for these shares of the time,
 const SHARES: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
-/// .. in stretches that begin so often on each of them, a second.
+/// in stretches that begin this many times a second on each CPU.
 const RATES: [f64; 4] = [20.0, 100.0, 500.0, 2000.0];
 
 /// Share of a step's time that is left for the load to settle.
@@ -126,7 +126,7 @@ fn measure(
     *meters = back;
     let power = measured.first().and_then(|measured| measured.totals.get(place)?.mean_power());
     let seconds = end.since(begin).as_secs_f64();
-    // The books of cpuidle first, as `tcp lab` takes them, which the figure is for.
+    // Prefers the kernel's cpuidle counters to the tracepoint, as `tcp lab`, which uses the figure, does.
     let wake_ups = machine.wake_ups().or(machine.traced_wake_ups);
     let wake_ups = wake_ups.ok_or_else(|| Error::NoIdleStates(trace.refused.clone()))?;
     let busy = machine.busy_seconds(seconds) / (machine.cpus as f64 * seconds);

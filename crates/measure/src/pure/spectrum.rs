@@ -27,7 +27,7 @@ pub enum SpectrumError {
         /// Samples of a segment.
         segment: usize,
     },
-    /// A rate that is none.
+    /// A sample rate that is invalid.
     #[error(
         "a sample rate of {rate} Hz is invalid; give the rate at which the channel was sampled"
     )]

@@ -128,7 +128,7 @@ pub fn run_with(
     })?;
     running.0.pid.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Release);
     if running.is_interrupted() {
-        // Whoever interrupted just now did not know it yet.
+        // An interrupt that arrived just now did not know the child's process id yet.
         running.interrupt(Some(Signal::TERM));
     }
     let waited = child.wait4();

@@ -23,10 +23,10 @@ use crate::spec::MeterSpec;
 /// Readings of one turn: more would make the sampler allocate.
 const READINGS: usize = 2048;
 
-/// So many records wait in the kernel at most: 0.4 s at 10 kHz.
+/// Maximum number of records that wait in the kernel: 0.4 s at 10 kHz.
 const RECORDS: u32 = 4096;
 
-/// The device wakes us about so often.
+/// The device wakes us about this often.
 const WAKE: Duration = Duration::from_millis(50);
 
 const TIMESTAMP: &str = "timestamp";
@@ -112,7 +112,7 @@ fn set_up(
     device: &Device,
     rate: Option<f64>,
 ) -> Result<Duration, MeterError> {
-    // Whoever had it before may have left it on; its settings cannot be changed then.
+    // The previous user may have left it on; its settings cannot be changed then.
     set(folder, "buffer/enable", "0").map_err(|error| denied(spec, error))?;
     if let Some(trigger) = spec.text("trigger") {
         set(folder, "trigger/current_trigger", trigger)?;

@@ -71,7 +71,7 @@ impl Timeline {
     }
 }
 
-/// The channel of a tracebase plug: nobody states how exact they were.
+/// The channel of a tracebase plug. Their accuracy is not documented.
 pub(super) fn plug() -> Channel {
     let accuracy = Accuracy { relative: 0.05, watts: Watts(1.0) };
     Channel { step: 1.0, ..Channel::power("wall", Scope::Wall, accuracy) }

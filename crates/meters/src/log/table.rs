@@ -16,7 +16,7 @@ use super::{Entry, Options};
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 
-/// The line of names is among so many lines that hold anything.
+/// The line of names is among this many lines that are not empty.
 const REMARKS: usize = 40;
 
 /// Numbers below this count from the beginning of the recording, and not from 1970: three years.

@@ -18,7 +18,7 @@ pub(super) struct Wire {
     tls: Option<Box<ClientConnection>>,
 }
 
-/// Whoever has been sent a packet takes it within this.
+/// Timeout for the peer to accept a packet.
 const SENDING: Duration = Duration::from_secs(5);
 
 impl Wire {

@@ -61,7 +61,7 @@ fn zones(host: &Host) -> Vec<Zone> {
             };
             let scale = read(&format!("events/{event}.scale")).and_then(|text| text.parse().ok());
             let unit = read(&format!("events/{event}.unit"));
-            // Of one in another unit nobody knows what it is.
+            // A counter in another unit cannot be interpreted.
             let (Some(joules_per_count), Some("Joules")) = (scale, unit.as_deref()) else {
                 continue;
             };

@@ -276,7 +276,7 @@ impl Source {
         match self.place {
             Place::Supplies(_) | Place::OldSupplies { .. } => Scope::Wall,
             Place::Supply(_) | Place::OldSupply { .. } => Scope::Part,
-            // Nobody says on which side of the supplies that is.
+            // The standard does not say on which side of the supplies these are measured.
             Place::Environment(_) | Place::Control(_) => Scope::System,
         }
     }

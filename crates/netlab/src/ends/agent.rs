@@ -1,7 +1,7 @@
-//! Counters of an end that is another machine: a program of ours there reads them when it is asked.
+//! Reads the counters of an end that is another machine: a program of ours there reads them on request.
 //!
-//! It says by its own clock when that was, so that what lies between two of its answers is known however
-//! long they took to get here. While nobody asks it waits.
+//! It reports the time of each reading by its own clock, so that the time between two readings is known
+//! however long the answers took. Between requests it waits.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -107,7 +107,7 @@ fn count(
     Ok(Counted { at_ns, machine, network: network()?, processes })
 }
 
-/// Nobody announces a connection, and a program may take long to start.
+/// Waits until connections open. Their start is not announced, and a program may take long to start.
 pub(super) fn wait_for_more(
     opened: u64,
     network: impl Fn() -> Result<Network, Error>,

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Error;
 
-/// So much of what a program says goes into an error message.
+/// Bytes of a program's output that go into an error message.
 const SAID: usize = 400;
 
 /// Of a process number, which the shell says before it becomes the program.

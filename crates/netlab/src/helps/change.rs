@@ -39,7 +39,7 @@ const PACED: f64 = 0.95;
 /// As bits of payload are to those of full frames.
 const PAYLOAD: f64 = FULL_PAYLOAD / FULL_FRAME;
 
-/// So many packets of a connection Linux sends before it paces any (`tcp_update_skb_after_send`).
+/// Number of packets of a connection that Linux sends unpaced (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
 
 const GIVEN: [(&str, u64); 3] = [("coalescing", 50), ("buffers", 262_144), ("busy-poll", 50)];
@@ -131,7 +131,7 @@ impl Change {
         }
     }
 
-    /// Bytes a second of each of so many connections, if that is what it is.
+    /// The paced rate of each of this many connections, in bytes a second, if the change is pacing.
     fn paced(&self, scenario: &Scenario, at_once: u32) -> Option<u64> {
         let Self::Pacing(given) = self else { return None };
         let share = PACED * PAYLOAD * scenario.bits_per_second / f64::from(at_once);

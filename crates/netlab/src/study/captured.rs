@@ -1,4 +1,4 @@
-//! A run's capture beside the books of kernels and cards. Pure, but for what starts it.
+//! Compares a run's capture with the counters of kernels and cards. Pure, except what starts it.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ pub struct CaptureBooks {
     pub unknown: u64,
     /// Segments of compared connections that their kernel has counted as sent and that were not captured.
     pub uncaptured_segments: u64,
-    /// So many the queue of the sender's card has dropped at most, of all connections.
+    /// Upper bound of the segments that the queue of the sender's card has dropped, of all connections.
     pub dropped_segments: u64,
     /// Connections that differ in more than that.
     pub differing_otherwise: u64,

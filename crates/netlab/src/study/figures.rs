@@ -240,7 +240,7 @@ pub struct Figure {
 
 macro_rules! figures {
     ($($name:ident, $unit:literal, $about:literal;)+) => {
-        /// The figures of a run; `None` of what nobody knows.
+        /// The figures of a run; `None` of those that are unknown.
         #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
         pub struct Figures {
             $(#[doc = $about] pub $name: Option<f64>,)+
@@ -399,8 +399,8 @@ fn of_sides(sender: &PerConnection, receiver: &PerConnection) -> Figures {
     }
 }
 
-/// Do the books agree? What does not, in words. Where cards join segments to larger frames (`joined`), there
-/// are fewer of these.
+/// Runs the consistency checks and describes each one that failed. Where cards join segments to larger
+/// frames (`joined`), fewer checks apply.
 pub fn disagreements(fetched: &Fetched, whole: &Whole, joined: bool) -> Vec<String> {
     let mut all = Vec::new();
     let lost = whole.planted.map_or(0, |it| it.lost);

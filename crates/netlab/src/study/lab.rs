@@ -122,8 +122,8 @@ impl<'a> Lab<'a> {
         Ok(Self { plan, stop, host, idle_trace, meters, folder, ends })
     }
 
-    /// Joins the ends, and looks whether the link is what it should be: each packet is a frame of its own
-    /// for that. Of a bare one nobody said what it should be.
+    /// Joins the ends, and checks that the link is as specified: for the check, each packet is a frame of
+    /// its own. A bare link has no specification.
     pub(crate) fn join(&self, scenario: &Scenario, tell: &mut Tell<'_>) -> Result<Joined, Error> {
         let Self { plan, stop, ends, host, .. } = self;
         tell("setting up the link".into());

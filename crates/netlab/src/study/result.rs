@@ -122,16 +122,16 @@ pub struct CellReport {
     /// What that is.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Runs have lasted so long, in seconds, in the mean.
+    /// Mean duration of the runs, s.
     pub run_s: f64,
-    /// That is so many lifetimes, by those that they had.
+    /// The same in mean lifetimes of their connections.
     pub lifetimes: f64,
     /// The figures of all runs, by name.
     pub figures: BTreeMap<&'static str, Estimate>,
     /// Where the CPUs' time went, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_time: Option<Breakdown>,
-    /// Why there were no more runs; none if it was interrupted.
+    /// Why there were no more runs; `None` if it was interrupted.
     pub end: Option<End>,
     /// One by one.
     pub runs: Vec<Run>,
@@ -142,17 +142,17 @@ pub struct CellReport {
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// What was counted in lasted so long.
+    /// Duration of the counted part, s.
     pub seconds: f64,
     /// Connections, over the whole run.
     pub completed: u64,
-    /// Those that were not.
+    /// Connections that failed.
     pub failed: u64,
     /// What was in force.
     pub congestion: Option<String>,
     /// What was counted.
     pub figures: Figures,
-    /// Where the books do not agree.
+    /// Consistency checks that failed.
     pub disagreements: Vec<String>,
     /// What was captured of it, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -353,7 +353,7 @@ impl Report {
         self.scenarios.iter().filter_map(|it| it.link.refusal(&it.scenario)).collect()
     }
 
-    /// All links were right or accepted, all was run that was to be, and the books agree.
+    /// All links were right or accepted, all planned runs were made, and all consistency checks passed.
     pub fn is_whole(&self) -> bool {
         let agrees = |cell: &CellReport| cell.runs.iter().all(|run| run.disagreements.is_empty());
         self.scenarios.iter().all(|it| {
@@ -364,7 +364,7 @@ impl Report {
     }
 }
 
-/// In how many runs there was something to be told of where the time went, with the first thing.
+/// The number of runs with warnings about where the time went, with the first warning.
 fn warned(runs: &[Run]) -> Option<String> {
     let told = runs.iter().filter_map(|run| run.kernel_time.as_ref());
     let told = told.filter_map(|it| kernel_time::warnings(it).first());
@@ -372,7 +372,7 @@ fn warned(runs: &[Run]) -> Option<String> {
     Some(format!("`--where`, in {} of {} runs: {first}", told.count(), runs.len()))
 }
 
-/// In how many runs the books do not agree, with the first thing that does not.
+/// The number of runs in which a consistency check failed, with the first one that did.
 pub(crate) fn disagreeing(runs: &[&Run]) -> Option<String> {
     let odd = runs.iter().filter_map(|run| run.disagreements.first());
     let first = odd.clone().next()?;
@@ -433,8 +433,8 @@ impl ScenarioReport {
         self.idle_busy = Some(self.idle_busy.unwrap_or(0.0).max(busy));
     }
 
-    /// Is power known by the channels by which it was first? A difference of two meters is no energy:
-    /// where a channel was silent for a while, there is none.
+    /// Does the power come from the same channels as in the first run? The difference of two meters is no
+    /// energy, so a run in which a channel was silent has no energy.
     pub(crate) fn is_powered_by(&mut self, source: &str, is_modelled: bool) -> bool {
         if self.source.is_none() && !source.is_empty() {
             self.source = Some((source.to_owned(), is_modelled));

@@ -197,7 +197,7 @@ impl Lab<'_> {
         is_the_same.then(|| counted.iter().map(|it| it.watts).sum()).flatten()
     }
 
-    /// Reads meters for so long, and `look`s at both its ends.
+    /// Reads meters for this time, and calls `look` at its begin and end.
     fn watch<T>(
         &mut self,
         time: Duration,
@@ -322,7 +322,8 @@ impl Lab<'_> {
         let whole = Whole { sender, receiver, planted };
         let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
         let figures: Figures = figures(&fetched, &window, &whole, idle, cell.segments, cost);
-        // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
+        // The card of an existing machine has other frames too, and the kernel of another machine has the
+        // segments of ssh.
         let is_shared = standing.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
         let shares = kernel_time.as_ref().map(|it| {

@@ -1,5 +1,4 @@
-//! Every call into a file: one thread takes them out of the kernel's ring, another writes them down as
-//! Parquet.
+//! Writes every call to a file: one thread takes them out of the kernel's ring, another writes them as Parquet.
 //!
 //! ```text
 //! ring ─► batches ─► waiting until a meter has spoken again ─► rows with their joules ─► groups ─► file
@@ -16,7 +15,7 @@
 //! | `pid`, `tid` | | process and thread |
 //! | `depth` | | how many sections there were around it |
 //! | `length_ns` | ns | from begin to end; none of a call that was left by another way |
-//! | `on_cpu_ns`, `preempted_ns` | ns | on a CPU; ready to run on one that was somebody else's |
+//! | `on_cpu_ns`, `preempted_ns` | ns | on a CPU; ready to run while another task had its CPU |
 //! | `end` | | `ended`, or `left` by another way |
 //! | `joules_METER_CHANNEL` | J | its CPU time's part of what that channel saw |
 
@@ -74,7 +73,7 @@ pub struct EventsReport {
     pub written: u64,
     /// Ended and could not be written down: they came faster than they could be taken.
     pub lost: u64,
-    /// Written without the energy of each channel: nobody read that meter then.
+    /// Written without the energy of each channel, because that meter was not read then.
     pub without_joules: u64,
     /// Why the file could not be written. What was whole by then is beside it, in parts.
     pub error: Option<String>,
@@ -238,7 +237,8 @@ fn read(
         loop {
             let calls = events.take()?;
             let are_all = calls.len() < CallEvents::MOST;
-            // An empty one, too: a meter may have spoken. Nobody writes any more: why not is told by who did.
+            // An empty one, too: a meter may have sent a reading. A closed channel means that the writer
+            // ended; it reports why.
             if batches.send(calls).is_err() {
                 return Ok(());
             }

@@ -54,7 +54,7 @@ pub(super) struct Look<'a> {
     pub(super) told: &'a Usage,
     /// By node, of the channel that is shown.
     pub(super) joules: &'a [nightwatt_energy::quantity::Joules],
-    /// Of so much time.
+    /// The time that these cover.
     pub(super) covered: Duration,
 }
 

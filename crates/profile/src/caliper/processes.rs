@@ -366,7 +366,7 @@ impl Processes {
 }
 
 impl Drop for Processes {
-    /// Whoever runs on does so without markers.
+    /// Switches the markers of processes that still run off.
     fn drop(&mut self) {
         for process in &self.read {
             // It may have gone.

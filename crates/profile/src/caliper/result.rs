@@ -65,13 +65,13 @@ pub struct SectionReport {
     pub open: u64,
     /// Left by another way: `longjmp`, an exception, the end of their thread.
     pub unended: u64,
-    /// Ended without having been seen to begin: before anybody watched, in the process that forked, or on
+    /// Ended without a visible begin: it began before the measurement, in the process that forked, or on
     /// another stack.
     pub unbegun: u64,
     /// Begun inside of 16 others, and not counted.
     pub too_deep: u64,
-    /// Marked by the program when nobody read its markers fast enough: counted, and nothing else is
-    /// known of them. Not in `calls`.
+    /// Marked by the program faster than its markers were read: counted, and nothing else is known of them.
+    /// Not in `calls`.
     pub lost: u64,
     /// Wall-clock time of a call that ended, s: mean, and quantiles that are at most a sixteenth too
     /// high.
@@ -101,7 +101,7 @@ pub struct SectionReport {
 /// Why a thread did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Preempted {
-    /// It was ready, and its CPU somebody else's, s.
+    /// It was ready, and another task had its CPU, s.
     pub preempted_s: f64,
     /// It waited for something, s.
     pub waited_s: f64,
@@ -140,7 +140,7 @@ pub struct ChannelTotal {
     pub sections_j: Joules,
     /// Of watched threads outside of them, J.
     pub outside_j: Joules,
-    /// Of everybody else, J.
+    /// Of all other processes, J.
     pub others_j: Joules,
     /// Of the idle machine, J; 0 where its power is not known.
     pub idle_j: Joules,
@@ -227,8 +227,8 @@ impl CaliperReport {
         whole.or_else(|| (!self.channels.is_empty()).then_some(0))
     }
 
-    /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope
-    /// read it: microjoules by the main channel, or microseconds of CPU time where there is none.
+    /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope read
+    /// it: microjoules by the main channel, or microseconds of CPU time without a channel.
     pub fn folded(&self) -> String {
         folded::lines(&self.command, self.pid, &self.stacks, self.main_channel())
     }

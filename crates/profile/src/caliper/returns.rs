@@ -8,7 +8,7 @@ use crate::error::Error;
 /// How returns of functions are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Returns {
-    /// By return probes, but for Go, which does not bear them.
+    /// By return probes, except for Go, which does not tolerate them.
     #[default]
     Auto,
     /// By probes at the instructions at which they end: whatever becomes of their stack.

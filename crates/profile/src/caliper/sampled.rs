@@ -1,8 +1,8 @@
-//! `nightwatt caliper --sample`: the energy of functions by samples, where a probe at each call is too
-//! dear or not allowed, or where nobody knows yet which functions to ask for.
+//! `nightwatt caliper --sample`: the energy of functions by samples, for use where a probe at each call is
+//! too expensive or not allowed, or where the functions of interest are not known yet.
 //!
-//! Each CPU tells at fixed times what runs there; the samples between two readings of a meter share
-//! what it saw (`energy::samples`).
+//! Each CPU reports at fixed times what runs there; the samples between two readings of a meter share what
+//! it measured (`energy::samples`).
 
 mod books;
 pub(crate) mod channels;
@@ -24,7 +24,7 @@ use nightwatt_measure::run::{self, Running};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
 
-/// Samples so often each second on each CPU, and reports. `step` is told what comes next. Without
+/// Takes `hz` samples a second on each CPU, and reports. Calls `step` before each next step. Without
 /// sections, every function that was seen is one.
 pub fn run(
     options: &CaliperOptions,

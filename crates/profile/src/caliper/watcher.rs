@@ -10,7 +10,7 @@ use super::processes::Processes;
 use super::{LOOK_EVERY, Section};
 use crate::error::Error;
 
-/// Rings are looked at so often at most, and at least while there is a process that writes.
+/// The shortest interval between two looks at the rings, and the longest while a process writes.
 const SOONEST: Duration = Duration::from_millis(3);
 const LATEST: Duration = Duration::from_millis(50);
 
@@ -111,7 +111,7 @@ impl Watcher {
         }
     }
 
-    /// Calls of a section, and how many of them nobody wrote down.
+    /// Calls of a section, and how many of them were lost before they were read.
     pub(super) fn calls(&self, section: u32) -> Result<(Calls, u64), Error> {
         match &self.markers {
             Some(markers) => {

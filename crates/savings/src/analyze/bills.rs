@@ -35,14 +35,13 @@ impl<'a> Bills<'a> {
         Self { electricity: &scenario.electricity, always_on }
     }
 
-    /// Of a server that never sleeps, without a proxy, and used so many joules.
+    /// Energy and bill of a server that never sleeps, without a proxy, for this many joules.
     pub(super) fn always_on(&self, joules: f64) -> Used {
         let by_hour = self.always_on.as_ref().map(|(server, _)| self.electricity.cost(server));
         Used { joules, bill: by_hour.unwrap_or_else(|| self.flat(joules)) }
     }
 
-    /// Of server and proxy, if they used so many joules and `saved` is what sleeping saved at the
-    /// server.
+    /// The bill of server and proxy for this many joules, if `saved` is what sleeping saved at the server.
     pub(super) fn of_both(&self, joules: f64, saved: Option<&EnergyByHour>) -> f64 {
         match (&self.always_on, saved) {
             (Some((_, both)), Some(saved)) => self.electricity.cost(&both.less(saved)),

@@ -21,7 +21,7 @@ use serde::Serialize;
 /// Prices at which policies are compared, joules per delayed visit.
 pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
 
-/// A request of somebody who is admitted.
+/// A request of an admitted client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Admitted {
     pub(super) at: Mono,
@@ -109,7 +109,7 @@ impl Bank {
         self.requests += 1;
     }
 
-    /// What somebody would have done who knew the future, so that nobody waits.
+    /// The plan that perfect knowledge of the future allows, in which no request waits.
     pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
         plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
     }
@@ -244,9 +244,8 @@ pub(super) fn table(
             .iter()
             .map(|it| BestFixed { cost: cost(&it.bill, it.delayed_visits), idle: it.idle });
         let best = costs.min_by(|a, b| a.cost.total_cmp(&b.cost));
-        // Delays cost nothing at a price of 0: then sleeping until somebody comes may save more. And
-        // who knows the future knows the best time-out too, which may sleep in gaps too short for
-        // either plan.
+        // Delays cost nothing at a price of 0: then sleeping until a client comes may save more. Perfect
+        // knowledge includes the best fixed time-out, which may sleep in gaps too short for either plan.
         let planned = if price == 0 { ahead.max(on_demand) } else { ahead };
         let mut oracle = (always_on - planned).get();
         if let Some(best) = best {

@@ -2,7 +2,7 @@
 
 use nightwatt_report::grouped;
 
-/// So many of something whose plural ends in s.
+/// A count with its noun, whose plural ends in s.
 pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count as f64, 0), if count == 1 { "" } else { "s" })
 }

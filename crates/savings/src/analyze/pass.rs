@@ -29,7 +29,7 @@ use crate::resources::resource_of;
 /// Grace of the cache that is reported beside the default one.
 const GRACE: Duration = Duration::from_hours(1);
 
-/// What browsers ask every site for: nobody waits for it, so it wakes no server.
+/// What browsers ask every site for: no user waits for it, so it wakes no server.
 const ICONS: [&str; 3] =
     ["/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png"];
 
@@ -264,8 +264,8 @@ impl Caches {
         answers(&mut self.grace, &mut self.with_grace)
     }
 
-    /// Whether only the server can answer somebody who is admitted. Only they fill this cache: what
-    /// others ask for does not reach a server that sleeps.
+    /// Can only the server answer this request of an admitted client? Only admitted clients fill this
+    /// cache: the requests of others do not reach a server that sleeps.
     fn needs_server(
         &mut self,
         class: ClientClass,

@@ -232,7 +232,7 @@ pub struct PolicyFigures {
     pub delayed_share_after_first_day: Option<f64>,
 }
 
-/// What perfect knowledge would have done: nobody waits.
+/// What perfect knowledge would have achieved: no request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct OracleFigures {
     /// Server and proxy, J.

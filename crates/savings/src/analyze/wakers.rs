@@ -10,9 +10,8 @@ use serde::Serialize;
 use super::names::Names;
 use super::what_if::{Rule, WhatIf};
 
-/// Names remembered, of addresses and of clients each. Beyond that whoever has caused least is
-/// forgotten, half of them at a time, so counts of rare ones may be too low, by the largest count
-/// that was ever forgotten at most.
+/// Names remembered, of addresses and of clients each. Beyond that, the half that has caused least is
+/// forgotten, so counts of rare names may be too low, by at most the largest count that was ever forgotten.
 const MOST: usize = 1 << 16;
 
 /// Rows of each table of who wakes the server.
@@ -21,7 +20,7 @@ pub(super) const ROWS: usize = 20;
 /// Addresses and clients for which a rule is tried.
 const TRIED: usize = 8;
 
-/// What somebody caused.
+/// What a client or an address caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Caused {
     /// Wake-ups.

@@ -60,16 +60,16 @@ impl Rule {
     }
 }
 
-/// What a rule would save. Negative: it would cost that.
+/// What a rule would save; negative if it would cost more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// `cache` or `crawler`: what the address, or the client, is taken for.
+    /// `cache` or `crawler`: how the rule treats the address or the client.
     pub rule: &'static str,
     /// Energy of the server, J per day.
     pub saved_j_per_day: f64,
     /// Wake-ups per day.
     pub wakeups_avoided_per_day: f64,
-    /// Requests that wait, per day. Whoever is sent away until the crawl window is not counted.
+    /// Requests that wait, per day. Clients that are sent away until the crawl window are not counted.
     pub delays_avoided_per_day: f64,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn try_each(
         trace.0.into_iter().map(|asked| Asked { at: Mono(asked.at.since(begins)), ..asked });
     let stage = Stage { scenario, world, asked: asked.collect(), length: Mono(end.since(begins)) };
     let span_s = stage.length.0.as_secs_f64();
-    // What concerns nobody here changes nothing.
+    // Skips rules that concern no client of this log.
     let concerns = |rule: &Rule| stage.asked.iter().any(|asked| rule.concerns(asked));
     let tried: Vec<Rule> = rules.iter().copied().filter(concerns).collect();
     let mut outcomes = on_all_cores(tried.len() + 1, |index| {
@@ -137,7 +137,7 @@ pub(super) fn try_each(
     (rules.iter().map(saved).collect(), span_s)
 }
 
-/// Does so many things, each once, and gives what came of them in their order.
+/// Runs `job` for each index once, and returns the results in order.
 fn on_all_cores<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(count);

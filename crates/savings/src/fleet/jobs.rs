@@ -21,7 +21,7 @@ pub fn all<J: Sync, R: Send>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { return };
-                    // Nobody minds when nobody listens any more.
+                    // A closed channel is fine: the caller no longer needs the result.
                     let _ = done.send((index, work(job)));
                 }
             });

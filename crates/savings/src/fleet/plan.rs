@@ -59,7 +59,7 @@ pub struct Sampling {
     pub seed: u64,
 }
 
-/// A pool is watched for so many of the longest of its own times, after some that do not count.
+/// A pool is simulated for `COUNTED` times its longest own time, after `WARM_UP` times that do not count.
 const COUNTED: f64 = 20.0;
 const WARM_UP: f64 = 5.0;
 

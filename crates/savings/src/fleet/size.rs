@@ -142,7 +142,7 @@ pub fn run(
     })
 }
 
-/// What is tried with so many servers.
+/// The policies that are tried with this many servers.
 fn policies(servers: u32) -> Vec<FleetChoice> {
     let mut list = vec![FleetChoice::Predictive, FleetChoice::Baseline];
     for tenth in 1..=TENTHS {

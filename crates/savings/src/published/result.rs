@@ -39,8 +39,8 @@ pub struct Comparison {
     pub requests: u64,
     /// First request, milliseconds since 1970.
     pub from: Wall,
-    /// What every configuration is billed for, s: from the first request until whoever came with
-    /// the last one has his answer at the latest.
+    /// What every configuration is billed for, s: from the first request until the latest possible answer
+    /// to the last one.
     pub span_s: f64,
     /// Who counts as a crawler.
     pub crawlers: Crawlers,
@@ -83,7 +83,7 @@ pub struct Configuration {
     pub mean_delay_proxy_s: Option<f64>,
     /// Share of all answers within 50 ms.
     pub within_50ms_share: f64,
-    /// Share of all answers within so long, rising.
+    /// Share of all answers within each time, rising.
     pub delays: Vec<DelayPoint>,
     /// Server and proxy, J.
     pub energy_j: f64,
@@ -133,7 +133,7 @@ impl Figure {
     }
 }
 
-/// Nothing where there is none and there cannot be any.
+/// Blank for a count of zero that cannot be anything else.
 const fn count(count: u64, can_be: bool) -> Figure {
     if count > 0 || can_be { Figure::Count(count) } else { Figure::Nothing }
 }

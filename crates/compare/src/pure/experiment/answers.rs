@@ -33,9 +33,9 @@ pub struct Answers {
 /// By which rule runs were repeated, for intervals are right for that one only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleUsed {
-    /// At least so many runs.
+    /// Minimum number of runs.
     pub min: u32,
-    /// At most so many blocks.
+    /// Maximum number of blocks.
     pub max: u32,
     /// Until within this share of the mean.
     pub share: f64,
@@ -63,9 +63,9 @@ pub struct CellCourse {
     pub finished: u64,
     /// Runs that failed.
     pub failed: u64,
-    /// Blocks that are without a value, since every try in them failed.
+    /// Blocks without a value, since every try in them failed.
     pub lost_blocks: u64,
-    /// It failed so often that it was run no more.
+    /// It failed too many times in a row, and further runs were skipped.
     pub given_up: bool,
 }
 

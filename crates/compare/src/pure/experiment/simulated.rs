@@ -42,7 +42,7 @@ struct Setting {
     /// Growth from each block to the next.
     drift: f64,
     noise: Noise,
-    /// So many runs fail.
+    /// Share of runs that fail.
     failing: f64,
 }
 

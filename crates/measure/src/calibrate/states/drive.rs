@@ -22,10 +22,10 @@ use super::{Spread, StatesFound};
 use crate::calibrate::channel_of;
 use crate::error::Error;
 
-/// Whoever watches is told so often at least.
+/// Longest interval between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The meter is read so many times in the shortest sleep, as far as it can be, and between these.
+/// Number of readings in the shortest sleep, and the bounds of the interval between two readings.
 const READINGS: u32 = 20;
 const READ_BETWEEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
@@ -185,7 +185,7 @@ pub async fn drive(
     }
 }
 
-/// Ends when the command does; never if there is none.
+/// Ends when the command does; never without a command.
 async fn finished(command: Option<&mut Work<'_, ()>>) -> Result<(), nightwatt_power::Error> {
     match command {
         Some(command) => command.await,

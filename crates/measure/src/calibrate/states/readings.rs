@@ -23,7 +23,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// None yet, of a meter that is read so often.
+    /// An empty list, for a meter that is read at this interval.
     pub const fn new(interval: Duration) -> Self {
         Self { interval, course: Course::Instants, taken: Vec::new(), longest_step: Duration::ZERO }
     }

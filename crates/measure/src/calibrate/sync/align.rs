@@ -392,7 +392,7 @@ impl Output {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        // One that an interrupted run has left is of no use to anybody.
+        // Overwrites the useless partial file of an interrupted run.
         let file = BufWriter::new(File::create(&partial).map_err(failed)?);
         Ok(Self { path: path.to_owned(), partial, file })
     }

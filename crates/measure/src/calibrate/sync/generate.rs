@@ -23,7 +23,7 @@ pub trait Timer {
     fn wait_until(&self, deadline: Mono) -> bool;
 }
 
-/// The kernel's monotonic clock, until somebody stops it.
+/// The kernel's monotonic clock, until the run is stopped.
 impl Timer for Stop {
     fn now(&self) -> Mono {
         monotonic()
@@ -60,7 +60,7 @@ pub struct Generated {
     pub latest_s: f64,
 }
 
-/// Drives the line until the time is over or somebody stops it. `tell` is told of each toggle.
+/// Drives the line until the time is over or the run is stopped. Calls `tell` for each toggle.
 pub fn generate(
     options: &GenerateOptions,
     stop: &Stop,

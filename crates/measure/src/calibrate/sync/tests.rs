@@ -94,7 +94,7 @@ fn meta() -> StampMeta {
     StampMeta { schema: 1, nightwatt, line, seed: 0, mono_ns, wall_ns }
 }
 
-/// Toggles for so many seconds; the stamps are in the file `stamps.csv` of the folder.
+/// Toggles for this many seconds; the stamps are in the file `stamps.csv` of the folder.
 fn toggled(
     machine: &Machine,
     seconds: f64,
@@ -111,12 +111,12 @@ fn toggled(
 struct Daq {
     rate: f64,
     drift: f64,
-    /// It starts so long after the generator, in seconds.
+    /// Start after that of the generator, in seconds.
     starts: f64,
     ends: f64,
     /// Rows that are lost, from and to these.
     lost: (u64, u64),
-    /// Every so many rows one is damaged.
+    /// One row in this many is damaged.
     damaged: u64,
 }
 

@@ -69,7 +69,7 @@ pub struct ActivityRule {
     pub quiet: Duration,
     /// How long after the write to look for a rise: longer than the kernel keeps dirty pages.
     pub patience: Duration,
-    /// The meter's quantisation step: a rise must exceed it. Zero when there is none to speak of.
+    /// The meter's quantisation step: a rise must exceed it. Zero if negligible.
     pub step: Watts,
 }
 

@@ -74,7 +74,7 @@ pub enum SyncError {
         /// Largest less smallest level.
         span: f64,
     },
-    /// A rate, a drift or a jitter that is none.
+    /// A rate, a drift or a jitter that is not above zero.
     #[error(
         "the sample rate, drift, wander and jitter must be above zero; give the DAQ's rate in Hz"
     )]

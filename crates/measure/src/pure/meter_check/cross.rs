@@ -149,7 +149,7 @@ impl Channel {
         }
     }
 
-    /// Forgets values before a grid index; behind the last there is none to forget.
+    /// Forgets values before a grid index; at most all of them.
     fn drop_before(&mut self, index: u64) {
         let surplus = index.saturating_sub(self.start).min(self.values.len() as u64);
         self.values.drain(..surplus as usize);

@@ -28,7 +28,7 @@ const LEVELS: [Level; 2] = [
 ];
 
 impl Report {
-    /// Nothing where nobody asked.
+    /// `None` if kernel time was not sampled.
     pub(super) fn times(&self) -> Option<Section> {
         let mut loads: Vec<&Cell> = Vec::new();
         for (_, it) in self.cells().filter(|(_, it)| it.kernel_time.is_some()) {

@@ -31,7 +31,7 @@ pub(crate) trait Kept {
 pub(crate) struct Followed<'a> {
     /// A command, which is started and followed to its end.
     pub(crate) command: Option<&'a [OsString]>,
-    /// It is told to end after so long; without a command it is over then.
+    /// The command is asked to end after this time; without a command the measurement ends.
     pub(crate) time: Option<Duration>,
     /// Without a command: is what was there before gone?
     pub(crate) is_gone: &'a dyn Fn() -> bool,

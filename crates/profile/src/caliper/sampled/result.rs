@@ -28,7 +28,7 @@ const UNNAMED: f64 = 0.1;
 /// Files that a warning names.
 const TOLD: usize = 3;
 
-/// With so many samples due, a process that was never seen was missed.
+/// If this many samples were due, a process without samples was missed.
 const SURELY: u32 = 20;
 
 /// The energy of functions, by samples.

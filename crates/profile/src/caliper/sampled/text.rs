@@ -7,7 +7,7 @@ use super::super::text::{NAME, figure, seconds};
 use super::result::{SampledFunction, SampledReport};
 use crate::cells::end_of;
 
-/// Functions that are shown where nobody asked for any.
+/// Number of functions that are shown if the user named none.
 const SHOWN: usize = 25;
 
 /// Files' names longer than this are cut.

@@ -9,8 +9,8 @@ use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 use super::result::{PlanResult, Row};
 use crate::fleet::curves::{Curve, CurvePoint};
 
-/// Policies without a parameter, and with these only, are drawn against the rate: more lines than
-/// this nobody can tell apart.
+/// Policies without a parameter, and with these only, are drawn against the rate: more lines than this
+/// cannot be told apart.
 const MOST_LINES: usize = 8;
 
 /// What is drawn upwards.

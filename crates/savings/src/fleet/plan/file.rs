@@ -33,7 +33,7 @@ pub struct PlanFile {
     /// What sparing a server one transition is worth, J.
     #[serde(default)]
     pub transition_price_j: f64,
-    /// A server stays on at least so long.
+    /// Minimum time that a server stays on.
     #[serde(default, with = "duration_text")]
     pub min_on: Duration,
     /// Requests that may wait until a server has a place.
@@ -133,10 +133,10 @@ pub struct ArrivalsFile {
     /// `log`: access logs, or files of counts per second; from the plan's folder on.
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// `log`: so many copies on top of each other, shifted by whole days and up to 30 minutes.
+    /// `log`: number of copies on top of each other, shifted by whole days and up to 30 minutes.
     #[serde(default = "one")]
     pub copies: u32,
-    /// `log`: only the first so many days of the copies together.
+    /// `log`: only this many first days of the copies together.
     pub days: Option<u32>,
     /// `log`: what the files are written in; none: each is told by its first lines.
     pub format: Option<String>,

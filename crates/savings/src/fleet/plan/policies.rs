@@ -19,7 +19,7 @@ pub enum Policy {
     Live(FleetChoice),
     /// The yardstick: a schedule made from the very requests that are to come, for like servers.
     Oracle {
-        /// So many stay on.
+        /// Number of servers that stay on.
         always_on: u32,
     },
 }

@@ -33,9 +33,9 @@ pub struct Traffic {
 /// How a log is multiplied and shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// So many on top of each other.
+    /// Number of copies on top of each other.
     pub copies: u32,
-    /// Only the first so many days of the sum.
+    /// Only this many first days of the sum.
     pub days: Option<u32>,
 }
 

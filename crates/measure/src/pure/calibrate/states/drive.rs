@@ -1,6 +1,5 @@
-//! Puts a machine to sleep and wakes it, for times of different lengths, and says what is to be done
-//! when. Whoever drives it gives the commands, asks the probe, and tells what came of it: there is no
-//! clock in here.
+//! Puts a machine to sleep and wakes it, for times of different lengths, and decides what to do when. The
+//! caller gives the commands, queries the probe, and reports the results: there is no clock in here.
 //!
 //! ```text
 //!          up                   time over              down and command done
@@ -31,7 +30,7 @@ pub struct DrivePlan {
     pub sleep_limit: Duration,
     /// After this the wake command is given again.
     pub wake_limit: Duration,
-    /// Wake commands before it is given up.
+    /// Wake commands before the drive gives up.
     pub wake_attempts: u32,
 }
 
@@ -77,7 +76,7 @@ pub enum Command {
     Sleep,
 }
 
-/// What is to be done next.
+/// What the caller has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Give this command, and tell [`Drive::command_done`] when it is done.
@@ -99,7 +98,7 @@ pub enum Ending {
     Stopped,
     /// The machine did not fall asleep within the limit, or the command failed; it is awake.
     NeverSleeps,
-    /// It does not wake: somebody has to look.
+    /// It does not wake: an operator has to look at it.
     NeverWakes,
 }
 
@@ -249,7 +248,7 @@ impl Drive {
     /// Wakes the machine, and ends so.
     fn fail(&mut self, ending: Ending) {
         self.ending = Some(ending);
-        // What is measured of this cycle is none.
+        // The figures of this cycle are invalid.
         self.sleep = None;
         match self.phase {
             Phase::Awake => self.until = Mono::ZERO,
