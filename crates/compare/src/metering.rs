@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, monotonic};
+use nightwatt_energy::integration::{Totals, Track, TrackSpec};
 use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::sample::{Totals, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};

@@ -4,19 +4,19 @@
 
 pub mod attribution;
 pub mod civil;
-pub mod counter;
 pub mod display;
 pub mod duration_text;
 pub mod energy;
 pub mod histogram;
+pub mod integration;
 pub mod least_squares;
 pub mod markers;
 pub mod power_model;
 pub mod quantity;
-pub mod sample;
 pub mod samples;
 pub mod sections;
 pub mod stats;
 pub mod storage;
 pub mod time;
 pub mod uncertainty;
+pub mod wrapping_counter;

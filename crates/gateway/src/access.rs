@@ -32,7 +32,7 @@ use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
 use crate::private;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 
 /// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -31,7 +31,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
 use nightwatt_policy::scenario::{BadValue, Scenario, Server};
 use nightwatt_power::{ControllerConfig, probe};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
 
 pub use self::acme::{AcmeConfig, Proof};

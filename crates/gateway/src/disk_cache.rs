@@ -41,7 +41,7 @@ use self::writer::Job;
 pub(crate) use self::writer::write_back;
 use crate::config::DiskConfig;
 use crate::error::StartError;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::status::DiskStatus;
 
 /// Stored answers at once: their keys and places are in memory.

@@ -68,7 +68,7 @@ mod refresh;
 mod refresh_queue;
 mod refusing;
 mod reload;
-mod repeats;
+mod repeated_warnings;
 mod request_body;
 mod request_rules;
 mod retiring;

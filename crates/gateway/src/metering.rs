@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_energy::sample::Piece;
+use nightwatt_energy::integration::Piece;
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_meters::sampler::{Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Accuracy, Channel, Host, MeterError, Scope};
@@ -246,7 +246,7 @@ fn whole(channels: &[Channel], pick: Option<&str>) -> Result<usize, String> {
     ))
 }
 
-/// ServerControl on what a meter's readings add up to, in pieces of at least [`GRAIN`].
+/// Hands on what a meter's readings add up to, in pieces of at least [`GRAIN`].
 struct Booker {
     feed: Feed,
     channel: usize,

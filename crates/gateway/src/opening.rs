@@ -24,7 +24,7 @@ use crate::metering::{self, Feed, Metering};
 use crate::passthrough::{Door, Service, Services};
 use crate::pool::Fittings;
 use crate::proofs::Proofs;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::serving::{Serving, SiteNames};
 use crate::site::{Site, waiting_page};
 use crate::supervisor::{Retuning, Supervisor};

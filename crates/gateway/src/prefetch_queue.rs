@@ -12,10 +12,10 @@ use nightwatt_policy::admission::ClientClass;
 use crate::authority::Authority;
 use crate::store::Popularity;
 
-/// PrefetchQueue of a site at once. The least wished for goes first, of these the oldest.
+/// Addresses in the queue of a site. The least requested one is dropped first, of these the oldest.
 const MOST: usize = 1024;
 
-/// PrefetchQueue of one client among them: a client that asks for everything does not push out the others.
+/// Addresses in it from one client: a client that requests everything does not push out those of others.
 const MOST_OF_ONE: usize = 128;
 
 /// Nothing with a longer address is wished for.

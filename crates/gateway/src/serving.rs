@@ -18,7 +18,7 @@ use crate::facts::Facts;
 use crate::forwarded::Unreadable;
 use crate::metrics::{ConnectionTally, RequestTally};
 use crate::proofs::Proofs;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::site::Site;
 
 /// What requests and connections are served with. After a reload another one stands in its place, which shares with

@@ -278,7 +278,7 @@ impl<'a> Period<'a> {
         self.find(key, &OwnRequest::new(key, fields_for(coding), rules, now)?)
     }
 
-    /// PrefetchQueue have brought enough: more would push out each other, and more.
+    /// The queue has brought enough: more would push out each other, and more.
     fn is_sated(&self) -> bool {
         self.wished.load(Ordering::Relaxed) > self.site().store.room() / WISHED
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::pure::meter_check::{CrossCalibration, Relation, Side};
 use crate::pure::power_log::PowerReading;
-use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::{Opened, Sample, Sink};
 use serde::Serialize;

@@ -5,8 +5,8 @@ pub(crate) mod live;
 use std::time::Duration;
 
 use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
+use nightwatt_energy::integration::{MEANS_TOUCH, Piece, Reading};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::{MEANS_TOUCH, Piece, Reading};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::Channel;
 
@@ -144,7 +144,7 @@ mod tests {
             (1000, Piece::Begins),
             (2000, covers(5.0, 1000)),
             (4000, covers(14.0, 2000)),
-            (5000, Piece::Gap(nightwatt_energy::sample::Gap::Reset)),
+            (5000, Piece::Gap(nightwatt_energy::integration::Gap::Reset)),
             (6000, covers(9.0, 1000)),
         ] {
             series.take(at(millis), Reading::Counter(0), piece);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn moments_are_joined_unless_there_is_a_gap() {
         let mut series = series();
-        let stalled = Piece::Gap(nightwatt_energy::sample::Gap::Stalled);
+        let stalled = Piece::Gap(nightwatt_energy::integration::Gap::Stalled);
         for (millis, watts, piece) in [
             (0, 10.0, Piece::Begins),
             (1000, 20.0, covers(15.0, 1000)),

@@ -2,7 +2,7 @@
 //!
 //! Every error is a short text that is safe to print: it says what is wrong, and quotes what is there.
 
-use nightwatt_bmc::ipmi;
+use nightwatt_bmc::ipmitool;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_host::http::Challenge;
 
@@ -30,7 +30,7 @@ pub fn redfish(answer: &[u8]) -> Result<Option<Watts>, String> {
 
 /// Power that `ipmitool dcmi power reading` prints.
 pub fn ipmi(text: &str) -> Result<Watts, String> {
-    ipmi::power(text)
+    ipmitool::power(text)
 }
 
 /// The number that an answer of SNMP 2c tells of an object.

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_host::{Host, files};
 
 use crate::channel::{Accuracy, Channel, Scope};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
+use nightwatt_energy::integration::{Reading, Track, TrackSpec};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::{Reading, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 
 use crate::device::{Device, json, open, poll, status};

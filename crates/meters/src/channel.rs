@@ -1,7 +1,7 @@
 //! What a meter measures: its channels.
 
-use nightwatt_energy::counter::CounterSpec;
 use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use serde::{Deserialize, Serialize};
 
 pub use nightwatt_energy::uncertainty::Accuracy;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Watts};
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};

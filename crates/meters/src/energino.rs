@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 

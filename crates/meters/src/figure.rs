@@ -1,8 +1,8 @@
 //! What a number of a device means: power or energy, in which unit, and of what.
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;

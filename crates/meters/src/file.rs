@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::quantity::Joules;
-use nightwatt_energy::sample::{Piece, Reading};
 use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::Host;
 
 use crate::channel::Channel;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
 use nightwatt_host::Host;
 use tempfile::TempDir;
 

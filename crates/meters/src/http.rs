@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
 use nightwatt_host::Host;
 use serde_json::Value;
 
@@ -114,8 +114,8 @@ impl Meter for Http {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_energy::integration::Reading;
     use nightwatt_energy::quantity::Watts;
-    use nightwatt_energy::sample::Reading;
 
     use crate::device::{self, Device, open, poll, refused};
 

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::{Host, files};
 
 use crate::channel::{Accuracy, Channel, Scope};

@@ -4,10 +4,10 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nightwatt_bmc::ipmi::{Lan, PASSWORD_VARIABLE, POWER_READING, power};
+use nightwatt_bmc::ipmitool::{Lan, PASSWORD_VARIABLE, POWER_READING, power};
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::secret::Secret;

@@ -2,7 +2,7 @@
 //! base, and recordings.
 //!
 //! ```text
-//! MeterSpec ─► Driver::open ─► Meter ─► sampler (a thread each) ─► energy::sample::Track ─► energy
+//! MeterSpec ─► Driver::open ─► Meter ─► sampler (a thread each) ─► energy::integration::Track ─► energy
 //!                                                          └─► recording
 //! ```
 //!

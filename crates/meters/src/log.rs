@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 

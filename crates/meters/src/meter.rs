@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 

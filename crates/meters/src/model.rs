@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::power_model::{Activity, PowerModel};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::Host;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;

@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_energy::sample::{Gap, MEANS_TOUCH, Piece, Reading};
+use nightwatt_energy::integration::{Gap, MEANS_TOUCH, Piece, Reading};
 use nightwatt_energy::time::Mono;
 use serde::Serialize;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nightwatt_bmc::redfish::{self, Credentials, LONGEST, ROOT, RedfishError, last};
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::text::quote;

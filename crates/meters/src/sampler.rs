@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::integration::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_host::Host;
 use serde_json::Value;
 

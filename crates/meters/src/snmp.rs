@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 use nightwatt_host::secret::Secret;

@@ -23,7 +23,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_bmc::ipmi::{Lan, PASSWORD_VARIABLE, POWER_STATUS, is_on};
+use nightwatt_bmc::ipmitool::{Lan, PASSWORD_VARIABLE, POWER_STATUS, is_on};
 use nightwatt_energy::duration_text;
 use nightwatt_host::secret::Secret;
 use serde::{Deserialize, Deserializer};

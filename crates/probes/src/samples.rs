@@ -25,7 +25,7 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use crate::error::ProbeError;
 use crate::sections::Watch;
-use crate::symbols::Symbols;
+use crate::symbolize::Symbols;
 use kernel::KernelSymbols;
 use programs::Programs;
 

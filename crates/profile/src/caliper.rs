@@ -29,7 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::sample::Piece;
+use nightwatt_energy::integration::Piece;
 use nightwatt_energy::sections::Usage;
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};

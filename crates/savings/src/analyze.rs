@@ -45,7 +45,7 @@ use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
 use nightwatt_traffic::Reading;
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::scan::{self, Progress};
 use nightwatt_traffic::traits::Rules;
 

@@ -33,7 +33,7 @@ use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_sim::VisitBook;
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
 use nightwatt_traffic::scan::{self, Logged, Progress};
 use nightwatt_traffic::traits::Rules;

@@ -8,9 +8,9 @@ use crate::clf::{self, Memo};
 use crate::client;
 use crate::counts::shown;
 use crate::error::{Error, format_names};
-use crate::format::LAYOUTS;
+use crate::formats::Format;
 use crate::json::{self, keys};
-use crate::presets::Format;
+use crate::line_parser::LAYOUTS;
 use crate::record::MAX_LINE;
 use crate::spans::Spans;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::presets::Format;
+use crate::formats::Format;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
 #[derive(Debug, thiserror::Error)]

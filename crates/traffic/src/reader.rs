@@ -15,7 +15,7 @@ pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
 use crate::detect::{Told, Unknown, detect, detect_line};
 use crate::error::Error;
-use crate::format::{Format, LineParser, Reading};
+use crate::line_parser::{Format, LineParser, Reading};
 pub use crate::record::MAX_LINE;
 use crate::record::{Line, Reason, Record};
 use crate::spans::Spans;

@@ -24,7 +24,7 @@ use nightwatt_policy::visit::Visitor;
 use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
-use crate::format::{Format, Reading};
+use crate::line_parser::{Format, Reading};
 use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;

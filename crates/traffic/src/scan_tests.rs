@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::classes::ClassifierConfig;
+use crate::classifier::ClassifierConfig;
 use crate::reader::{LogReader, MAX_LINE, arrivals};
 
 fn line(second: i64, target: &str) -> String {

@@ -3,7 +3,7 @@
 //! [`Rules`] are what the operator and the built-in tables say; they are shared, and any number of
 //! threads may take [`Traits`] by them. What clients did before is the [`Classifier`]'s part.
 //!
-//! [`Classifier`]: crate::classes::Classifier
+//! [`Classifier`]: crate::classifier::Classifier
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -222,7 +222,7 @@ impl Traits {
 
     /// The rule that holds by path, method and agent alone. The order is that of [`Classifier`].
     ///
-    /// [`Classifier`]: crate::classes::Classifier
+    /// [`Classifier`]: crate::classifier::Classifier
     pub const fn decided(&self) -> Option<Rule> {
         if self.has(flag::HEALTH_CHECK) {
             Some(Rule::HealthCheck)

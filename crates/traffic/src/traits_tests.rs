@@ -97,7 +97,7 @@ proptest! {
         steps in proptest::collection::vec(
             (0u32..4, agents(), targets(), any::<bool>(), 0u64..2000, prop_oneof![Just(200u16), Just(404)]), 1..80)
     ) {
-        use crate::classes::Classifier;
+        use crate::classifier::Classifier;
         use nightwatt_energy::time::{Now, Wall};
         let rules = std::sync::Arc::new(Rules::new(ClassifierConfig::default()));
         let mut whole = Classifier::default();

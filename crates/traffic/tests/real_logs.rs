@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_policy::admission::ClientClass;
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::record::Reason;
 use nightwatt_traffic::scan::Options;
 use nightwatt_traffic::{

@@ -32,7 +32,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "metrics::tally",
             "passthrough::tally",
             "places",
-            "repeats",
+            "repeated_warnings",
             "status",
             "wake_cause",
         ],

@@ -59,8 +59,8 @@ const HOMES: [Home; 7] = [
     Home {
         word: "lanplus",
         part: In::Literals,
-        place: "crates/bmc/src/ipmi.rs",
-        advice: "get the arguments of ipmitool from `nightwatt_bmc::ipmi`",
+        place: "crates/bmc/src/ipmitool.rs",
+        advice: "get the arguments of ipmitool from `nightwatt_bmc::ipmitool`",
     },
 ];
 

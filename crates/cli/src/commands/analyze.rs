@@ -8,7 +8,7 @@ use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 
 use crate::ExitStatus;
 use crate::args::{ReadingArgs, ScenarioArgs};

@@ -1,7 +1,7 @@
 //! Recordings of any bytes: whatever is read has times that can be integrated, and nothing that is no
 //! number. The first byte is the format.
 
-use nightwatt_energy::sample::{Reading, Track, TrackSpec};
+use nightwatt_energy::integration::{Reading, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::{self, Columns, Options};
 

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::index::Index;
 use super::{DiskCache, Forgotten, SiteDisk, look, writer};
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 
 /// A process that ends lets go of its files one after the other.
 const ENDS: Duration = Duration::from_secs(2);

@@ -22,7 +22,7 @@ use super::log::{Log, New, Written};
 use super::record::{Day, HEAD, Meta, Name, PAGE, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::store::{Object, Popularity, Store};
 
 /// Between two looks.

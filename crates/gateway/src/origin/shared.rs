@@ -91,6 +91,7 @@ pub(super) struct Shared {
 }
 
 /// What came of an attempt to connect.
+#[derive(Clone, Copy)]
 pub(super) enum Attempt<'a> {
     /// The server chose HTTP/1.1.
     Http1,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_energy::sample::{Track, TrackSpec};
+use nightwatt_energy::integration::{Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::{self, Log, Options, Skipped};
 

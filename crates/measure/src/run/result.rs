@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nightwatt_energy::attribution::AcceleratorTime;
 use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::integration::{Gap, Totals};
 use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::sample::{Gap, Totals};
 use nightwatt_energy::uncertainty::{Budget, Mean};
 use nightwatt_meters::{Channel, Scope};
 use serde::Serialize;

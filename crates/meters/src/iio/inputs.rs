@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::files;
 
 use crate::channel::{Accuracy, Channel, Scope};

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::time::Mono;
 use rustix::fs::{CWD, FileType, Mode};
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::sample::{Piece, Reading};
 use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use serde::Deserialize;
 
 use super::cells::cells;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::text::quote;
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Reading;
 use nightwatt_energy::time::Mono;
 
 use super::cells;

@@ -7,8 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::{Host, files};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_energy::counter::CounterSpec;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::{Host, files};
 
 use super::{ACCURACY, FASTEST, Looked, most, refusal};

@@ -1,4 +1,4 @@
-use nightwatt_energy::sample::{Gap, Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::integration::{Gap, Piece, Reading, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 
 use crate::fixture::{Fixture, read};

@@ -1,7 +1,7 @@
 //! Rows of a recording.
 
+use nightwatt_energy::integration::{Gap, Piece, Reading};
 use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::sample::{Gap, Piece, Reading};
 
 use crate::sampler::{Opened, Sample};
 

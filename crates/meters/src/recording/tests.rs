@@ -1,5 +1,5 @@
+use nightwatt_energy::integration::{Gap, Piece, Reading, Track, TrackSpec};
 use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::sample::{Gap, Piece, Reading, Track, TrackSpec};
 use nightwatt_energy::time::Mono;
 
 use crate::fixture::Fixture;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_energy::integration::{Gap, Piece, Reading};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::{Gap, Piece, Reading};
 use nightwatt_energy::time::Mono;
 
 use super::{Board, Opened, Sample, Schedule, Sink, lock};

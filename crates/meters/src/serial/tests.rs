@@ -114,7 +114,7 @@ fn master() -> File {
 pub(crate) fn turn(
     meter: &mut dyn Meter,
     time: Duration,
-) -> Result<Vec<(usize, Mono, nightwatt_energy::sample::Reading)>, MeterError> {
+) -> Result<Vec<(usize, Mono, nightwatt_energy::integration::Reading)>, MeterError> {
     let stop = Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: monotonic() + time };
     let mut readings = Readings::default();

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nightwatt_energy::integration::Piece;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Piece;
 use nightwatt_energy::sections::{Rates, Shares, Usage};
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;

@@ -11,7 +11,7 @@ use nightwatt_sim::{Day, Days, Extent, Outcome, RefreshCost, RefreshRule};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
-use nightwatt_traffic::suspects::Suspect;
+use nightwatt_traffic::suspected_crawlers::Suspect;
 use serde::Serialize;
 
 use super::bills::{self, Bills};

@@ -14,7 +14,7 @@ use crate::container::Container;
 use crate::decompress::Unpacked;
 use crate::detect::{Told, Unknown, detect};
 use crate::error::{self, Error};
-use crate::format::{Format, LineParser, Reading};
+use crate::line_parser::{Format, LineParser, Reading};
 use crate::record::MAX_LINE;
 
 /// A piece of a log: whole lines.

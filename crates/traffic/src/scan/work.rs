@@ -9,7 +9,7 @@ use nightwatt_energy::time::Wall;
 
 use super::batch::{AgentCount, Batch, Entry, Place};
 use super::source::Piece;
-use crate::classes::{ClientFacts, Fetch};
+use crate::classifier::{ClientFacts, Fetch};
 use crate::record::MAX_LINE;
 use crate::record::{Escapes, Field, Reason};
 use crate::spans::{Span, Spans};

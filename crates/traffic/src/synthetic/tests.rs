@@ -4,7 +4,7 @@ use nightwatt_energy::time::{Mono, Now};
 use proptest::prelude::*;
 
 use super::*;
-use crate::classes::{Classifier, ClientFacts};
+use crate::classifier::{Classifier, ClientFacts};
 
 fn now(arrival: &Arrival, start: Wall) -> Now {
     let mono = Mono(Duration::from_millis((arrival.at.0 - start.0) as u64));

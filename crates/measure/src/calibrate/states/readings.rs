@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
-use nightwatt_energy::sample::{Piece, Reading};
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::time::Mono;
 
 /// Readings of power further apart than this many intervals have a gap between them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::pure::calibrate::states::drive::{DrivePlan, Ending, Phase};
 use nightwatt_clock::Clock;
-use nightwatt_energy::sample::Reading;
+use nightwatt_energy::integration::Reading;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_power::simulated::{Config, Simulated};
 use nightwatt_power::{Context, probe};

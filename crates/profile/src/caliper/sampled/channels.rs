@@ -1,7 +1,7 @@
 //! The energy of each channel of each meter, shared by what samples saw.
 
+use nightwatt_energy::integration::Piece;
 use nightwatt_energy::quantity::Watts;
-use nightwatt_energy::sample::Piece;
 use nightwatt_energy::samples::{Busy, SampledShares};
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;

@@ -1,6 +1,6 @@
 //! From readings of a meter to energy: the one place where power is integrated.
 //!
-//! * **Counters**: the difference of two readings ([`crate::counter`]), which covers the time between. Many
+//! * **Counters**: the difference of two readings ([`crate::wrapping_counter`]), which covers the time between. Many
 //!   counters go in steps (an accelerator's every 100 ms, a plug's every watt hour). While one shows what it
 //!   showed before, nothing is added: the next step covers the time since the last.
 //! * **Power at a moment**: the trapezoid between two readings, `(P1 + P2) / 2 x (t2 - t1)`.
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counter::{Counted, Counter, CounterSpec, Loss};
 use crate::quantity::{Joules, Watts};
 use crate::time::Mono;
+use crate::wrapping_counter::{Counted, Counter, CounterSpec, Loss};
 
 /// One reading of a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 use nightwatt_energy::time::Mono;
 
 use super::{Classifier, ClientKey, Verdict};
-use crate::classes::{ClientFacts, Fetch};
+use crate::classifier::{ClientFacts, Fetch};
 use crate::rule::Rule;
 use crate::traits::Traits;
 

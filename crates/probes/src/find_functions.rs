@@ -246,11 +246,11 @@ mod tests {
         let me = std::env::current_exe().unwrap().display().to_string();
         let point =
             |symbol: &str| Point { program: me.clone(), symbol: symbol.to_owned(), offset: 0 };
-        let found = function_entries(&point("nightwatt_probes::places::function_entries"));
+        let found = function_entries(&point("nightwatt_probes::find_functions::function_entries"));
         // Rust panics.
         assert!(matches!(&found.unwrap()[..], [place] if place.may_unwind));
         let missing = function_entries(&point("function_entrie")).unwrap_err();
-        assert!(missing.to_string().contains("places::function_entries"), "{missing}");
+        assert!(missing.to_string().contains("find_functions::function_entries"), "{missing}");
         let many = function_entries(&point("core::*"));
         assert!(matches!(many, Err(ProbeError::TooMany { .. })), "{many:?}");
     }
