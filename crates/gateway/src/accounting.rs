@@ -1,4 +1,4 @@
-//! What is written down of every request: counters, visits, what the classifier learns, the access log.
+//! The accounting of every request: counters, visits, what the classifier learns, the access log.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -24,7 +24,7 @@ use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
-/// Says how a request was answered.
+/// Header that says how a request was answered.
 pub(crate) const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
 
 /// How a request was answered, for the accounting.
@@ -43,20 +43,20 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// Without asking the server.
+    /// Answered without the server.
     pub(crate) const fn by_itself(class: ClientClass, answered: Answered) -> Self {
         let rule = None;
         Self { class, answered, needs_server: false, would: None, let_through: false, rule }
     }
 
-    /// Sent away before anything else: the client asks too often.
+    /// Rejected before anything else: the client sends too many requests.
     pub(crate) const fn limited() -> Self {
         let rule = Some(refusing::TOO_MANY_REQUESTS);
         Self { rule, ..Self::by_itself(ClientClass::Api, Answered::Limited) }
     }
 }
 
-/// Who asked, and when.
+/// Who sent the request, and when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) arrived: Mono,
@@ -77,7 +77,7 @@ impl Site {
         self.count_delay(asker, (class, answered), delay);
     }
 
-    /// Learns from an answer what kind of client asked.
+    /// Learns from an answer what kind of client sent the request.
     pub(crate) fn learn(
         &self,
         client: &ClientFacts<'_>,
@@ -89,7 +89,7 @@ impl Site {
         self.learn_of(&traits, answered, reply, now);
     }
 
-    /// As [`Site::learn`], where the traits are known.
+    /// As [`Site::learn`], but with traits that are already known.
     pub(crate) fn learn_of(&self, traits: &Traits, answered: Answered, reply: Reply, now: Now) {
         let now = now.mono;
         match answered {
@@ -136,7 +136,7 @@ pub(crate) fn close(
     if let Some(site) = site {
         let asker = Asker { arrived: facts.arrived.mono, visitor: facts.visitor };
         site.count(asker, (class, answered), response.status(), now);
-        // (Else whatever scanners look for would seem to be there.)
+        // (Otherwise every path that scanners probe would seem to exist.)
         if !let_through {
             let reply = reply(facts, response.status(), response.headers());
             site.learn(&facts.for_classifier(), answered, reply, now);
@@ -151,9 +151,9 @@ pub(crate) fn close(
     if serving.config.answer_header {
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
     }
-    // (A cache that was asked for what it has not, and for nothing else, refuses with 504.)
+    // (A request that accepts a cached answer only, and finds none, gets 504.)
     if answered == Answered::Refused && response.status() != StatusCode::GATEWAY_TIMEOUT {
-        // What cannot be accepted may have been meant in another way: nothing behind it is answered.
+        // A rejected request may have been framed differently than we read it: do not read anything behind it.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if !response.headers().contains_key(DATE) {
@@ -180,13 +180,13 @@ pub(crate) fn close(
     response.map(|body| body.watched(Box::new(logged)))
 }
 
-/// What the classifier gets to know of an answer. Only of a POST it matters how a success looks.
+/// What the classifier learns about an answer. What a success looks like matters only for a POST.
 fn reply(facts: &Facts, status: StatusCode, fields: &HeaderMap) -> Reply {
     let shows_form = facts.posted.map(|posted| client_facts::shows_form(posted, fields));
     Reply { status: status.as_u16(), shows_form }
 }
 
-/// The answer to what is no request, logged. Who asked for what is not known.
+/// Answers and logs something that is not a valid request. Client facts and target are unknown.
 pub(crate) fn refused(serving: &Serving, client: &str, refusal: Refusal) -> Response<Answer> {
     let now = serving.clock.now();
     let mut response = answers::sentence(refusal.status(), refusal.text());

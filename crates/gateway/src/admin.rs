@@ -34,16 +34,16 @@ use crate::accept::Accept;
 use crate::gateway::Gateway;
 use crate::live::Live;
 
-/// Time for a request's head to arrive, and for an idle connection: longer than the minute that
-/// Prometheus lets pass between two looks as a rule.
+/// Time for a request's head to arrive, and for an idle connection: longer than Prometheus's usual scrape interval of
+/// one minute.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Time for an answer to be taken as a whole.
+/// Time for a client to read a whole answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// What Prometheus asks for.
+/// The content type that Prometheus requests.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/api/v1/status  what it shows, as \
@@ -107,8 +107,8 @@ async fn converse(
     }
 }
 
-/// The dashboard and its API are for browsers, which are led astray by names (DNS rebinding): they get
-/// it only by an address, or by a name that is ours.
+/// The dashboard and its API are for browsers, which DNS rebinding can mislead: browsers get them only by an address,
+/// or by a name that is ours.
 async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let api = path.strip_prefix("/api/v1/");
@@ -167,7 +167,7 @@ fn answer(
     }
 }
 
-/// In JSON for clients that ask for it, else in words.
+/// As JSON for clients that ask for it, else as text.
 fn health_answer(
     headers: &HeaderMap,
     health: &impl Serialize,

@@ -16,8 +16,8 @@ use self::ahead::Ahead;
 use crate::origin::FromOrigin;
 use crate::request_body::JUST_AFTER;
 
-/// What happens to a response while it passes: it is counted, kept for the cache, and at its end
-/// (or when its client is gone) its accounting is closed.
+/// Processes a response while it passes: counts it, collects it for the cache, and closes its accounting at its end (or
+/// when its client is gone).
 pub(crate) trait Watcher: Send {
     /// A part passes.
     fn passes(&mut self, part: &Bytes);
@@ -28,7 +28,7 @@ pub(crate) trait Watcher: Send {
 /// The body of an answer to a client.
 pub(crate) struct Answer {
     source: Source,
-    /// Dropped with the body: the exchange is over then, ended well or not.
+    /// Dropped with the body: then the exchange is over, whether it succeeded or not.
     watcher: Option<Box<dyn Watcher>>,
 }
 
@@ -48,13 +48,13 @@ impl Answer {
         Self { source: Source::Whole(None), watcher: None }
     }
 
-    /// The server's answer. It is given up when nothing comes for `limit`.
+    /// The server's answer. It fails when nothing comes for `limit`.
     pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
         Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
     }
 
-    /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) before the client reads:
-    /// the server is `done` when it has said all, not when the client has read all.
+    /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) ahead of the client:
+    /// `done` runs when the server has sent all, not when the client has read all.
     pub(crate) fn ahead(self, done: impl FnOnce() + Send + 'static) -> Self {
         if self.is_end_stream() {
             done();
@@ -117,7 +117,7 @@ impl http_body::Body for Answer {
             }
             let last = match &frame {
                 None => true,
-                // Trailers are the end. The body is not polled again once the end is known.
+                // Trailers are the end: the body is not polled after them.
                 Some(Ok(frame)) => frame.is_trailers() || this.source.is_end(),
                 Some(Err(_)) => false,
             };
@@ -153,7 +153,7 @@ impl Source {
     }
 }
 
-/// Waits for something to come, but not for ever.
+/// Waits for data, with a limit.
 struct Silence {
     clock: Clock,
     limit: Duration,
@@ -171,7 +171,7 @@ impl Silence {
         Self { clock: clock.clone(), limit, since: clock.now().mono, timer: None }
     }
 
-    /// Something came. The timer is left as it is: it looks again when it is due.
+    /// Data came. The timer is not reset: it checks again when it fires.
     fn broken(&mut self) {
         self.since = self.clock.now().mono;
     }

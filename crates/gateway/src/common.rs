@@ -1,4 +1,4 @@
-//! What sites, servers and machines are opened with: the configuration, and the files that their records are in.
+//! What sites, servers and machines need to open: the configuration, and the files with their records.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::metering::{Feed, Meters};
 use crate::past::HistoryLog;
 use crate::supervisor::Records;
 
-/// What sites, servers and machines are opened with.
+/// What sites, servers and machines need to open.
 pub(crate) struct Common<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: &'a Clock,
@@ -26,13 +26,13 @@ pub(crate) struct Common<'a> {
     /// Wait for the disk at each ledger record.
     pub(crate) durable: bool,
     pub(crate) disk: Option<&'a Arc<DiskCache>>,
-    /// Where another process let go of servers and machines, by their names.
+    /// The state of servers and machines that another process handed over, by name.
     pub(crate) handed: &'a HashMap<String, Handed>,
 }
 
 impl Common<'_> {
-    /// Opens the ledger of the site, server or machine of this name, and goes on where it ended. With a
-    /// meter of the server or of the proxy, also with the hours that it tells of.
+    /// Opens the ledger of the site, server or machine of this name, and continues where it ended. With a meter of the
+    /// server or of the proxy, also restores the metered hours from it.
     pub(crate) fn records(
         &self,
         name: &str,

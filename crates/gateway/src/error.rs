@@ -1,4 +1,4 @@
-//! What can go wrong when the gateway starts.
+//! Errors when the gateway starts.
 
 mod certificate;
 mod webhook;
@@ -15,7 +15,7 @@ use crate::hand_over_error::HandOverError;
 /// Why the gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// It cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// Which one.
@@ -23,7 +23,7 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// Another gateway is at work.
+    /// Another gateway is running.
     #[error("another gateway runs already, and answers at {path}")]
     Taken {
         /// Its control socket.
@@ -42,7 +42,7 @@ pub enum StartError {
     Planted {
         /// The link.
         path: PathBuf,
-        /// Whose it is.
+        /// Who owns it.
         user: u32,
     },
     /// A file or folder that the gateway needs.
@@ -53,10 +53,10 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// The page of a site that waits.
+    /// The waiting page of a site.
     #[error("`waiting_page_file` of site `{site}`: cannot read {path}: {source}")]
     Page {
-        /// Of which site.
+        /// The site.
         site: String,
         /// Which file.
         path: PathBuf,
@@ -66,15 +66,15 @@ pub enum StartError {
     /// A controller cannot be built.
     #[error("site `{site}`: {source}")]
     Power {
-        /// Of which site.
+        /// The site.
         site: String,
         /// Why.
         source: nightwatt_power::ConfigError,
     },
-    /// A pool that cannot be.
+    /// A pool that is not valid.
     #[error("site `{site}`: {source}")]
     Pool {
-        /// Of which site.
+        /// The site.
         site: String,
         /// Why.
         source: nightwatt_policy::fleet::FleetError,
@@ -82,7 +82,7 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
-    /// A webhook cannot be told anything.
+    /// A webhook cannot be used.
     #[error(transparent)]
     Webhook(#[from] UnusableWebhook),
     /// The password of the dashboard cannot be used.
@@ -101,13 +101,13 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// The process that runs does not let go.
+    /// The running process does not hand over.
     #[error("cannot take over: {source}")]
     HandOver {
         /// Why.
         source: HandOverError,
     },
-    /// No thread for a meter.
+    /// The thread for a meter cannot be started.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
         /// Why.
@@ -116,12 +116,12 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Makes an error of what went wrong with this file.
+    /// Wraps an I/O error with the path of this file.
     pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
         |source| Self::File { path: path.to_owned(), source }
     }
 
-    /// Would it start for a user who may read more?
+    /// Whether it would start for a user with more permissions.
     pub fn is_of_this_user(&self) -> bool {
         if let Self::Password { path, .. } = self {
             let opened = std::fs::File::open(path);

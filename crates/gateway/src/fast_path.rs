@@ -1,10 +1,9 @@
 //! The fast path: a plain request whose answer is fresh in the cache is answered from the bytes it
 //! came in.
 //!
-//! One that only the server can answer takes a fast path too, if it can ([`pass`]).
+//! A request that only the server can answer takes a fast path too, if it can ([`pass`]).
 //!
-//! It leads to the same answer and the same accounting as the slow path (`proxy`); whatever is not plain
-//! takes that.
+//! It gives the same answer and the same accounting as the slow path (`slow_path`), which handles all other requests.
 
 mod pass;
 mod plain;
@@ -52,23 +51,23 @@ use crate::wake_cause::WakeCause;
 pub(crate) struct Client {
     live: Live<Serving>,
     serving: Arc<Serving>,
-    /// Each answer is the last one.
+    /// Set while the connection is to close: then each answer is its last one.
     leaving: Arc<AtomicBool>,
     peer: Peer,
-    /// A proxy that is believed: it speaks for others.
+    /// The peer is a trusted proxy: it speaks for others.
     is_proxy: bool,
     speaker: Speaker,
-    /// Cache keys are put together here.
+    /// Buffer for cache keys.
     scratch: String,
     last_names: LastNames,
-    /// The answer that was just given.
+    /// The answer that was just sent.
     given: Option<Given>,
 }
 
 /// The client: the peer, or the one it last spoke for.
 struct Speaker {
     ip: IpAddr,
-    /// As the accounting has it.
+    /// As in the accounting.
     address: String,
     key: ClientKey,
 }
@@ -80,10 +79,10 @@ impl Speaker {
     }
 }
 
-/// What names a request in the log.
+/// The id of a request in the log.
 enum Id {
     Own(RequestId),
-    /// By a proxy that is believed.
+    /// From a trusted proxy.
     Told(Box<str>),
 }
 
@@ -96,7 +95,7 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// A prepared answer on its way.
+/// A prepared answer that is being sent.
 struct Given {
     site: usize,
     class: ClientClass,
@@ -104,24 +103,24 @@ struct Given {
     id: Id,
     visitor: Visitor,
     traits: Traits,
-    /// What it shows to be let in.
+    /// Its credentials.
     credential: Option<u64>,
     status: StatusCode,
-    /// When it was known.
+    /// When the answer was ready.
     now: Now,
     answered: Answered,
     needs_server: bool,
-    /// Over when the answer has gone.
+    /// Ends when the answer is sent.
     _exchange: Option<Arc<Exchange>>,
 }
 
-/// Where a plain request goes.
+/// The destination of a plain request.
 struct Aim {
     site: usize,
     sender: Sender,
-    /// What is stored for it.
+    /// The stored answer for it.
     object: Option<Arc<Object>>,
-    /// The proxy may have to answer it.
+    /// A path that the proxy may have to answer.
     own_path: Option<OwnPath>,
 }
 
@@ -141,21 +140,21 @@ impl Client {
         }
     }
 
-    /// After a reload the next request is for the gateway that is there now.
+    /// After a reload the next request is for the new gateway.
     fn keep_up(&mut self) {
         if let Some(serving) = self.live.newer() {
             self.is_proxy = speaks_for_others(&serving, self.peer.ip);
             self.last_names = LastNames::default();
             if !self.is_proxy {
-                // It may have spoken for others before.
+                // The peer may have spoken for others before.
                 self.speaker = Speaker::new(self.peer.ip);
             }
             self.serving = serving;
         }
     }
 
-    /// Finds out who asks; nothing if that cannot be read, which the slow path counts. (What has `Forwarded` is
-    /// left to that too.)
+    /// Finds the client; nothing if that cannot be parsed, which the slow path counts. (A request with `Forwarded` is
+    /// left to the slow path too.)
     fn meet(&mut self, head: &Head<'_, '_>) -> Option<()> {
         if self.is_proxy {
             let Config { trusted_proxies, client_field, .. } = &self.serving.config;
@@ -172,7 +171,7 @@ impl Client {
         Some(())
     }
 
-    /// Does the client speak TLS?
+    /// Whether the client uses TLS.
     fn is_secure(&self, head: &Head<'_, '_>) -> bool {
         let told = head.values(FORWARDED_PROTO_NAME).next().filter(|_| self.is_proxy);
         told.map_or(self.peer.secure, is_https)
@@ -201,7 +200,7 @@ impl Client {
         }
     }
 
-    /// The site of a plain request, and what is stored for it; nothing if only the slow path knows.
+    /// The site of a plain request, and what is stored for it; nothing if only the slow path can decide.
     fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<Aim> {
         let serving = &*self.serving;
         if serving.observe || !head.target.starts_with('/') {
@@ -240,8 +239,7 @@ impl Client {
         Some(Aim { site: index, sender, object, own_path })
     }
 
-    /// The class of a client; nothing if that depends on what it did before, or on fields that only the slow path
-    /// reads.
+    /// The class of a client; nothing if that depends on its history, or on fields that only the slow path reads.
     fn class_of(
         &self,
         site: &Site,
@@ -274,7 +272,7 @@ impl Client {
         let site = &self.serving.sites[index];
         let (class, traits) = self.class_of(site, arrived, head, plain)?;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The slow path refuses it, and does not count it either.
+            // The slow path rejects it, and does not count it either.
             return None;
         }
         let number = Supervisor::next_id();
@@ -335,7 +333,7 @@ impl Client {
         })
     }
 
-    /// Counts the answer that was given, and returns it.
+    /// Counts the answer that was sent, and returns it.
     fn count(&mut self, head: &Head<'_, '_>) -> Option<Given> {
         let given = self.given.take()?;
         let site = &self.serving.sites[given.site];
@@ -343,7 +341,7 @@ impl Client {
         let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
         site.count(asker, (class, answered), status, now);
         let reply = status.as_u16().into();
-        // Only of misses something is learned that other fields change.
+        // Other fields matter only for learning from misses.
         if given.credential.is_none() && !status.is_client_error() {
             site.learn_of(&given.traits, answered, reply, now);
         } else {
@@ -356,7 +354,7 @@ impl Client {
         Some(given)
     }
 
-    /// Closes the accounting of an answer, of which so many bytes have gone.
+    /// Closes the accounting of an answer of which this many bytes were sent.
     fn log(&mut self, head: &Head<'_, '_>, bytes: u64) {
         let Some(given) = self.count(head) else { return };
         let Some(log) = &self.serving.access_log else { return };
@@ -404,13 +402,13 @@ fn value_of<'b>(head: &Head<'_, 'b>, name: &HeaderName) -> Option<&'b [u8]> {
     fields.find(|it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
 }
 
-/// Is it a proxy that is believed?
+/// Whether the peer is a trusted proxy.
 fn speaks_for_others(serving: &Serving, peer: IpAddr) -> bool {
     serving.config.trusted_proxies.iter().any(|it| it.contains(peer))
 }
 
 impl Given {
-    /// What the log says of it.
+    /// nightwatt's own fields for the access log.
     fn part<'a>(&self, site: &'a str) -> Part<'a> {
         Part {
             site,

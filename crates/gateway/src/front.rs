@@ -1,4 +1,4 @@
-//! What listeners serve connections with, as one configuration has it.
+//! What listeners need to serve connections, for one configuration.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::passthrough::{Door, Services};
 use crate::serving::Serving;
 use crate::tls::Tls;
 
-/// What listeners serve connections with. After a reload another one stands in its place.
+/// What listeners need to serve connections. A reload replaces it.
 pub(crate) struct Front {
     pub(crate) serving: Arc<Serving>,
     pub(crate) tls: Option<Arc<Tls>>,
-    /// What is passed through.
+    /// The services that are passed through.
     pub(crate) services: Arc<Services>,
-    /// What is behind each address at which connections for services come in.
+    /// The services behind each address for connections that are passed through.
     pub(crate) doors: Vec<(SocketAddr, Arc<Door>)>,
 }

@@ -1,4 +1,4 @@
-//! The gate: another proxy asks whether a request may go to its server, and takes it there itself.
+//! The gate: another proxy asks whether a request may go to its server, and forwards it itself.
 //!
 //! | path | answer |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `/ask/403` | the same; instead of the answer this status, and what it was in [`REFUSAL`] |
 //! | `/refusal` | the answer to which that field belongs |
 //!
-//! Beside these the waiting page's question for the server's state, since only the proxy can answer that.
+//! Besides these, the waiting page's request for the server's state, which only nightwatt can answer.
 
 mod question;
 mod refusal;
@@ -54,11 +54,11 @@ use crate::site::Site;
 use crate::slow_path::{Client, judge, wake_cause, want};
 use crate::supervisor::{ExchangeFor, Supervisor};
 
-/// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
+/// The refusal for a proxy that can pass on only a status: its name, and seconds.
 const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
 
-/// Ends exchanges of a site that have been quiet for as long as the configuration says. If the gate is gone
-/// from that, what it said last holds.
+/// Ends exchanges of a site that have been quiet for the configured time. If a reload removes the gate, its last
+/// configuration applies.
 pub(crate) async fn watch(mut live: Live<Serving>, name: Arc<str>, presence: Arc<Presence>) {
     let clock = live.now().clock.clone();
     let mut quiet = Duration::ZERO;
@@ -70,7 +70,7 @@ pub(crate) async fn watch(mut live: Live<Serving>, name: Arc<str>, presence: Arc
             let serving = live.now();
             let Some((_, site)) = serving.site_named(&name) else { return };
             quiet = serving.config.gate.as_ref().map_or(quiet, |gate| gate.quiet);
-            // With virtual time the kernel's has nothing to do.
+            // With virtual time, the kernel's times do not apply.
             let connections = if clock.is_virtual() { Vec::new() } else { connections(site).await };
             let (last, now) = (presence.last(), clock.now().mono);
             let ago = Ago { look: now.since(looked), let_through: now.since(last) };
@@ -84,17 +84,16 @@ pub(crate) async fn watch(mut live: Live<Serving>, name: Arc<str>, presence: Arc
                 if clock.is_virtual() { presence.last() + quiet } else { now + quiet / LOOKS };
             tokio::select! {
                 () = clock.sleep_until(next) => {}
-                // It may be another time.
+                // The quiet time may have changed.
                 () = live.changed() => {}
             }
         }
     }
 }
 
-/// Requests that the process before this one has let through are with the server: it is not known here either
-/// when they end.
+/// Takes over requests that the previous process has let through: this process does not know either when they end.
 pub(crate) fn take_over(serving: &Serving, site: &Site) {
-    // Whose they are is not known.
+    // Their clients are unknown.
     let sake = ExchangeFor::Client { network: UNLIMITED };
     site.supervisor.begin_for(sake);
     let_through(serving, site, Exchange::begun(&site.supervisor, sake), ClientClass::Human);
@@ -106,7 +105,7 @@ async fn connections(site: &Site) -> Vec<Connection> {
     let Ok(addresses) = tokio::net::lookup_host(site.origin.authority()).await else {
         return Vec::new();
     };
-    // It is a question to this kernel alone, which answers at once.
+    // This asks the kernel only, which answers at once.
     wire::connections(&addresses.collect::<Vec<_>>()).unwrap_or_else(|error| {
         SAID.call_once(|| {
             tracing::warn!(
@@ -119,7 +118,7 @@ async fn connections(site: &Site) -> Vec<Connection> {
     })
 }
 
-/// A connection of a proxy that asks.
+/// Serves a connection from another proxy.
 pub(crate) async fn connection(
     mut live: Live<Serving>,
     (stream, peer): (TcpStream, SocketAddr),
@@ -134,11 +133,11 @@ pub(crate) async fn connection(
     nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
 }
 
-/// A proxy that asks.
+/// Another proxy that asks.
 struct Asker {
     live: Live<Serving>,
     peer: SocketAddr,
-    /// Each answer is the last one.
+    /// Set while the connection is to close: then each answer is its last one.
     leaving: Arc<AtomicBool>,
 }
 
@@ -220,7 +219,7 @@ async fn handle(
         return answers::sentence(StatusCode::NOT_FOUND, text);
     }
     let now = serving.clock.now();
-    // These admit no request: whom they are for does not matter, but which site.
+    // These admit no request: only their site matters, not their client.
     let spoken = spoken_for(&serving, peer, &parts);
     let facts = Facts::told(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
     let site = serving.site_of(&question::host(&parts)).map(|index| &serving.sites[index]);
@@ -238,13 +237,13 @@ async fn handle(
     }
 }
 
-/// For whom a proxy asks: `X-Forwarded-For` says so, whatever is configured for other requests.
+/// The client for which a proxy asks, from `X-Forwarded-For`, whatever is configured for other requests.
 fn spoken_for(serving: &Serving, peer: SocketAddr, asked: &Parts) -> SpokenFor {
     let (trusted, field) = (&serving.config.trusted_proxies, Some(ClientField::XForwardedFor));
     SpokenFor::of(trusted, field, peer.ip(), &asked.headers)
 }
 
-/// May a request go to its server? If need be after that has been woken.
+/// Whether a request may go to its server, after waking it if necessary.
 async fn ask(
     serving: &Arc<Serving>,
     peer: SocketAddr,
@@ -260,7 +259,7 @@ async fn ask(
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
         Err(Wrong::Client(text)) => {
-            // Any client may send that: it fills no log.
+            // Any client can cause this: it must not fill the log.
             tracing::debug!(%peer, "a proxy asked about what is no request: {text}");
             return answers::sentence(StatusCode::BAD_REQUEST, text);
         }
@@ -296,7 +295,7 @@ async fn ask(
     }
 }
 
-/// A refusal for a proxy that passes on nothing but the status.
+/// A refusal for a proxy that passes on only the status.
 fn in_short(status: StatusCode, refusal: &Refusal) -> Response<Answer> {
     let mut response = Response::new(Answer::empty());
     *response.status_mut() = status;
@@ -306,7 +305,7 @@ fn in_short(status: StatusCode, refusal: &Refusal) -> Response<Answer> {
     response
 }
 
-/// Nothing comes of a client that another proxy holds.
+/// The client is connected to another proxy: nothing comes from it here.
 struct Elsewhere;
 
 impl Spooling for Elsewhere {
@@ -315,7 +314,7 @@ impl Spooling for Elsewhere {
     }
 }
 
-/// Asks the manager as the proxy does, and waits for the server if that is what it says.
+/// Asks the manager as for a request of our own, and waits for the server if the manager says so.
 async fn decide(
     serving: &Arc<Serving>,
     index: usize,
@@ -351,7 +350,7 @@ async fn decide(
     }
     let cause = || wake_cause(facts, class);
     let sake = ExchangeFor::of(class, facts.network);
-    // Asked for before the request is admitted, so that no change after it is missed.
+    // Subscribed before the request is admitted, so that no later change is missed.
     let mut phase = site.supervisor.phase();
     let route = if serving.observe {
         site.supervisor.begin_for(sake);
@@ -411,8 +410,8 @@ async fn held(
     }
 }
 
-/// From now on the request is with the server. For a client that may not wake it the server is not kept
-/// awake: its exchange ends here, since it is not known when it does.
+/// The request is with the server from now on. For a client that may not wake the server, its exchange ends here: the
+/// server is not kept awake for it, since the end of the request is unknown.
 fn let_through(serving: &Serving, site: &Site, exchange: Arc<Exchange>, class: ClientClass) {
     if class.is_admitted() {
         site.presence.add(exchange, serving.clock.now().mono);

@@ -1,4 +1,4 @@
-//! The gateway: all that one configuration has opened.
+//! The gateway: everything that one configuration has opened.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,10 +26,9 @@ pub struct Options {
     pub observe: bool,
     /// Wait for the disk at each ledger record.
     pub durable: bool,
-    /// Controllers in the place of the configured ones, by site name.
+    /// Controllers that replace the configured ones, by site name.
     pub controllers: HashMap<String, Box<dyn Controller>>,
-    /// Feeds in the place of the configured meters: of servers by site name, of the proxy by the
-    /// empty name.
+    /// Feeds that replace the configured meters: of servers by site name, of the proxy by the empty name.
     pub meters: HashMap<String, Feed>,
 }
 
@@ -39,21 +38,19 @@ impl Default for Options {
     }
 }
 
-/// The last reload, which all gateways of a process share.
+/// The last reload, shared by all gateways of a process.
 pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
 
-/// A gateway that is running, as one configuration has it. After a reload another one stands in its
-/// place, which shares with it what did not change.
+/// A running gateway for one configuration. A reload replaces it with another one, which shares what did not change.
 pub struct Gateway {
     pub(crate) serving: Arc<Serving>,
     pub(crate) front: Arc<Front>,
-    /// What servers run on.
+    /// The machines that servers run on.
     pub(crate) machines: Vec<Arc<Machine>>,
-    /// Behind the memory of all caches.
+    /// The disk behind the memory of all caches.
     pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) started: Now,
-    /// Meters that are being read, by the name of what they measure; each is let go with the last
-    /// gateway that has it.
+    /// Meters that are being read, by the name of what they measure; each is closed with the last gateway that uses it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
 }
@@ -65,12 +62,12 @@ impl Gateway {
         self.serving.has_fast_path.store(is_allowed, Relaxed);
     }
 
-    /// What is stored of each site.
+    /// The stores of all sites.
     pub(crate) fn stores(&self) -> Vec<Arc<Store>> {
         self.serving.sites.iter().map(|site| Arc::clone(&site.store)).collect()
     }
 
-    /// All tasks that drive a server or a machine.
+    /// The supervisors of all servers and machines.
     pub(crate) fn supervisors(&self) -> impl Iterator<Item = &Arc<Supervisor>> {
         let machines = self.machines.iter().map(|it| &it.supervisor);
         let pools = self.serving.sites.iter().filter_map(|it| it.pool.as_ref());
@@ -78,8 +75,8 @@ impl Gateway {
         machines.chain(servers).chain(self.serving.sites.iter().map(|it| &it.supervisor))
     }
 
-    /// Puts the proxy on the bills of its sites, or of its machines where there is no site: on each an
-    /// equal part, so that all of them together have it once.
+    /// Puts the proxy on the bills of its sites, or of its machines if there is no site: an equal part on each, so that
+    /// the sum counts it once.
     pub(crate) fn share_out_proxy(&self) {
         let part = |count: usize| if count == 0 { 0.0 } else { 1.0 / count as f64 };
         let of_site = part(self.serving.sites.len());
@@ -109,7 +106,7 @@ impl Gateway {
     }
 }
 
-/// Puts each new gateway, and its parts, in the place of those before.
+/// Publishes each new gateway and its parts.
 pub(crate) struct Present {
     gateway: watch::Sender<Arc<Gateway>>,
     front: watch::Sender<Arc<Front>>,
@@ -126,24 +123,24 @@ impl Present {
         }
     }
 
-    /// From now on it is this one.
+    /// Publishes this gateway as the present one.
     pub(crate) fn turn_to(&self, gateway: &Arc<Gateway>) {
         self.serving.send_replace(Arc::clone(&gateway.serving));
         self.front.send_replace(Arc::clone(&gateway.front));
         self.gateway.send_replace(Arc::clone(gateway));
     }
 
-    /// Where the present gateway is found.
+    /// A handle to the present gateway.
     pub(crate) fn gateway(&self) -> Live<Gateway> {
         Live::of(&self.gateway)
     }
 
-    /// Where what requests are served with is found.
+    /// A handle to what requests are served with at present.
     pub(crate) fn serving(&self) -> Live<Serving> {
         Live::of(&self.serving)
     }
 
-    /// What a listener needs of it.
+    /// What listeners need.
     pub(crate) fn fronts(&self) -> Fronts {
         Fronts { front: Live::of(&self.front), serving: self.serving() }
     }

@@ -1,4 +1,4 @@
-//! One process takes the place of another without a lost connection ([decision 0027]).
+//! One process replaces another without a lost connection ([decision 0027]).
 //!
 //! ```text
 //! next process                          the one that runs
@@ -11,8 +11,8 @@
 //!   done ─────────────────────────────────▶  serves those who are connected, then ends
 //! ```
 //!
-//! Clients that connect in between wait in the kernel. If the next process fails before `done`, the one
-//! that runs takes everything back.
+//! Clients that connect in between wait in the kernel. If the next process fails before `done`, the running one takes
+//! everything back.
 //!
 //! [decision 0027]: https://github.com/nightwatt/nightwatt/blob/main/docs/decisions/0027-hand-over.md
 
@@ -33,49 +33,49 @@ pub use self::predecessor::Predecessor;
 pub use self::taker::Taker;
 use crate::hand_over_error::HandOverError;
 
-/// The form of what is said. Another version is refused before anything is let go.
+/// Version of the messages. Another version is refused before anything is released.
 const VERSION: u32 = 2;
 
-/// The same without the lock, which is free for a moment in between. The next process understands it, so
-/// that it can take the place of an earlier version.
+/// The same without the lock, which is free for a moment in between. The next process understands it, so that it can
+/// replace an earlier version.
 const WITHOUT_LOCK: u32 = 1;
 
-/// For a word of the other process. It may have to wait for commands of its own to end.
+/// Timeout for a message of the other process, which may have to wait for its own commands to end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Descriptors that go with one message (the kernel's `SCM_MAX_FD`).
+/// Maximum number of descriptors with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;
 
-/// A line longer than this is not ours.
+/// Maximum length of a line: a longer one is not ours.
 const LONGEST: u64 = 4 << 20;
 
-/// What comes with the sockets: what each of them is.
+/// Describes the sockets that come with it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
     version: u32,
-    /// The first is the control socket, whose file this is.
+    /// The path of the control socket, which comes first.
     control: PathBuf,
-    /// The others listen at these addresses, as they are configured. The lock comes last.
+    /// The addresses of the listening sockets, as configured. The lock comes last.
     addresses: Vec<SocketAddr>,
 }
 
-/// Where servers are, by their names.
+/// The state of servers, by name.
 #[derive(Debug, Serialize, Deserialize)]
 struct LetGo {
     servers: HashMap<String, Handed>,
-    /// Those that serve a client that is connected to the process before.
+    /// Servers that serve a client connected to the previous process.
     busy: Vec<String>,
-    /// Sites with requests that the gate has let through: they do not end with that process.
+    /// Sites with requests that the gate has let through: these do not end with that process.
     let_through: Vec<String>,
 }
 
-/// What the next process says.
+/// Messages of the next process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Word {
-    /// Let go of everything.
+    /// Release everything.
     LetGo,
-    /// It serves; orders reach it here.
+    /// It serves; its control socket is here.
     Done(PathBuf),
 }
 

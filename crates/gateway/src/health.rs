@@ -1,4 +1,4 @@
-//! How one site or machine is: what monitors are told, from what the proxy knows of its server.
+//! The health of one site or machine: what monitors see, from what the proxy knows about its server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::site::Site;
 
-/// How one site or machine is.
+/// The health of one site or machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Health {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Health {
     retry_after_s: u64,
 }
 
-/// What is told of, by name; JSON has the name under its kind.
+/// What the health is about, by name; in JSON the name is under its kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Of {
@@ -35,7 +35,7 @@ impl Of {
         name
     }
 
-    /// What wakes or does not.
+    /// What wakes, or fails to.
     const fn sleeper(&self) -> &'static str {
         match self {
             Self::Site(_) => "server",
@@ -45,8 +45,8 @@ impl Of {
 }
 
 impl Health {
-    /// Of a machine in `phase`, or of a site whose server is; blocked for that long if it failed. In shadow
-    /// mode the proxy wakes no server that is away.
+    /// The health of a machine in `phase`, or of a site whose server is in it; blocked for that long if it failed. In
+    /// shadow mode the proxy wakes no server that is down.
     pub(crate) fn of(of: Of, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
         let state = phase.as_str();
         let name = state.replace('-', " ");
@@ -66,14 +66,14 @@ impl Health {
         Self { of, state, healthy, text, retry_after_s }
     }
 
-    /// How long to wait before it is worth asking again: if it is not healthy.
+    /// How long to wait before asking again, if it is not healthy.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         (!self.healthy).then(|| Duration::from_secs(self.retry_after_s.max(1)))
     }
 }
 
 impl Site {
-    /// How this site is.
+    /// The health of this site.
     pub(crate) fn health(&self, observe: bool) -> Health {
         let server = self.supervisor.status();
         let of = Of::Site(self.name.to_string());
@@ -82,7 +82,7 @@ impl Site {
 }
 
 impl Machine {
-    /// How this machine is. (In shadow mode there are no machines.)
+    /// The health of this machine. (In shadow mode there are no machines.)
     pub(crate) fn health(&self) -> Health {
         let machine = self.supervisor.status();
         let of = Of::Machine(self.name.to_string());

@@ -27,12 +27,12 @@ use crate::status::{
 use crate::supervisor::SupervisorStatus;
 
 impl Gateway {
-    /// State of a site's server, by the site's place in the configuration: cheap, for progress.
+    /// State of a site's server, by the site's index in the configuration: cheap, for progress displays.
     pub fn state_of(&self, site: usize) -> &'static str {
         self.serving.sites.get(site).map_or("unknown", |site| site.supervisor.phase_now().as_str())
     }
 
-    /// Looks at everything.
+    /// The status of everything.
     pub fn status(&self) -> Status {
         Status {
             observe: self.serving.observe,
@@ -49,12 +49,12 @@ impl Gateway {
         }
     }
 
-    /// Looks at a site.
+    /// The status of a site.
     pub(crate) fn site_status(&self, site: &Site) -> SiteStatus {
         site.status(self.connections_to(&site.name))
     }
 
-    /// Looks at a machine.
+    /// The status of a machine.
     pub(crate) fn machine_status(&self, machine: &Machine) -> MachineStatus {
         machine.status(self.connections_to(&machine.name))
     }
@@ -64,7 +64,7 @@ impl Site {
     fn status(&self, connections: u32) -> SiteStatus {
         let server = self.supervisor.status();
         let shadow = self.shadow.as_ref().map(|shadow| (shadow, shadow.supervisor.status()));
-        // In shadow mode it is the shadow's policy that learns.
+        // In shadow mode, the shadow's policy learns.
         let learned_from = shadow.as_ref().map_or(&server, |(_, shadow)| shadow).learned_from;
         let counters = &self.counters;
         let answers = Answered::ALL.map(|it| (it.as_str(), counters.requests.answered(it)));
@@ -96,7 +96,7 @@ impl Site {
             cache: self.store.size(),
             ledger: self.whole_ledger(&server.memory.bill, |it| it.supervisor.status().memory.bill),
             meters: self.meters(server.now),
-            // Of a pool, each server has its own.
+            // In a pool, each server has its own.
             hours: match self.pool {
                 None => server.hours.iter().map(|hour| self.hour(hour)).collect(),
                 Some(_) => Vec::new(),
@@ -112,7 +112,7 @@ impl Site {
         }
     }
 
-    /// A bill of its server in figures.
+    /// A bill of its server as figures.
     pub(crate) fn ledger(&self, bill: &Bill) -> LedgerStatus {
         let [server, proxy] = &self.meters;
         let basis = Basis {
@@ -152,7 +152,7 @@ impl Machine {
             state_for_s: machine.in_phase.as_secs_f64(),
             awake_on_it: machine.in_flight.saturating_sub(connections),
             connections,
-            // That it carries what is awake is told already.
+            // What is awake on it is reported already.
             kept_awake_by: kept_awake_by(&machine, connections)
                 .filter(|_| machine.in_flight <= connections),
             failures: machine.failures,
@@ -165,12 +165,12 @@ impl Machine {
     }
 }
 
-/// What turns the times and counts of a bill into joules.
+/// Converts the times and counts of a bill into joules.
 struct Basis<'a> {
     states: PowerStates,
-    /// What it draws beyond `on` while it has requests.
+    /// Additional power while it has requests.
     busy: Watts,
-    /// How far they may be off.
+    /// The uncertainty.
     uncertainty: f64,
     proxy: Watts,
     /// Of the server, of the proxy.
@@ -206,7 +206,7 @@ impl Basis<'_> {
     }
 }
 
-/// What was measured and what is modelled of a time, together.
+/// Sums up the measured and the modelled part of a time.
 fn whole(
     metered: &Metered,
     meter: Option<&Feed>,

@@ -1,12 +1,12 @@
 //! The sleeping proxy: a caching reverse proxy that lets the server behind it sleep.
 //!
 //! ```text
-//! listen -> proxy -> (store | answers | origin) -> body -> client
-//!              \-> supervisor (power manager, controller, probe, journal, lessons)
+//! listen -> slow_path -> (store | answers | origin) -> body -> client
+//!                  \-> supervisor (power manager, controller, probe, journal, lessons)
 //! ```
 //!
-//! What is decided is decided in `nightwatt_policy`; what may be cached, in
-//! `nightwatt_httpcache`. Here are sockets, bodies and files.
+//! Decisions are made in `nightwatt_policy`, and those about caching in `nightwatt_httpcache`. This crate has the
+//! sockets, bodies and files.
 
 mod accept;
 mod access;

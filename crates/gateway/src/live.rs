@@ -1,11 +1,10 @@
-//! What the present configuration has opened: after a reload another one stands in its place, with what did not
-//! change.
+//! What the present configuration has opened. A reload replaces it, and shares what did not change.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Where the present one is found. What holds one for longer than a request looks here for a newer.
+/// A handle to the present value. What holds a value for longer than a request checks here for a newer one.
 pub(crate) struct Live<T>(watch::Receiver<Arc<T>>);
 
 impl<T> Clone for Live<T> {
@@ -15,22 +14,22 @@ impl<T> Clone for Live<T> {
 }
 
 impl<T> Live<T> {
-    /// Of those that this sends.
+    /// A handle to the values of this sender.
     pub(crate) fn of(sender: &watch::Sender<Arc<T>>) -> Self {
         Self(sender.subscribe())
     }
 
-    /// The present one.
+    /// The present value.
     pub(crate) fn now(&mut self) -> Arc<T> {
         Arc::clone(&self.0.borrow_and_update())
     }
 
-    /// The present one, if it is another than [`now`](Self::now) gave last.
+    /// The present value, if it is not the one that [`now`](Self::now) last returned.
     pub(crate) fn newer(&mut self) -> Option<Arc<T>> {
         self.0.has_changed().unwrap_or(false).then(|| self.now())
     }
 
-    /// Comes when there is another one; never if there will be none.
+    /// Returns when there is a new value; never if there will be none.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! What can be said of a configuration before it is started.
+//! Checks of a configuration before it is started.
 
 use nightwatt_clock::Clock;
 
@@ -13,8 +13,8 @@ use crate::tls::Tls;
 use crate::webhooks;
 
 impl Gateway {
-    /// Reads the files that a configuration names, as [`start`](Self::start) would, and lets go of them: all
-    /// that it would not start for. (Controllers tell of theirs by themselves.)
+    /// Reads the files that a configuration names, as [`start`](Self::start) would, and closes them. Returns every
+    /// error that would prevent the start. (Controllers report errors of their own files.)
     pub fn look_over(config: &Config, clock: &Clock) -> Vec<StartError> {
         let tls = config.tls.iter().map(|it| Ok(Tls::open(it, clock, None).map(drop)?));
         let hooks = config.webhook.iter().map(|it| Ok(webhooks::look_over(it)?));
@@ -25,7 +25,7 @@ impl Gateway {
         all.filter_map(Result::err).collect()
     }
 
-    /// Settings and files that let others on this machine read secrets, or harm the gateway, in words.
+    /// Settings and files that let other users of this machine read secrets, or harm the gateway.
     pub fn risks(config: &Config) -> Vec<String> {
         [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
     }

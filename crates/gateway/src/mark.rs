@@ -1,4 +1,4 @@
-//! By what requests are known that come back to this proxy.
+//! Recognises requests that come back to this proxy.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -6,14 +6,14 @@ use http::header::VIA;
 use http::{HeaderMap, HeaderValue};
 use nightwatt_power::probe::OWN_MARK;
 
-/// What is added to `Via` (RFC 9110, 7.6.3) on the way to one site, and by which a request is known that comes
-/// back: the comment is of this process and this site. A server may well ask for another site.
+/// What is added to `Via` (RFC 9110, 7.6.3) of requests to one site, to recognise a request that comes back: the
+/// comment identifies this process and this site. A server may well send requests to another site.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     own: String,
     /// On the proxy's own probes.
     probes: String,
-    /// For a request by HTTP/1.1, and for one by HTTP/2.
+    /// For a request over HTTP/1.1, and for one over HTTP/2.
     pub(crate) via: [HeaderValue; 2],
 }
 
@@ -29,12 +29,12 @@ impl Mark {
         Self { own, probes: format!("({})", OWN_MARK.as_str()), via }
     }
 
-    /// Did this very process ask this site for it before, or is it a probe of its own?
+    /// Whether this process has sent the request to this site before, or it is a probe of its own.
     pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
         headers.get_all(VIA).iter().any(|via| self.is_in(via.as_bytes()))
     }
 
-    /// The same of one `Via` field.
+    /// The same for one `Via` field.
     pub(crate) fn is_in(&self, via: &[u8]) -> bool {
         let has = |mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
         has(&self.own) || has(&self.probes)

@@ -1,8 +1,7 @@
 //! `/metrics`: everything that `status` knows and more, for Prometheus.
 //!
-//! Nothing is kept for it but what [`tally`] counts: the rest is looked up at each scrape. No
-//! label has a value that a client can choose, so the number of series is fixed by the
-//! configuration.
+//! Only what [`tally`] counts is kept for it: the rest is collected at each scrape. No label has a value that a client
+//! can choose, so the configuration determines the number of series.
 
 mod disk;
 mod machines;
@@ -46,7 +45,7 @@ const fn histogram(
     Family { name, kind: Kind::Histogram, labels, help }
 }
 
-/// A site, looked at.
+/// A site at a scrape.
 struct Scraped<'a> {
     site: &'a Site,
     status: SiteStatus,
@@ -65,7 +64,7 @@ impl<'a> Scraped<'a> {
         &self.site.name
     }
 
-    /// Is there a meter of the `server`, of the `proxy`?
+    /// Whether there is a meter of the `server`, or of the `proxy`.
     fn has_meter(&self, of: &str) -> bool {
         self.status.meters.iter().any(|meter| meter.of == of)
     }
@@ -103,7 +102,7 @@ impl Gateway {
         page.into_text()
     }
 
-    /// Requests by site; those for no site have the empty name, as if they had no such label.
+    /// Requests by site; those for no site have the empty name, which equals no such label.
     fn tallies(&self) -> impl Iterator<Item = (&str, &RequestTally)> {
         let of_sites = self.serving.sites.iter().map(|site| (&*site.name, &site.counters.requests));
         of_sites.chain([("", &*self.serving.unsited)])
@@ -394,8 +393,8 @@ fn write_caches(page: &mut Exposition, sites: &[Scraped<'_>]) {
     });
 }
 
-/// Server, proxy, and a server always on: joules measured and modelled, and how far these may be off.
-/// The last cannot be measured.
+/// Server, proxy, and a server always on: joules measured and modelled, and their uncertainty. The last cannot be
+/// measured.
 fn energies(ledger: &LedgerStatus) -> [(&'static str, Parts); 3] {
     let always_on = Parts {
         modelled_j: ledger.always_on.joules.get(),
@@ -442,7 +441,7 @@ fn write_energy(page: &mut Exposition, sites: &[Scraped<'_>]) {
     per_site(page, uncertainty, sites, |it| it.site.scenario.server.uncertainty);
 }
 
-/// Of sites with a meter.
+/// For sites with a meter.
 fn write_meters(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let metered = counter(
         "nightwatt_energy_measured_seconds_total",
@@ -491,8 +490,8 @@ fn write_meters(page: &mut Exposition, sites: &[Scraped<'_>]) {
     of_meters(errors, |meter| Some(meter.errors as f64));
 }
 
-/// The same as `nightwatt status` says. These are gauges, since they go on where an earlier start
-/// ended, and a crash may take back their last minutes.
+/// The same figures as in `nightwatt status`. These are gauges, since they continue where an earlier process ended, and
+/// a crash may lose the last minutes.
 fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let seconds = gauge(
         "nightwatt_ledger_seconds",
@@ -531,7 +530,7 @@ fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
     per_site(page, saving, sites, |it| it.status.ledger.saving);
 }
 
-/// Shadow mode: what would have been.
+/// Shadow mode: what the policy would have done.
 fn write_shadows(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let joules = gauge(
         "nightwatt_shadow_energy_joules",

@@ -1,5 +1,5 @@
-//! Opens what a configuration names: machines from the bottom up, then sites. What the gateway before
-//! had is taken over: whole if nothing of it changed, else as much of it as can be kept.
+//! Opens what a configuration names: machines from the bottom up, then sites. Takes over from the previous gateway what
+//! did not change, and as much as possible of the rest.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -31,20 +31,19 @@ use crate::supervisor::{Retuning, Supervisor};
 use crate::tls::Tls;
 use crate::webhooks;
 
-/// What goes on by itself, by the name of the site or machine that it is for.
+/// Background tasks, by the name of their site or machine.
 pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
 
 /// Machines and sites.
 type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
 
-/// The opening of one configuration. Nothing of what is taken over is touched before
-/// [`commit`](Self::commit).
+/// Opens one configuration. Does not touch anything that it takes over before [`commit`](Self::commit).
 pub(crate) struct Opening<'a> {
     common: Common<'a>,
-    /// In the place of the configured ones.
+    /// Replacements for the configured ones.
     controllers: HashMap<String, Box<dyn Controller>>,
     meters: &'a HashMap<String, Feed>,
-    /// What may be gone on with: the gateway before, and those from which sites or machines come back.
+    /// What can be taken over: the previous gateway, and those from which sites or machines come back.
     before: Vec<&'a Gateway>,
     metering: HashMap<String, Arc<Metering>>,
     jobs: Jobs,
@@ -75,8 +74,7 @@ impl<'a> Opening<'a> {
         self.common.observe
     }
 
-    /// The gateway of the configuration. The drivers of what is new begin at once. It listens for services at these
-    /// addresses.
+    /// The gateway of the configuration. Starts the drivers of new parts. It listens for services at these addresses.
     pub(crate) fn gateway(
         &mut self,
         config: Config,
@@ -114,7 +112,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// What requests are served with; what was counted before is counted on.
+    /// What is needed to serve requests; counters continue.
     fn serving(
         &self,
         config: Config,
@@ -148,15 +146,16 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// All machines and sites of the configuration.
+    /// Opens all machines and sites of the configuration.
     fn all(&mut self) -> Result<Opened, StartError> {
         let config = self.common.config;
         let proxy_meter = self.feed("", config.meter.as_ref())?;
         let mut machines = Vec::new();
-        // In shadow mode all of them are left alone.
+        // In shadow mode no machine is touched.
         let bottom_up = if self.observes() { Vec::new() } else { bottom_up(&config.machine) };
         for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
-            // Where the last site goes while all runs, machines have the proxy by its power from then on.
+            // When a reload removes the last site, machines are billed for the proxy by its modelled power from then
+            // on.
             let proxy_meter = proxy_meter.as_ref().filter(|_| config.site.is_empty());
             machines.push(self.machine(machine, &machines, proxy_meter)?);
         }
@@ -241,7 +240,7 @@ impl<'a> Opening<'a> {
         Ok(Arc::new(opened?))
     }
 
-    /// What the meter of a site says, or of the proxy, which has the empty name; if there is one.
+    /// The meter of a site, or of the proxy, which has the empty name; if there is one.
     fn feed(
         &mut self,
         name: &str,
@@ -251,7 +250,7 @@ impl<'a> Opening<'a> {
             return Ok(Some(feed.clone()));
         }
         let Some(meter) = meter else { return Ok(None) };
-        // (A meter does not change by a reload.)
+        // (A reload cannot change a meter.)
         let kept = self.before.iter().find_map(|it| it.metering.get(name));
         let metering = if let Some(metering) = kept {
             Arc::clone(metering)
@@ -264,11 +263,11 @@ impl<'a> Opening<'a> {
         Ok(Some(feed))
     }
 
-    /// Puts in place what changed. Gives what now goes on by itself for what is new.
+    /// Applies the changes. Returns the background tasks of new parts.
     pub(crate) fn commit(mut self) -> Jobs {
         self.retunings.drain(..).for_each(Retuning::commit);
         for (guest, supervisor) in self.guests.drain(..) {
-            // It ends with the way to the server that it belongs to.
+            // It ends with the controller that it belongs to.
             tokio::spawn(guest.follow(supervisor));
         }
         std::mem::take(&mut self.jobs)
@@ -276,20 +275,20 @@ impl<'a> Opening<'a> {
 }
 
 impl Drop for Opening<'_> {
-    /// What was begun and not committed ends, and nothing has changed.
+    /// Without a commit, new tasks end, and nothing has changed.
     fn drop(&mut self) {
         self.jobs.drain().flat_map(|(_, jobs)| jobs).for_each(|job| job.abort());
     }
 }
 
-/// What is logged of requests.
+/// The logs of requests.
 struct Log {
     access_log: Option<Arc<AccessLog>>,
     /// Warnings that can repeat with every request.
     repeats: Repeats,
 }
 
-/// The access log, if there is to be one: that of before goes on.
+/// The access log, if configured: an existing one continues.
 fn access_log(
     config: &Config,
     clock: &Clock,
@@ -304,19 +303,19 @@ fn access_log(
     Ok(Some(Arc::new(log)))
 }
 
-/// Is a site what it was, with all that it depends on?
+/// Whether a site and all that it depends on are unchanged.
 fn is_same(was: &Config, old: &Site, config: &Config, site: &SiteConfig) -> bool {
     old.config == *site
         && was.scenario_of(&old.config) == config.scenario_of(site)
         && old.limits == site.limits.over(&config.limits)
 }
 
-/// Does its own page to wait on still say what it did? (The built-in one is made of the configuration alone.)
+/// Whether its own waiting page is unchanged. (The built-in one depends on the configuration only.)
 fn has_same_page(old: &Site, site: &SiteConfig) -> Result<bool, StartError> {
     Ok(site.waiting_page_file.is_none() || waiting_page(site)? == old.waiting_page)
 }
 
-/// The machine of this name, once it is open.
+/// The machine with this name, once it is open.
 fn called<'a>(name: Option<&str>, machines: &'a [Arc<Machine>]) -> Option<&'a Machine> {
     machines.iter().find(|machine| Some(&*machine.name) == name).map(|it| &**it)
 }

@@ -1,12 +1,11 @@
-//! What is not HTTP: its connections wake the server as requests do, and are then passed through both
-//! ways as they are.
+//! Services other than HTTP: their connections wake the server as requests do, and are then passed through unchanged in
+//! both directions.
 //!
 //! ```text
 //! door ──> whose? (client_hello) ──> course: admitted, held, connected ──> line: bytes both ways
 //! ```
 //!
-//! When a connection keeps its server awake, the model's [`passage`](nightwatt_policy::passage)
-//! says.
+//! The model's [`passage`](nightwatt_policy::passage) decides when a connection keeps its server awake.
 
 mod books;
 mod course;
@@ -47,16 +46,16 @@ pub(crate) struct Service {
     ground: Ground,
 }
 
-/// Whose server it is on.
+/// The server that it runs on.
 enum Ground {
     Site(Arc<Site>),
     Machine(Arc<Supervisor>),
-    /// A machine in shadow mode, where it is left alone.
+    /// A machine in shadow mode, which is not touched.
     Nobody,
 }
 
 impl Service {
-    /// The services of a configuration, in its order. What was counted of those `before` is counted on.
+    /// The services of a configuration, in its order. Counters of those `before` continue.
     pub(crate) fn all(
         config: &Config,
         sites: &[Arc<Site>],
@@ -104,7 +103,7 @@ impl Service {
 pub(crate) struct Services {
     /// In the order of the configuration.
     pub(crate) all: Vec<Service>,
-    /// Where it listens for them.
+    /// The addresses where it listens for them.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Connections for no service.
     pub(crate) unclaimed: Arc<Tally>,
@@ -113,14 +112,14 @@ pub(crate) struct Services {
 /// An address at which connections for services come in.
 #[derive(Debug)]
 pub(crate) struct Door {
-    /// Names as they are configured, with the number of the service.
+    /// Configured names, each with the index of its service.
     names: Vec<(String, usize)>,
-    /// The service for all names that no other has.
+    /// The service for all other names.
     default: Option<usize>,
 }
 
 impl Door {
-    /// The addresses of all services, each once, and what is behind them.
+    /// The addresses of all services, each once, with the services behind them.
     pub(crate) fn all(config: &Config) -> Vec<(SocketAddr, Arc<Self>)> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in config.tcp.iter().flat_map(|tcp| &tcp.listen) {
@@ -143,13 +142,13 @@ impl Door {
         addresses.into_iter().map(door).collect()
     }
 
-    /// Must a client say first whom it wants?
+    /// Whether a client must name the service first.
     fn asks(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The service for a name. A whole name goes before one with a star, which stands for one label, as
-    /// in certificates.
+    /// The service for a name. An exact name takes precedence over one with a star, which stands for one label, as in
+    /// certificates.
     fn service(&self, name: Option<&str>) -> Option<usize> {
         let of = |wanted: &str| self.names.iter().find(|(name, _)| name == wanted).map(|it| it.1);
         let Some(name) = name else { return self.default };
@@ -158,7 +157,7 @@ impl Door {
     }
 }
 
-/// A client's connection, and what has been read of it and is not yet passed on.
+/// A client's connection, and the data read from it that is not yet passed on.
 #[derive(Debug)]
 struct Ahead {
     stream: TcpStream,
@@ -185,19 +184,19 @@ impl Spooling for Ahead {
     }
 }
 
-/// True from the moment at which the gateway is to stop.
+/// True from the moment the gateway has to stop.
 pub(crate) type Stopped = watch::Receiver<bool>;
 
-/// Comes when the gateway is to stop.
+/// Returns when the gateway has to stop.
 async fn stops(stopped: &Stopped) {
     let mut stopped = stopped.clone();
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// Comes when the kernel says that the other end has broken a connection off, or has vanished. Nothing is
-/// read for that, which may be the service's.
+/// Returns when the kernel reports that the peer has reset the connection, or has vanished. It reads no data, which may
+/// be for the service.
 async fn broken_off(stream: &TcpStream) {
-    // Without readiness nothing is known, and time goes on.
+    // Without readiness nothing is known: wait on.
     if stream.ready(Interest::ERROR).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -259,12 +258,12 @@ pub(crate) async fn connection(
     let Some(service) = services.all.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
     let course = Course::new(&serving, service, &services.addresses, client, name);
-    // On its own, since it is large.
+    // Boxed, since it is large.
     Box::pin(course.run(ahead, door.asks(), &stopped)).await;
 }
 
 impl Course<'_> {
-    /// The whole of it; written down at its end.
+    /// Handles the whole connection; accounts for it at its end.
     async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
         let number = Supervisor::next_id();
         let mut held = false;
@@ -307,7 +306,7 @@ impl Course<'_> {
     }
 }
 
-/// Writes down a connection that is for no service.
+/// Accounts for a connection that is for no service.
 fn unclaimed(
     serving: &Serving,
     (client, arrived): (SocketAddr, Now),
@@ -329,8 +328,7 @@ fn unclaimed(
     ended.write_down(serving);
 }
 
-/// Reads until it is known which service is meant, and by which name; that is known of a name that no service
-/// has, too.
+/// Reads until it is known which service the client wants, and by which name; also if no service has that name.
 async fn whom(
     serving: &Serving,
     door: &Door,
@@ -358,11 +356,11 @@ async fn whom(
     }
 }
 
-/// Closes a connection that was not put through, in a way that its client understands: who speaks TLS is
-/// told by an alert, all others by a reset, since an orderly end would look like the service's own.
+/// Closes a connection that was not put through in a way that its client understands: with an alert for TLS, otherwise
+/// with a reset, since an orderly end would look like the service's own.
 async fn close(mut stream: TcpStream, tls: Option<Outcome>) {
     if let Some(outcome) = tls.filter(|outcome| *outcome != Outcome::NotTls) {
-        // A fatal alert (RFC 8446, 6). What does not go at once is not waited for.
+        // A fatal alert (RFC 8446, 6). What cannot be sent at once is dropped.
         let alert = [21, 3, 3, 0, 2, 2, outcome.alert()];
         let _ = stream.try_write(&alert);
         let _ = stream.shutdown().await;

@@ -1,4 +1,4 @@
-//! How many places each client has of those that it may have at once: connections, requests that wait.
+//! Counts the places of each client (connections, held requests), and limits them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use nightwatt_policy::connections::ConnectionCounts;
 pub(crate) struct Places(Arc<Mutex<ConnectionCounts>>);
 
 impl Places {
-    /// One more for `client`, unless it has `most`.
+    /// Acquires a place for `client`, unless it has `most`.
     pub(crate) fn take(&self, client: u64, most: usize) -> Option<Place> {
         lock(self).open(client, most).then(|| Place(Some((self.clone(), client))))
     }
@@ -20,7 +20,7 @@ impl Places {
 pub(crate) struct Place(Option<(Places, u64)>);
 
 impl Place {
-    /// A place that no bound applies to.
+    /// A place without a limit.
     pub(crate) const fn unbounded() -> Self {
         Self(None)
     }

@@ -1,5 +1,5 @@
-//! What crawlers asked for in vain while the server slept: fetched when it is awake, so that they find
-//! it in the cache when they come back, and people after them.
+//! Pages that crawlers did not get while the server slept: they are fetched when it is awake, so that crawlers and
+//! later visitors find them in the cache.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,47 +12,47 @@ use nightwatt_policy::admission::ClientClass;
 use crate::authority::Authority;
 use crate::store::Popularity;
 
-/// Addresses in the queue of a site. The least requested one is dropped first, of these the oldest.
+/// Maximum number of entries per site. The least popular is dropped first, and of these the oldest.
 const MOST: usize = 1024;
 
-/// Addresses in it from one client: a client that requests everything does not push out those of others.
+/// Maximum number of entries of one client: a client that requests everything does not displace the others.
 const MOST_OF_ONE: usize = 128;
 
-/// Nothing with a longer address is wished for.
+/// Maximum length of an address in the queue.
 const LONGEST: usize = 1024;
 
-/// A page for which a client was sent away.
+/// A page that a client did not get.
 #[derive(Debug, Clone)]
 pub(crate) struct Prefetch {
     pub(crate) key: CacheKey,
-    /// The coding that does for the first who asked.
+    /// The coding that suits the first client.
     pub(crate) encoding: &'static str,
     client: u64,
     times: u64,
 }
 
 impl Prefetch {
-    /// As it would be, had the page been given to all who asked.
+    /// The popularity that it would have if all clients had got the page.
     pub(crate) const fn popularity(&self) -> u64 {
         self.times * Popularity::worth(ClientClass::Crawler)
     }
 }
 
-/// Hosts remembered by which a site is asked for.
+/// Number of hosts remembered under which a site is requested.
 const HOSTS: usize = 8;
 
 /// What keys begin with: scheme and host.
 #[derive(Debug)]
 struct Base {
     text: String,
-    /// A port of its own is rare: such a base never takes the place of one without.
+    /// Bases with a port are rare: such a base never replaces one without.
     has_port: bool,
-    /// How many more requests came by it than by those that it competes with (the algorithm of Misra and
-    /// Gries, 1982): what visitors use stays, whatever else a stranger asks by.
+    /// How many more requests used it than those that it competes with (the algorithm of Misra and Gries, 1982): bases
+    /// of visitors stay, whatever others a stranger uses.
     lead: u32,
 }
 
-/// The wishes of one site.
+/// The prefetch queue of one site.
 #[derive(Debug, Default)]
 pub(crate) struct PrefetchQueue {
     /// Oldest first.
@@ -65,7 +65,7 @@ impl PrefetchQueue {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the site is asked for by keys that begin so.
+    /// Notes that the site is requested under this base.
     pub(crate) fn note_base(&self, base: &str) {
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = bases.iter_mut().find(|known| known.text == base) {
@@ -80,13 +80,13 @@ impl PrefetchQueue {
         bases.push(new);
     }
 
-    /// What keys of the site begin with.
+    /// The bases of the site's keys.
     pub(crate) fn bases(&self) -> Vec<String> {
         let bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
         bases.iter().map(|base| base.text.clone()).collect()
     }
 
-    /// Notes that this client (a hash of its address) was sent away.
+    /// Notes that this client (a hash of its address) did not get the page.
     pub(crate) fn add(&self, key: &CacheKey, headers: &HeaderMap, client: u64) {
         let accepted = headers.get_all(ACCEPT_ENCODING).iter().map(http::HeaderValue::as_bytes);
         let Some(encoding) = own_encoding(accepted) else { return };
@@ -107,12 +107,12 @@ impl PrefetchQueue {
         wishes.push(Prefetch { key: key.clone(), encoding, client, times: 1 });
     }
 
-    /// The wishes there are, newest first.
+    /// The entries, newest first.
     pub(crate) fn all(&self) -> Vec<Prefetch> {
         self.lock().iter().rev().cloned().collect()
     }
 
-    /// It is being granted, or need not be.
+    /// Removes an entry: it is being fetched, or need not be.
     pub(crate) fn remove(&self, key: &CacheKey) {
         self.lock().retain(|wish| wish.key != *key);
     }
@@ -176,7 +176,7 @@ mod tests {
         let paths = paths(&wishes);
         assert_eq!(paths.len(), MOST);
         assert_eq!(paths[0], "/new");
-        // The oldest but one made room: the oldest was asked for again.
+        // The second oldest made room: the oldest was requested again.
         assert_eq!(paths[MOST - 2..], ["/2", "/0"]);
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::exchange::Exchange;
 
-/// Requests that the gate has let through: it is not known when they end.
+/// Requests that the gate has let through: their end is unknown.
 ///
 /// All of them are one exchange with the server, which ends when the last one has been let through for a
 /// while and none is under way on this machine's connections to the server, which [`gate`](crate::gate) watches. (An
@@ -25,7 +25,7 @@ struct Present {
 }
 
 impl Presence {
-    /// A request was let through. If there are others, its exchange ends here: they have theirs.
+    /// A request was let through. If there are others, its exchange ends here: the others have one.
     pub(crate) fn add(&self, exchange: Arc<Exchange>, now: Mono) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.last = state.last.max(now);
@@ -36,7 +36,7 @@ impl Presence {
         }
     }
 
-    /// Comes when a request is let through while there is no other.
+    /// Returns when a request is let through while there is no other.
     pub(crate) async fn begun(&self) {
         self.begun.notified().await;
     }
@@ -46,16 +46,16 @@ impl Presence {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last
     }
 
-    /// Is any of them there?
+    /// Whether there are any.
     pub(crate) fn is_there(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).exchange.is_some()
     }
 
-    /// All of them are over, unless another one came after `last`.
+    /// Ends all of them, unless another one came after `last`.
     pub(crate) fn end(&self, last: Mono) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let over = if state.last <= last { state.exchange.take() } else { None };
-        // It tells the manager, so not under the lock.
+        // Dropping it calls the manager, so not under the lock.
         drop(state);
         over.is_some()
     }

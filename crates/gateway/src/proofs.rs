@@ -1,4 +1,4 @@
-//! What an authority finds while it looks whether a name is ours.
+//! The proofs that an authority requests to verify that a name is ours.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,17 +9,17 @@ use rustls::sign::CertifiedKey;
 
 use crate::config::CHALLENGE_PATH;
 
-/// What it speaks in a handshake (RFC 8737, 4).
+/// The protocol of the authority's handshake (RFC 8737, 4).
 pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// Proofs that are asked for at the moment.
+/// Proofs that may be requested at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     by_token: Mutex<HashMap<String, String>>,
     by_name: Mutex<HashMap<String, Arc<CertifiedKey>>>,
 }
 
-/// One of them, as long as it may be asked for.
+/// A proof, as long as it may be requested.
 pub(crate) struct Given<'a> {
     proofs: &'a Proofs,
     key: String,
@@ -37,24 +37,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Proofs {
-    /// What is to be said at a path, if that is one of ours.
+    /// The answer at a path, if that is one of ours.
     pub(crate) fn said_at(&self, path: &str) -> Option<String> {
         let token = path.strip_prefix(CHALLENGE_PATH)?;
         lock(&self.by_token).get(token).cloned()
     }
 
-    /// What is to be shown to who asks for this name by [`PROTOCOL`].
+    /// The certificate for a client that requests this name by [`PROTOCOL`].
     pub(crate) fn shown_for(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         lock(&self.by_name).get(&name.to_ascii_lowercase()).cloned()
     }
 
-    /// Says this where the token is asked for.
+    /// Serves this text for the token.
     pub(crate) fn say(&self, token: &str, text: &str) -> Given<'_> {
         lock(&self.by_token).insert(token.to_owned(), text.to_owned());
         Given { proofs: self, key: token.to_owned() }
     }
 
-    /// Shows a certificate of this name with the digest in it.
+    /// Serves a certificate of this name that contains the digest.
     pub(crate) fn show(&self, name: &str, digest: &[u8]) -> Result<Given<'_>, rcgen::Error> {
         let name = name.to_ascii_lowercase();
         let mut params = rcgen::CertificateParams::new(vec![name.clone()])?;
@@ -74,8 +74,8 @@ pub(crate) fn certified(
 ) -> Result<CertifiedKey, rcgen::Error> {
     let certificate = params.self_signed(key)?.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    // What was made a moment ago is well-formed. (`from_der` would look into the certificate, and not know
-    // the extension by which an authority knows it.)
+    // The certificate was made just now and is well-formed. (`from_der` would parse it, and reject the extension that
+    // the authority needs.)
     let key = provider.key_provider.load_private_key(key);
     Ok(CertifiedKey::new(vec![certificate], key.map_err(|_| rcgen::Error::CouldNotParseKeyPair)?))
 }

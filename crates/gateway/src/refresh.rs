@@ -1,6 +1,6 @@
-//! What clients have shown to be worth asking for: stale answers that were given are renewed, and answers
-//! that only the proxy's own requests may bring into the cache are fetched. At once if the server is awake,
-//! else as soon as it is awake for someone else.
+//! Work that requests have shown to be worthwhile: renews stale answers that clients got, and fetches answers that only
+//! the proxy's own requests may bring into the cache. At once if the server is awake, else as soon as it is awake for
+//! another reason.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::request_body::Kept;
 use crate::serving::Serving;
 use crate::store::Sake;
 
-/// Does what there is to do for a site: each time its server comes up, and whenever a request asks for it.
+/// Does the work of a site: each time its server comes up, and whenever a request starts it.
 pub(crate) async fn run(mut live: Live<Serving>, site: Arc<str>, phase: watch::Receiver<Phase>) {
     let refresher = match live.now().site_named(&site) {
         Some((_, served)) => Arc::clone(&served.refresher),
@@ -43,7 +43,7 @@ async fn each_time_awake(mut live: Live<Serving>, site: &str, mut phase: watch::
     }
 }
 
-/// Has it done beside what goes on.
+/// Does it concurrently with other work.
 async fn when_asked(mut live: Live<Serving>, site: &str, refresher: &Refresher) {
     loop {
         refresher.asked().await;
@@ -53,7 +53,7 @@ async fn when_asked(mut live: Live<Serving>, site: &str, refresher: &Refresher) 
     }
 }
 
-/// Does what there is to do now, one job after the other, as long as the server is awake.
+/// Does all waiting work, one job after the other, as long as the server is awake.
 async fn work(serving: &Arc<Serving>, site: usize) {
     let _debt = serving.clock.owe();
     let refresher = &serving.sites[site].refresher;
@@ -87,7 +87,7 @@ async fn fetch(
     let flight = match flight {
         Some(flight) => Some(flight),
         None => match served.flights.board(key) {
-            // It is just being fetched.
+            // It is being fetched already.
             Boarding::Other => return,
             boarding => boarding.first(),
         },
@@ -99,7 +99,7 @@ async fn fetch(
         .find(key, asking, &directives, serving.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let (is_needed, expected, sake) = match wanted {
-        // Else it has been renewed or forgotten since.
+        // Otherwise it has been renewed or forgotten since.
         Wanted::Again(object) => {
             let is_there = found.as_ref().is_some_and(|it| Arc::ptr_eq(&it.object, &object));
             (is_there, None, Sake::Nobody)
@@ -125,7 +125,7 @@ async fn fetch(
         expected,
     };
     let asking = async {
-        // What fails is left to the next visitor.
+        // A failure is left to the next visitor.
         if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange, false).await {
             read_what_is_stored(response, served.store.largest()).await;
         }

@@ -1,5 +1,5 @@
-//! What the proxy is to ask a server for by itself, since clients have shown it to be worth that. It is remembered
-//! here, and done by [`refresh`](crate::refresh).
+//! What the proxy should request from a server by itself, because clients have shown it to be worthwhile.
+//! [`refresh`](crate::refresh) does it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 use crate::flights::Flight;
 use crate::store::{Object, Sake};
 
-/// Resources remembered while the server sleeps. More are left to their next visitor.
+/// Maximum number of resources remembered while the server sleeps. Others are left to their next visitor.
 const MOST: usize = 256;
 
-/// Resources remembered that were asked for in vain. Once there are more, all are tried again.
+/// Maximum number of resources remembered whose requests failed. Beyond it, all are tried again.
 const IN_VAIN: usize = 4096;
 
-/// What the proxy asks for by itself.
+/// What the proxy requests by itself.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     /// What is stored, once more.
@@ -28,7 +28,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The kind of answer that is expected.
+    /// The expected kind of answer.
     pub(crate) const fn kind(&self) -> Option<&AnswerKind> {
         match self {
             Self::Again(_) => None,
@@ -50,7 +50,7 @@ pub(crate) struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct Refresher {
     jobs: Mutex<Jobs>,
-    /// They are to be done now.
+    /// Notified when the jobs should start now.
     asked: Notify,
 }
 
@@ -59,8 +59,8 @@ struct Jobs {
     waiting: Vec<Job>,
     /// Waiting or under way.
     known: HashSet<CacheKey>,
-    /// What came to nothing since the server woke: it is not asked for again, unless a client gets an
-    /// answer of another kind.
+    /// Requests that failed since the server woke: they are not repeated, unless a client gets an answer of another
+    /// kind.
     in_vain: HashSet<(CacheKey, AnswerKind)>,
 }
 
@@ -69,7 +69,7 @@ impl Refresher {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what to ask for.
+    /// Adds a job.
     pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
         let mut jobs = self.lock();
         let is_in_vain =
@@ -79,22 +79,22 @@ impl Refresher {
         }
     }
 
-    /// Has what waits done now, by [`refresh`](crate::refresh), if the server is awake.
+    /// Starts the waiting jobs now, by [`refresh`](crate::refresh), if the server is awake.
     pub(crate) fn start(&self) {
         self.asked.notify_one();
     }
 
-    /// Comes when what waits is to be done now.
+    /// Returns when the waiting jobs should start.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// The server has woken: what came to nothing before may be tried again.
+    /// The server has woken: requests that failed before may be tried again.
     pub(crate) fn forget_failures(&self) {
         self.lock().in_vain.clear();
     }
 
-    /// What waits.
+    /// Takes the waiting jobs.
     pub(crate) fn take(&self) -> Vec<Job> {
         std::mem::take(&mut self.lock().waiting)
     }
@@ -110,7 +110,7 @@ impl Refresher {
     }
 }
 
-/// What a client was answered: the answer to the proxy's own request must be of the same kind to be kept.
+/// What a client got: the answer to the proxy's own request must be of the same kind to be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerKind {
     status: StatusCode,
@@ -119,7 +119,7 @@ pub(crate) struct AnswerKind {
 
 impl AnswerKind {
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
-        // A part is one of the whole that the proxy asks for.
+        // A partial answer belongs to the whole that the proxy requests.
         let is_part = status == StatusCode::PARTIAL_CONTENT;
         let status = if is_part { StatusCode::OK } else { status };
         Self { status, content_type: headers.get(CONTENT_TYPE).cloned() }

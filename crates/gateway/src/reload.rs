@@ -1,5 +1,4 @@
-//! A configuration takes the place of the one before while everything runs on. Nothing is changed unless
-//! all of it can be.
+//! Replaces the configuration while everything runs. Nothing changes unless everything can be applied.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,7 +20,7 @@ use crate::running::Running;
 use crate::site::Site;
 use crate::status::Reloaded;
 
-/// Why the configuration before still holds.
+/// Why the previous configuration still applies.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// Some things cannot change while the process runs.
@@ -29,13 +28,13 @@ pub enum ReloadError {
     Fixed {
         /// What they are.
         what: Vec<String>,
-        /// The control socket would be elsewhere: who takes over would not find this process.
+        /// The control socket would move: a successor would not find this process.
         moves: bool,
     },
     /// Shadow mode counts from its start.
     #[error("in shadow mode (--observe) the configuration is not read again")]
     Shadow,
-    /// Something that is new cannot be begun.
+    /// A new part cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -60,13 +59,12 @@ impl ReloadError {
 }
 
 impl Running {
-    /// Reads `config` in the place of the configuration before. Sites and machines that did not change go
-    /// on untouched. Of those that did, requests that wait, exchanges under way, ledgers and connections
-    /// are kept. `options` may name controllers for what is new.
+    /// Replaces the configuration with `config`. Unchanged sites and machines continue untouched. Changed ones keep
+    /// waiting requests, exchanges under way, ledgers and connections. `options` may name controllers for new ones.
     ///
     /// # Errors
     ///
-    /// If something is to change that cannot, or cannot be begun. Then nothing has changed.
+    /// If a change is impossible, or cannot be started. Then nothing has changed.
     pub async fn reload(
         &mut self,
         config: Config,
@@ -78,7 +76,7 @@ impl Running {
         done
     }
 
-    /// The configuration could not even be read: for `status`.
+    /// Notes for `status` that the configuration could not even be read.
     pub fn note_refused(&self, why: String) {
         self.gateway.note_reload(Some(why));
     }
@@ -97,7 +95,7 @@ impl Running {
             let moves = old.control_socket() != config.control_socket();
             return Err(ReloadError::Fixed { what, moves });
         }
-        // It cannot be configured otherwise, but its file may say another password now.
+        // Its configuration cannot change, but its file may have another password now.
         let guard = self.admin_post.as_ref().map(|it| Arc::clone(&it.guard));
         let password = guard.as_ref().map(|it| it.read_anew()).transpose()?;
         let back = self.call_back(&config).await;
@@ -113,8 +111,7 @@ impl Running {
         done
     }
 
-    /// Puts a configuration in the place of the one before; `back` are those who had left and are named
-    /// again.
+    /// Applies a configuration; `back` are removed parts that are configured again.
     fn turn_to(
         &mut self,
         config: Config,
@@ -144,7 +141,7 @@ impl Running {
             posts.push(Post::man(bound, spoken, &fronts, &self.room)?);
         }
         self.turn_log(&gateway)?;
-        // From here on nothing fails.
+        // Nothing below can fail.
         let jobs = opening.commit();
         gateway.share_out_proxy();
         self.present.turn_to(&gateway);
@@ -159,8 +156,8 @@ impl Running {
         Ok(done)
     }
 
-    /// Those who have left and are named again come back, with all who wait for them: a name must not have
-    /// two drivers. What has become something else meanwhile cannot, and ends.
+    /// Brings removed parts back that are configured again, with all clients that wait for them: a name must not have
+    /// two drivers. Parts that have changed their kind meanwhile cannot come back, and end.
     async fn call_back(&mut self, config: &Config) -> Vec<Retired> {
         let kinds = kinds(config);
         let mut back = Vec::new();
@@ -190,7 +187,7 @@ impl Running {
         back
     }
 
-    /// Listens on addresses that are not open yet.
+    /// Listens on new addresses.
     fn bind_new(&self, config: &Config) -> Result<Vec<(Bound, Spoken)>, StartError> {
         let mut there: Vec<_> = self.posts.iter().map(|it| (it.configured, it.spoken)).collect();
         let (mut bound, all) = (Vec::new(), listen::all(config));
@@ -205,7 +202,7 @@ impl Running {
         Ok(bound)
     }
 
-    /// Where it will listen for the services of a configuration: at addresses that were there before, and at new ones.
+    /// Where it will listen for the services of a configuration: at existing and at new addresses.
     fn tcp_addresses_of(&self, config: &Config, new: &[(Bound, Spoken)]) -> Vec<SocketAddr> {
         let old = self.posts.iter().map(|it| (it.spoken, it.configured, it.address));
         let new = new.iter().map(|(it, spoken)| (*spoken, it.configured, it.address));
@@ -214,7 +211,7 @@ impl Running {
         doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
     }
 
-    /// Listeners in the order of the configuration; those that are gone from it close.
+    /// Puts listeners in the order of the configuration; closes removed ones.
     fn turn_posts(&mut self, new: Vec<Post>) {
         let mut there: Vec<Post> = std::mem::take(&mut self.posts).into_iter().chain(new).collect();
         for wanted in listen::posts(&self.gateway.serving.config) {
@@ -227,7 +224,7 @@ impl Running {
         self.tell_addresses();
     }
 
-    /// The access log may have been moved away, or be another one.
+    /// Reopens the access log, which may have been moved away, or have another path.
     fn turn_log(&mut self, gateway: &Gateway) -> Result<(), StartError> {
         let (Some(path), Some(log)) =
             (&gateway.serving.config.access_log, &gateway.serving.access_log)
@@ -241,7 +238,7 @@ impl Running {
         Ok(())
     }
 
-    /// What is gone is left as it is, once no client waits for it: sites first, then what they stood on.
+    /// Retires removed parts once no client waits for them: sites first, then the machines under them.
     fn retire(&mut self, old: &Arc<Gateway>, gone: &[String]) {
         if gone.is_empty() {
             return;
@@ -264,7 +261,7 @@ impl Running {
     }
 }
 
-/// What cannot change while the process runs, and is to change.
+/// Changes that are impossible while the process runs.
 fn fixed(old: &Config, new: &Config) -> Vec<String> {
     let mut fixed = Vec::new();
     let mut check = |same: bool, what: &dyn Fn() -> String| {
@@ -300,7 +297,7 @@ fn fixed(old: &Config, new: &Config) -> Vec<String> {
     fixed
 }
 
-/// What each name is.
+/// The kind of each name.
 fn kinds(config: &Config) -> HashMap<&str, &'static str> {
     let sites = config.site.iter().map(|it| (it.name.as_str(), "site"));
     let servers = config.site.iter().flat_map(|it| &it.server);

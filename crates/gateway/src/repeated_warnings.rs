@@ -1,5 +1,5 @@
-//! Warnings that can repeat with every request: each is logged at once, and then once a minute with its
-//! count, so that a full disk or a server that fails does not fill the log.
+//! Warnings that can repeat with every request: each is logged at once, and then once per minute with its count, so
+//! that a full disk or a server that fails does not fill the log.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,13 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
 use tokio::runtime::Handle;
 
-/// Between two lines about the same.
+/// Time between two lines about the same.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// What can repeat: the kind of warning, and the site or service that it is about.
 type Key = (&'static str, String);
 
-/// The warnings that were logged lately. Subjects come from the configuration, never from clients, so
-/// their number is bounded.
+/// Recently logged warnings. Subjects come from the configuration, never from clients, so their number is limited.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Repeats(Arc<Mutex<HashMap<Key, Repeat>>>);
 
@@ -24,18 +23,18 @@ pub(crate) struct Repeats(Arc<Mutex<HashMap<Key, Repeat>>>);
 #[derive(Debug, Default)]
 struct Repeat {
     silent_until: Mono,
-    /// How often it came about since it was last logged.
+    /// How many times it happened since it was last logged.
     count: u64,
 }
 
-/// What follows from an event.
+/// How to handle an event.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Log it now, with this count.
     Log(u64),
     /// Log it, and those that follow, at this time.
     LogAt(Mono),
-    /// It is counted; a line will come.
+    /// Only count it; a line will follow.
     Nothing,
 }
 
@@ -48,7 +47,7 @@ impl Repeat {
         if self.count == 1 { Next::LogAt(self.silent_until) } else { Next::Nothing }
     }
 
-    /// The pause is over: how often it came about meanwhile, if at all.
+    /// The pause is over: returns how many times it happened meanwhile, if at all.
     fn due(&mut self, now: Mono) -> Option<u64> {
         let count = std::mem::take(&mut self.count);
         (count > 0).then(|| {
@@ -59,8 +58,8 @@ impl Repeat {
 }
 
 impl Repeats {
-    /// A warning of this kind about `subject`: calls `log` now or within a minute, with how often it came
-    /// about since the last line.
+    /// A warning of this kind about `subject`: calls `log` now or within a minute, with the number of times since the
+    /// last line.
     pub(crate) fn warn(
         &self,
         clock: &Clock,

@@ -16,28 +16,27 @@ use nightwatt_energy::time::Mono;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A limit is kept by what comes just in time.
+/// Extra time, so that what arrives just in time is within a limit.
 pub(crate) const JUST_AFTER: Duration = Duration::from_millis(1);
 
-/// What is under way as long as a part of it is held.
+/// Something that stays under way as long as a part of it is held.
 pub(crate) trait InFlight: std::fmt::Debug + Send + Sync {}
 
-/// What is known of a request on its way to the server: shared by its body and the task that waits for the
-/// answer.
+/// State of a request on its way to the server: shared by its body and the task that waits for the answer.
 #[derive(Debug)]
 pub(crate) struct Sending {
     clock: Clock,
     /// Nanoseconds of monotonic time at which the last part went.
     last: AtomicU64,
-    /// The body went whole: the connection can serve again once the answer has come.
+    /// The body was sent completely: the connection can be reused once the answer has come.
     whole: AtomicBool,
-    /// More came than is allowed.
+    /// The body exceeded the limit.
     too_large: AtomicBool,
-    /// The client broke it off, or it is not well-formed.
+    /// The client aborted it, or it is malformed.
     broken: AtomicBool,
-    /// Nothing came of it for too long.
+    /// Nothing arrived for too long.
     too_slow: AtomicBool,
-    /// The exchange is under way as long as its request is.
+    /// Keeps the exchange under way as long as its request is.
     _exchange: Arc<dyn InFlight>,
 }
 
@@ -74,7 +73,7 @@ impl Sending {
         self.last.store(nanos, Ordering::Relaxed);
     }
 
-    /// When the last part went.
+    /// When the last part was sent.
     pub(crate) fn last(&self) -> Mono {
         Mono(Duration::from_nanos(self.last.load(Ordering::Relaxed)))
     }
@@ -91,7 +90,7 @@ impl Sending {
         self.too_slow.load(Ordering::Relaxed)
     }
 
-    /// Did the client's body cause the failure?
+    /// Whether the client's body caused the failure.
     pub(crate) fn is_faulty(&self) -> bool {
         self.is_broken() || self.is_too_large()
     }
@@ -136,12 +135,12 @@ pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     listed(headers, TRAILER)
 }
 
-/// What comes from a client while it waits, and is kept.
+/// Keeps what arrives from a client while its request waits.
 pub(crate) trait Spooling {
-    /// Reads until nothing more comes or the room is used up; false if the client is gone.
+    /// Reads until nothing more comes or the memory is used up; false if the client is gone.
     fn fill(&mut self) -> impl Future<Output = bool> + Send;
 
-    /// Comes when the client is gone, as far as that can be known of one of whom nothing more is read.
+    /// Returns when the client is gone, as far as that can be known without reading.
     fn gone(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
@@ -152,7 +151,7 @@ pub(crate) trait Spooling {
 #[error("the request's body is larger than the limit")]
 struct TooLarge;
 
-/// Of trailers only those with these names.
+/// Keeps only the trailers with these names.
 fn only(named: &[HeaderName], frame: Frame<Bytes>) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(mut trailers) => {
@@ -175,7 +174,7 @@ impl Question {
         let spooled = parts.into();
         let question =
             Self { spooled, memory, rest, trailers, named_trailers: None, allowed, sending };
-        // A body that has ended before it begins is never polled.
+        // A body that is empty is never polled.
         question.note_end(false);
         question
     }
@@ -186,12 +185,12 @@ impl Question {
         }
     }
 
-    /// Passes no other trailers on.
+    /// Drops all other trailers.
     pub(crate) fn keep_trailers(&mut self, named: Vec<HeaderName>) {
         self.named_trailers = Some(named);
     }
 
-    /// What was spooled, and the rest: for a request that was not sent.
+    /// The spooled part and the rest: for a request that was not sent.
     pub(crate) fn into_parts(self) -> (Kept, Option<Incoming>) {
         let Self { spooled, trailers, memory, .. } = self;
         (Kept { parts: spooled.into(), trailers, memory }, self.rest)

@@ -1,4 +1,4 @@
-//! Sites and machines that a reload has removed, as long as clients wait for them or are served by them.
+//! Removed sites and machines, as long as clients wait for them or are served by them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::gateway::Gateway;
 use crate::supervisor::{Supervisor, end};
 
-/// A site or machine that is gone from the configuration, and what still goes on by itself for it.
+/// A site or machine that is not in the configuration any more, and its background tasks.
 pub(crate) struct Leaving {
     pub(crate) name: String,
     pub(crate) supervisor: Arc<Supervisor>,
@@ -28,16 +28,16 @@ impl Leaving {
     }
 }
 
-/// Sites and machines that left with one reload, and the gateway that had them.
+/// Sites and machines that one reload removed, and their gateway.
 pub(crate) struct Retired {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) hold: Duration,
-    /// Sites first, then what they stood on.
+    /// Sites first, then the machines under them.
     pub(crate) leaving: Vec<Leaving>,
 }
 
 impl Retired {
-    /// Each goes on until no client waits for it any more.
+    /// Each continues until no client waits for it any more.
     pub(crate) fn retire(self) -> Retiring {
         let names = self.leaving.iter().map(|it| it.name.clone()).collect();
         let hurry = Arc::new(Notify::new());
@@ -46,11 +46,11 @@ impl Retired {
     }
 }
 
-/// Sites and machines that are gone from the configuration, as long as a client waits for them.
+/// Removed sites and machines, as long as a client waits for them.
 pub(crate) struct Retiring {
     pub(crate) names: Vec<String>,
     hurry: Arc<Notify>,
-    /// Returns those that clients still waited for when there was a hurry.
+    /// Returns those that clients still waited for when `hurry` was notified.
     task: JoinHandle<Retired>,
 }
 
@@ -67,7 +67,7 @@ impl Retiring {
         }
     }
 
-    /// Has those back that have not ended yet.
+    /// Returns those that have not ended yet.
     pub(crate) async fn call_back(self) -> Retired {
         self.hurry.notify_one();
         match self.task.await {
@@ -77,8 +77,7 @@ impl Retiring {
     }
 }
 
-/// Ends one after the other, once no client waits for it or is served by it. Returns the rest if there is a
-/// hurry.
+/// Ends one after the other, once no client waits for it or is served by it. Returns the rest if there is a hurry.
 async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
     while let Some(first) = retired.leaving.first() {
         tokio::select! {
@@ -90,7 +89,7 @@ async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
     retired
 }
 
-/// Comes when no client waits for a server or is served by it.
+/// Returns when no client waits for a server or is served by it.
 async fn unneeded(supervisor: &Supervisor, hold: Duration) {
     let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
     while supervisor.held() > 0 {
@@ -99,7 +98,7 @@ async fn unneeded(supervisor: &Supervisor, hold: Duration) {
             break;
         }
     }
-    // What it stands on stays awake for clients that are still served.
+    // Its machine stays awake for clients that are still served.
     while supervisor.held() == 0 && *busy.borrow_and_update() {
         let _ = busy.changed().await;
     }

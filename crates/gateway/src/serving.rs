@@ -1,4 +1,4 @@
-//! What requests and connections are served with, as one configuration has it.
+//! What is needed to serve requests and connections, for one configuration.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -21,8 +21,8 @@ use crate::proofs::Proofs;
 use crate::repeated_warnings::Repeats;
 use crate::site::Site;
 
-/// What requests and connections are served with. After a reload another one stands in its place, which shares with
-/// it what did not change.
+/// What is needed to serve requests and connections. A reload replaces it with another one, which shares what did not
+/// change.
 pub(crate) struct Serving {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
@@ -32,21 +32,21 @@ pub(crate) struct Serving {
     /// Shadow mode: no server is touched.
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
-    /// Bounds on clients' connections.
+    /// Limits of clients' connections.
     pub(crate) http_limits: Arc<Limits>,
     pub(crate) connections: Arc<ConnectionTally>,
-    /// What authorities look for at the moment, with TLS.
+    /// The proofs that authorities request at the moment, with TLS.
     pub(crate) proofs: Option<Arc<Proofs>>,
     pub(crate) unreadable_clients: Arc<Unreadable>,
-    /// Requests to no site.
+    /// Requests for no site.
     pub(crate) unsited: Arc<RequestTally>,
-    /// Tests compare what both paths answer.
+    /// For tests, which compare the answers of both paths.
     pub(crate) has_fast_path: AtomicBool,
     /// Warnings that can repeat with every request.
     pub(crate) repeats: Repeats,
 }
 
-/// By which host names each site is asked for.
+/// The host names of each site.
 pub(crate) struct SiteNames {
     hosts: HashMap<String, usize>,
     /// The site for all other hosts.
@@ -54,7 +54,7 @@ pub(crate) struct SiteNames {
 }
 
 impl SiteNames {
-    /// Those of a configuration.
+    /// The names of a configuration.
     pub(crate) fn of(config: &Config) -> Self {
         let named = config.site.iter().enumerate();
         let hosts = named
@@ -77,11 +77,11 @@ impl Serving {
         if !facts.authority.is_empty() {
             return self.site_of(&facts.host());
         }
-        // A request of HTTP/1.0 need not name a host. It is clear whom it is for where there is one site.
+        // An HTTP/1.0 request need not name a host. With only one site it is clear which one is meant.
         self.names.default.or_else(|| (self.sites.len() == 1).then_some(0))
     }
 
-    /// The site of this name, and its number.
+    /// The site with this name, and its index.
     pub(crate) fn site_named(&self, name: &str) -> Option<(usize, &Arc<Site>)> {
         self.sites.iter().enumerate().find(|(_, site)| *site.name == *name)
     }
@@ -93,7 +93,7 @@ impl Serving {
 }
 
 impl Serving {
-    /// Warns, as often as that may be repeated. `log` gets how often it came about since the last line.
+    /// Logs a warning, with rate limiting. `log` gets the number of times since the last line.
     pub(crate) fn warn(
         &self,
         kind: &'static str,
@@ -103,7 +103,7 @@ impl Serving {
         self.repeats.warn(&self.clock, kind, subject, log);
     }
 
-    /// Warns of what befell a request of a site.
+    /// Warns about a request of a site.
     pub(crate) fn warn_of(&self, site: &Site, id: &str, what: &'static str, error: &dyn Display) {
         let (name, id, error) = (Arc::clone(&site.name), id.to_owned(), error.to_string());
         self.warn(what, &site.name, move |count| {
@@ -111,8 +111,8 @@ impl Serving {
         });
     }
 
-    /// A connection could not be accepted, for want of descriptors mostly: says so, and waits a moment, in
-    /// which others may end.
+    /// A connection could not be accepted, mostly for lack of descriptors: logs that, and waits a moment, in which
+    /// other connections may end.
     pub(crate) async fn cannot_accept(&self, what: &'static str, error: std::io::Error) {
         self.warn("accept", what, move |count| {
             tracing::warn!(%error, count, "cannot accept {what} connections; trying again");
@@ -120,7 +120,7 @@ impl Serving {
         self.clock.sleep(Duration::from_millis(100)).await;
     }
 
-    /// A connection is closed as it comes, since its client has all that it may have.
+    /// A connection is closed at once, since its client is at its limit.
     pub(crate) fn refuse_connection(&self) {
         self.connections.refuse();
         self.warn("connections of a client", "", |count| {
@@ -131,7 +131,7 @@ impl Serving {
         });
     }
 
-    /// A connection waits, since there is no place for it.
+    /// A connection waits, since the limit of connections is reached.
     pub(crate) fn no_room(&self) {
         self.warn("connections", "", |count| {
             tracing::warn!(
@@ -141,7 +141,7 @@ impl Serving {
         });
     }
 
-    /// A request is refused, since as many wait for a server as may: of all clients, or of this one.
+    /// A request is rejected, since the limit of held requests is reached: of all clients, or of this one.
     pub(crate) fn refuse_to_hold(&self, site: &Arc<str>, limit: &'static str) {
         let name = Arc::clone(site);
         self.warn(limit, site, move |count| {

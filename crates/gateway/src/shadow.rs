@@ -1,5 +1,5 @@
-//! Shadow mode: everything is passed on, nothing ever sleeps, and a second manager with a pretended
-//! server says what would have been saved, and whom that would have delayed.
+//! Shadow mode: every request is passed on, no server ever sleeps, and a second manager with a simulated server
+//! computes what would have been saved, and which requests would have been delayed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::supervisor::{AnyPolicy, ExchangeFor, Records, ServerControl, Supervisor};
 use crate::wake_cause::WakeCause;
 
-/// A controller that leaves the server alone, and says of it what the real one can tell.
+/// A controller that does not touch the server, and reports what the real one can tell about it.
 #[derive(Debug)]
 pub(crate) struct HandsOff {
     /// None if the server sleeps with its machine.
@@ -52,7 +52,7 @@ impl Controller for HandsOff {
     }
 }
 
-/// What would have been.
+/// The simulated manager and its counts.
 pub(crate) struct Shadow {
     pub(crate) supervisor: Arc<Supervisor>,
     clock: Clock,
@@ -103,8 +103,8 @@ impl Shadow {
         Ok((Self { supervisor, clock: clock.clone(), tally: Tally::default() }, task))
     }
 
-    /// How the request would have been answered. An exchange that it begins ends at once: how long
-    /// the server worked is not known yet when the shadow decides.
+    /// How the request would have been answered. An exchange that it begins ends at once: how long the server would
+    /// work is unknown when the shadow decides.
     pub(crate) fn admit(
         &self,
         knock: &AdmissionRequest,
@@ -120,8 +120,8 @@ impl Shadow {
             _ => {}
         }
         if admitted {
-            // A client held for less than the SLA's delay counts as delayed too: the pretended server
-            // takes seconds to wake, and a figure that is ready at once is worth more.
+            // A client held for less than the SLA's delay counts as delayed too: the simulated server needs seconds to
+            // wake, and an immediate figure is worth more.
             let delayed = matches!(
                 route,
                 Route::Hold | Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_)
@@ -131,7 +131,7 @@ impl Shadow {
         name(route)
     }
 
-    /// The exchange of a held request, once the pretended server is awake.
+    /// The exchange of a held request, once the simulated server is awake.
     fn let_through_when_awake(&self, network: u64) {
         let supervisor = Arc::clone(&self.supervisor);
         let mut phase = supervisor.phase();

@@ -1,4 +1,4 @@
-//! One site: its server under supervision, its cache, what it knows of its clients.
+//! One site: its server under supervision, its cache, and what it knows about its clients.
 
 mod changed;
 
@@ -49,20 +49,20 @@ use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Records, ServerControl, Supervisor};
 use crate::waiting::WaitingPage;
 
-/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
+/// For this long after waking, a server that answers 502, 503 or 504 counts as still starting.
 pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// A site that is being served.
 pub(crate) struct Site {
     pub(crate) name: Arc<str>,
     pub(crate) config: SiteConfig,
-    /// The file's, except where the site has its own.
+    /// The file's limits, except where the site has its own.
     pub(crate) limits: Limits,
     pub(crate) scenario: Scenario,
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) origin: Arc<OriginPool>,
-    /// Several servers in the place of one.
+    /// Several servers instead of one.
     pub(crate) pool: Option<Arc<ServerPool>>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
@@ -70,19 +70,19 @@ pub(crate) struct Site {
     pub(crate) wishes: Arc<PrefetchQueue>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Arc<Mutex<Classifier>>,
-    /// What the gate has let through.
+    /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
-    /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
+    /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
     pub(crate) frontier: Option<Arc<Mutex<Frontier>>>,
-    /// What browsers are told that speak TLS.
+    /// The `Strict-Transport-Security` value for browsers over TLS.
     pub(crate) hsts: Option<HeaderValue>,
-    /// What meters say of its server, and of the proxy.
+    /// Readings of the meters of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
-    /// By it its requests are known if they come back.
+    /// Identifies its requests if they come back.
     pub(crate) mark: Mark,
-    /// The probe can tell a server that answers from one that merely listens.
+    /// The probe can distinguish a server that answers from one that merely listens.
     pub(crate) probes_http: bool,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Counters {
 }
 
 impl Site {
-    /// Opens a site: its ledger, its controller; looks whether its server is awake.
+    /// Opens a site: its ledger and its controller; probes whether its server is awake.
     pub(crate) fn open(
         site: &SiteConfig,
         common: &Common<'_>,
@@ -167,14 +167,14 @@ impl Site {
         })
     }
 
-    /// Is its cache warmed up while its server is awake?
+    /// Whether its cache is warmed up while its server is awake.
     pub(crate) fn warms_up(&self) -> bool {
         self.shadow.is_none()
             && self.scenario.cache.warm_up > 0
             && !self.rules.grace_while_asleep.is_zero()
     }
 
-    /// A request that only the server can answer has come.
+    /// Notes a request that only the server can answer.
     pub(crate) fn needs_server(&self, at: Mono, visitor: Visitor) {
         if let Some(frontier) = &self.frontier {
             let mut frontier = frontier.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,12 +182,12 @@ impl Site {
         }
     }
 
-    /// Has it just woken, so that its 502 and the like are not meant? A probe by HTTP has waited for that.
+    /// Whether it has just woken, so that 502 and the like do not count. An HTTP probe has waited for that.
     pub(crate) fn may_be_starting(&self) -> bool {
         !self.probes_http && self.supervisor.woke_within(STARTING)
     }
 
-    /// Begins an exchange that no client asked for, if its server can be asked without disturbing clients.
+    /// Begins an exchange without a client, if the server can be used without disturbing clients.
     pub(crate) fn begin_background(&self) -> Option<Arc<Exchange>> {
         let exchange = Exchange::begin_background(&self.supervisor)?;
         if let Some(pool) = &self.pool {
@@ -196,12 +196,12 @@ impl Site {
         Some(exchange)
     }
 
-    /// What a request's client is.
+    /// Classifies a request's client.
     pub(crate) fn judge(&self, now: Now, client: &ClientFacts<'_>) -> Verdict {
         self.classifier().judge(now, client)
     }
 
-    /// What it knows of its clients.
+    /// The classifier of its clients.
     pub(crate) fn classifier(&self) -> MutexGuard<'_, Classifier> {
         self.classifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,7 +211,7 @@ impl Site {
         power_states(&self.config, &self.scenario)
     }
 
-    /// Name of the policy by which its servers are switched, if it has several.
+    /// Name of the policy that switches its servers, if it has several.
     pub(crate) fn pool_policy(&self) -> String {
         self.config.pool.policy.to_string()
     }
@@ -236,19 +236,19 @@ fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Arc<Mutex<
     Arc::new(Mutex::new(Frontier::new(clock.now().mono, rules, delay)))
 }
 
-/// By what the frontier of a site goes.
+/// The SLA parameters for the frontier of a site.
 fn binding(site: &SiteConfig, scenario: &Scenario) -> (Constraints, Duration) {
     let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
     (rules, scenario.sla.delay)
 }
 
-/// The cache of a site, which is empty, and its part of the disk behind it.
+/// The cache of a site, initially empty, and its part of the disk behind it.
 fn store(site: &SiteConfig, scenario: &Scenario, common: &Common<'_>) -> Arc<Store> {
     let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name, &site.cache_rules(scenario)));
     Arc::new(Store::new(scenario.cache.size_mb << 20, disk))
 }
 
-/// What turns the bill of a site into joules and money.
+/// Converts the bill of a site into joules and money.
 fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
     Rates {
         states: power_states(site, scenario),
@@ -259,8 +259,7 @@ fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
     }
 }
 
-/// The scenario of a site. The server that a pool keeps for last is the one that its sleep policy
-/// weighs.
+/// The scenario of a site. For a pool, its sleep policy considers the server that is kept on longest.
 fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -> Scenario {
     let mut scenario = common.config.scenario_of(site).clone();
     if let Some(last) = pool.map(ServerPool::used_first) {
@@ -270,7 +269,7 @@ fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -
     scenario
 }
 
-/// How the only server of a site is reached.
+/// How to control the only server of a site.
 fn hands(
     site: &SiteConfig,
     common: &Common<'_>,
@@ -303,7 +302,7 @@ fn shadow(
     // Requests and visits are counted from now on: so are sleeps and joules.
     let path = common.config.state_dir.join(format!("{}.shadow.jsonl", site.name));
     let journal = Some(common.journal(&path)?.0);
-    // What is learned of requests is as true without it: it is the same file.
+    // What is learned of requests holds without shadow mode too: it is the same file.
     let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
     let records = Records {
         journal,
@@ -321,7 +320,7 @@ fn shadow(
     Ok(shadow)
 }
 
-/// Can its servers be connected to, without checking who answers?
+/// Checks that its servers can be connected to, without verifying their identity.
 pub(crate) fn look_over_servers(
     site: &SiteConfig,
     config: &Config,
@@ -344,7 +343,7 @@ fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, Sta
     Ok(Arc::new(origin.map_err(wrong)?))
 }
 
-/// The server on the wire, unless it is a part of this machine.
+/// The server on the local network, unless it is a part of this machine.
 fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
     if site.is_on_this_machine() {
         return None;
@@ -389,7 +388,7 @@ fn build_controller(
     built.transpose().map_err(|source| StartError::Power { site: site.name.clone(), source })
 }
 
-/// The site's policy with what it has learned before, and where it is to store that.
+/// The site's policy with what it has learned before, and the store for that.
 fn policy(
     site: &SiteConfig,
     scenario: &Scenario,

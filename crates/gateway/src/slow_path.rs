@@ -48,11 +48,10 @@ pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
     Err(_) => StatusCode::BAD_REQUEST,
 };
 
-/// How often a request is let through to a server that then turns out to be gone.
+/// How many times a request is let through to a server that turns out to be gone.
 const ATTEMPTS: u32 = 3;
 
-/// How long to wait for another client's answer to the same request. The first client may read it
-/// slowly.
+/// How long to wait for another client's answer to the same request. That client may read it slowly.
 const SHARED: Duration = Duration::from_secs(2);
 
 /// Answers one request.
@@ -70,12 +69,12 @@ pub(crate) async fn handle(
         serving.unreadable_clients.count(facts.peer, &parts.headers);
     }
     let index = serving.site_for(&facts);
-    // First of all, since it must cost less than what it keeps away.
+    // First, since it must cost less than what it prevents.
     if let Some(wait) = serving.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
         return close(&serving, index, &facts, response, How::limited());
     }
-    // An authority asks for the name of a site, or for one that only has a certificate.
+    // An authority requests the name of a site, or one that only has a certificate.
     let proof = serving.proofs.as_ref().and_then(|proofs| proofs.said_at(facts.path()));
     if let Some(proof) = proof {
         let how = How::by_itself(ClientClass::Monitor, Answered::Monitor);
@@ -103,8 +102,8 @@ pub(crate) async fn handle(
     close(&serving, index, &facts, response, how)
 }
 
-/// Who waits for an answer. A client that leaves before it has one is counted and logged all the
-/// same: it may have woken the server.
+/// The client that waits for an answer. One that leaves before is still counted and logged: it may have woken the
+/// server.
 pub(crate) struct Client<'a> {
     pub(crate) serving: &'a Serving,
     pub(crate) index: usize,
@@ -131,10 +130,10 @@ struct Asked<'a> {
     facts: &'a Facts,
     parts: &'a Parts,
     class: ClientClass,
-    /// Why it has this class; nothing of a request that the server is being asked already.
+    /// Why it has this class; nothing for a request that was sent to the server already.
     verdict: Option<Verdict>,
     directives: RequestDirectives,
-    /// What it says of its sender, by the site's rules.
+    /// What it reveals about its sender, by the site's rules.
     sender: Sender,
 }
 
@@ -198,7 +197,7 @@ impl<'a> Asked<'a> {
         if needs_server {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
-        // Asked for before the request is admitted, so that no change after it is missed.
+        // Subscribed before the request is admitted, so that no later change is missed.
         let phase = site.supervisor.phase();
         let route = if self.serving.observe {
             self.pass_on(knock.request.cached)
@@ -245,7 +244,7 @@ impl<'a> Asked<'a> {
                 self.renew(key.as_ref(), &found, &phase);
                 self.cache_answer(&found, Answered::Stale)
             }
-            // In boxes of their own: what the cache answers does not move these futures about.
+            // Boxed: so that answers from the cache do not move these large futures.
             (Route::Forward, found) => Box::pin(self.forward((key, found), body, phase)).await,
             (Route::Hold, found) => {
                 Box::pin(self.held((key, found), self.spool(body), phase)).await
@@ -271,7 +270,7 @@ impl<'a> Asked<'a> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 (answers::later(status, wait, answers::over_budget(budget)), Answered::Budget)
             }
-            // Without a stored answer these two cannot be; the types do not know.
+            // Impossible without a stored answer, but the types do not express that.
             (Route::Unavailable(after), _)
                 if site.config.waiting_page && self.want() == Want::Page =>
             {
@@ -282,7 +281,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// 503, never 404: whether it is there was not looked up.
+    /// 503, never 404: the path was not looked up.
     fn scanner_answer(&self) -> Response<Answer> {
         let now = self.serving.clock.now().mono;
         let waits = |verdict| refusing::scanner_waits(verdict, now);
@@ -296,7 +295,7 @@ impl<'a> Asked<'a> {
     }
 
     fn cache_key(&self) -> Option<CacheKey> {
-        // What asks to speak another protocol asks for nothing that could be stored.
+        // A request for another protocol has no answer that could be stored.
         let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
             && !question::asks_to_upgrade(self.parts)
             && !self.sender.bypasses_cache();
@@ -378,7 +377,7 @@ impl<'a> Asked<'a> {
                 if let (Some(_), Some(found)) = &found
                     && Self::cached(Some(found)) == Cached::Fresh
                 {
-                    // Another held request asked for the same. It was held all the same.
+                    // Another held request was for the same. This one still counts as held.
                     let (response, _) = self.cache_answer(found, Answered::Held);
                     return (response, Answered::Held);
                 }
@@ -393,7 +392,7 @@ impl<'a> Asked<'a> {
         Spool::new(body, serving.config.limits.spool_bytes, serving.client_limits.spool())
     }
 
-    /// The answer to a client that has as many requests waiting as it may.
+    /// The answer to a client that has the maximum number of waiting requests.
     fn over_share(&self) -> (Response<Answer>, Answered) {
         self.serving.refuse_to_hold(&self.site().name, "held_per_client");
         let after = self.wake_time().max(Duration::from_secs(1));
@@ -417,7 +416,7 @@ impl<'a> Asked<'a> {
         Self::unavailable(self.site().supervisor.status().blocked_for)
     }
 
-    /// What the cache has now, after some waiting.
+    /// Looks in the cache again, after some waiting.
     fn look_again(
         &self,
         (key, found): (Option<CacheKey>, Option<Found>),
@@ -426,8 +425,8 @@ impl<'a> Asked<'a> {
         (key, found)
     }
 
-    /// Passes a request on to a server that is awake, unless another request is just fetching the same: then
-    /// it waits for what the cache makes of that.
+    /// Passes a request on to a server that is awake, unless another request for the same is under way: then it waits
+    /// for the cached answer of that.
     async fn forward(
         &self,
         (key, found): (Option<CacheKey>, Option<Found>),
@@ -446,14 +445,14 @@ impl<'a> Asked<'a> {
                 return self.cache_answer(now, Answered::Cache);
             }
         }
-        // What waits in a pool's line is spooled meanwhile.
+        // A request that waits in a pool's line is spooled meanwhile.
         let pools = self.site().pool.is_some();
         let spool = if pools { self.spool(body) } else { Spool::unkept(body) };
         self.through(found, (spool, exchange), phase, Answered::Server).await
     }
 
-    /// Passes a request on within an exchange that has begun. A server that turns out to be gone is
-    /// reported, and waited for.
+    /// Passes a request on within an exchange that has begun. A server that turns out to be gone is reported, and
+    /// waited for.
     async fn through(
         &self,
         (mut key, mut found): (Option<CacheKey>, Option<Found>),
@@ -497,7 +496,7 @@ impl<'a> Asked<'a> {
                 };
                 continue;
             }
-            // A connection can break under a server that is well: that is no reason to wait.
+            // A connection can break although the server is well: that is no reason to wait.
             if broken && attempt == 1 {
                 continue;
             }
@@ -524,8 +523,8 @@ impl<'a> Asked<'a> {
         self.unanswered(broken)
     }
 
-    /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
-    /// woken may take until it listens.
+    /// Probes the server. If it is awake: true, after the time that a server that has just woken may need until it
+    /// listens.
     async fn is_back(&self) -> bool {
         let (clock, supervisor) = (&self.serving.clock, &self.site().supervisor);
         let deadline = self.facts.arrived.mono + self.serving.config.limits.hold;
@@ -539,7 +538,7 @@ impl<'a> Asked<'a> {
         false
     }
 
-    /// After all attempts; `broken`: the last connection broke.
+    /// The answer after all attempts; `broken`: the last connection broke.
     fn unanswered(&self, broken: bool) -> (Response<Answer>, Answered) {
         if broken && self.site().supervisor.is_awake() {
             let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
@@ -555,8 +554,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What came back of a request that was not answered, and whether its connection broke; or the answer,
-/// and how it was given if that was not by the server.
+/// A request that was not answered, and whether its connection broke; or the answer, and how it was answered if not by
+/// the server.
 fn settled(
     outcome: Result<Response<Answer>, NotForwarded>,
 ) -> ControlFlow<(Response<Answer>, Option<Answered>), (Spool, bool)> {

@@ -23,19 +23,19 @@ pub struct Status {
     pub observe: bool,
     /// Its sites.
     pub sites: Vec<SiteStatus>,
-    /// What they run on, as `[[machine]]` says.
+    /// The machines that servers run on, of `[[machine]]`.
     #[serde(default)]
     pub machines: Vec<MachineStatus>,
-    /// The disk behind the caches, as `[cache.disk]` says.
+    /// The disk behind the caches, of `[cache.disk]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_cache: Option<DiskStatus>,
-    /// What is passed through, as `[[tcp]]` says.
+    /// The services that are passed through, of `[[tcp]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,
-    /// TLS to clients, as `[tls]` says.
+    /// TLS to clients, of `[tls]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsStatus>,
     /// Clients' connections.
@@ -46,11 +46,11 @@ pub struct Status {
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// Sites and machines that are there from now on.
+    /// New sites and machines.
     pub new: Vec<String>,
-    /// Those that are otherwise than before.
+    /// Changed ones.
     pub changed: Vec<String>,
-    /// Those that are there no more.
+    /// Removed ones.
     pub gone: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Reloaded {
 pub struct ReloadStatus {
     /// When, in ms since 1970.
     pub at_ms: i64,
-    /// Why the configuration before still holds, if it does.
+    /// Why the previous configuration still applies, if it does.
     pub refused: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct ConnectionsStatus {
     pub open: u64,
     /// Served.
     pub accepted: u64,
-    /// Closed as they came, since their client had as many open as `limits.connections_per_client`.
+    /// Closed at once, since their client had `limits.connections_per_client` open.
     pub refused: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct MachineStatus {
     pub name: String,
     /// Its state: `awake`, `asleep`, ...
     pub state: String,
-    /// For so many seconds.
+    /// For this many seconds.
     pub state_for_s: f64,
     /// Servers and machines on it that are awake or about to be.
     pub awake_on_it: u32,
@@ -96,10 +96,9 @@ pub struct MachineStatus {
     pub retry_after_s: f64,
     /// Seconds that the next wake-up is expected to take.
     pub wake_time_s: f64,
-    /// Times that it was found being woken again and again with nothing on it woken.
+    /// How many times it was found being woken repeatedly with nothing on it woken.
     pub wake_loops: u64,
-    /// The ledger, all starts together; without the proxy, which is on the bills of the sites, if there
-    /// are any.
+    /// The ledger over all starts; without the proxy, which is on the bills of the sites, if there are any.
     pub ledger: LedgerStatus,
     /// Its meter, if it has one.
     pub meters: Vec<MeterStatus>,
@@ -115,21 +114,21 @@ pub struct SiteStatus {
     pub kind: Option<SiteKind>,
     /// State of its server: `awake`, `asleep`, ...
     pub state: String,
-    /// For so many seconds.
+    /// For this many seconds.
     pub state_for_s: f64,
-    /// What keeps it awake, in words; nothing when it sleeps or the policy alone decides.
+    /// What keeps it awake, in words; nothing when it sleeps or only the policy decides.
     pub kept_awake_by: Option<String>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until a failed server may be tried again.
     pub retry_after_s: f64,
-    /// Seconds that the next wake-up is expected to take: as seen, until then as configured.
+    /// Seconds that the next wake-up is expected to need: as measured, before that as configured.
     #[serde(default)]
     pub wake_time_s: f64,
-    /// Times since the start that it was found being woken again and again without serving a request.
+    /// How many times since the start it was found being woken repeatedly without serving a request.
     #[serde(default)]
     pub wake_loops: u64,
-    /// Exchanges with the server under way, connections that are passed through among them.
+    /// Exchanges with the server under way, including connections that are passed through.
     pub in_flight: u32,
     /// Of these, connections that are passed through and keep it awake.
     #[serde(default)]
@@ -138,8 +137,8 @@ pub struct SiteStatus {
     pub held: usize,
     /// Name of the sleep policy.
     pub policy: String,
-    /// Seconds for which it has watched requests to learn from, all starts together; nothing for a
-    /// policy that does not learn, and before the first request.
+    /// Seconds for which it has watched requests to learn from, over all starts; nothing for a policy that does not
+    /// learn, and before the first request.
     pub learned_from_s: Option<f64>,
     /// Requests since the start, by how they were answered.
     pub answers: BTreeMap<String, u64>,
@@ -153,17 +152,17 @@ pub struct SiteStatus {
     pub sla: Option<(u64, u64)>,
     /// Stored objects and their bytes.
     pub cache: (usize, u64),
-    /// The ledger, all starts together.
+    /// The ledger over all starts.
     pub ledger: LedgerStatus,
     /// Meters that feed it.
     #[serde(default)]
     pub meters: Vec<MeterStatus>,
-    /// With a meter: the last hours of civil time that ended, oldest first, two days at most.
+    /// With a meter: the last hours of civil time that ended, oldest first, up to two days.
     #[serde(default)]
     pub hours: Vec<HourStatus>,
-    /// Shadow mode: what would have been.
+    /// Shadow mode: what the policy would have done.
     pub shadow: Option<ShadowStatus>,
-    /// Its servers, if it has several; `ledger` is their sum then.
+    /// Its servers, if it has several; then `ledger` is their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStatus>,
 }
@@ -175,19 +174,19 @@ pub struct MeterStatus {
     pub of: String,
     /// Its name, and its channel's.
     pub meter: String,
-    /// Could it be opened?
+    /// Whether it could be opened.
     pub open: bool,
     /// Mean power between its last two readings.
     pub watts: Option<f64>,
     /// Seconds since the last of them.
     pub read_s_ago: Option<f64>,
-    /// Times that it could not be opened or read.
+    /// How many times it could not be opened or read.
     pub errors: u64,
-    /// Why, the last time.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
-/// An hour of civil time on the bill, or what the proxy saw of it.
+/// An hour of civil time on the bill, or the part of it that the proxy observed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HourStatus {
     /// When it began: ms since 1970, UTC.
@@ -196,18 +195,18 @@ pub struct HourStatus {
     pub ledger: LedgerStatus,
 }
 
-/// What of an energy was measured, and what is modelled: together they are all of it.
+/// The measured and the modelled part of an energy: together they are all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Parts {
     /// Joules that a meter measured.
     pub measured_j: f64,
-    /// How far these may be off, at 95 %.
+    /// Uncertainty of these, at 95 %.
     pub measured_uncertainty_j: f64,
-    /// Seconds in which it did.
+    /// Seconds that the meter covered.
     pub measured_s: f64,
     /// Joules of the rest of the time, from the power states of the scenario.
     pub modelled_j: f64,
-    /// How far these may be off, at 95 %.
+    /// Uncertainty of these, at 95 %.
     pub modelled_uncertainty_j: f64,
 }
 
@@ -218,11 +217,11 @@ pub struct LedgerStatus {
     pub span_s: f64,
     /// Of these, the server was awake.
     pub awake_s: f64,
-    /// From sleep commands to wake commands answered.
+    /// From answered sleep commands to answered wake commands.
     pub asleep_s: f64,
     /// The proxy did not run: billed as awake.
     pub unobserved_s: f64,
-    /// Of the seconds awake, those with requests; known of servers of pools only.
+    /// Of the seconds awake, those with requests; known for servers of pools only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub busy_s: f64,
     /// Sleeps begun.
@@ -231,22 +230,22 @@ pub struct LedgerStatus {
     pub wakeups: u64,
     /// Energy of the server.
     pub server: Energy,
-    /// Of that, what was measured.
+    /// The measured part of it.
     #[serde(default)]
     pub server_parts: Parts,
-    /// Energy of the proxy: of several sites, each has an equal part of it.
+    /// Energy of the proxy: with several sites, each has an equal part of it.
     pub proxy: Energy,
-    /// Of that, what was measured.
+    /// The measured part of it.
     #[serde(default)]
     pub proxy_parts: Parts,
     /// Energy of a server always on, without a proxy: always modelled.
     pub always_on: Energy,
-    /// 1 - (server + proxy) / always on. Modelled in part, whatever was measured: what a server always
-    /// on would have used cannot be.
+    /// 1 - (server + proxy) / always on. Always modelled in part: what a server that is always on would have used
+    /// cannot be measured.
     pub saving: f64,
 }
 
-/// What would have been, had the server been let sleep.
+/// What the policy would have done, if the server were allowed to sleep.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShadowStatus {
     /// State the server would be in.

@@ -1,8 +1,8 @@
-//! Who or what caused a wake-up, as journals and counters name it.
+//! The cause of a wake-up, as journals and counters name it.
 
 use serde::{Deserialize, Serialize};
 
-/// Who or what caused a wake-up.
+/// The cause of a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "by")]
 pub enum WakeCause {
@@ -12,24 +12,24 @@ pub enum WakeCause {
         id: String,
         /// The client's address.
         client: String,
-        /// Its class then.
+        /// Its class at that time.
         class: String,
         /// Its user agent.
         agent: Option<String>,
         /// `GET /path`.
         line: String,
     },
-    /// Crawlers had been promised that time.
+    /// A time window that crawlers had been promised.
     CrawlWindow,
     /// The policy expected a request.
     Policy,
-    /// Copies of its site had to be looked at again.
+    /// Stored answers of its site had to be renewed.
     Refresh,
     /// The operator.
     Operator,
     /// The pool that it belongs to needed it.
     Pool,
-    /// A server on this machine was to be woken.
+    /// A server on this machine had to be woken.
     Guest {
         /// Its name.
         name: String,
@@ -37,11 +37,11 @@ pub enum WakeCause {
 }
 
 impl WakeCause {
-    /// Every word that [`WakeCause::as_str`] gives.
+    /// All values of [`WakeCause::as_str`].
     pub const NAMES: [&str; 7] =
         ["request", "crawl-window", "policy", "refresh", "operator", "pool", "guest"];
 
-    /// What it is, in a word.
+    /// The cause in one word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Request { .. } => "request",

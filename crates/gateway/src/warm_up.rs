@@ -1,23 +1,23 @@
-//! Warm-up: while the server is awake, what is stored is renewed without a request, and what crawlers
-//! asked for in vain is fetched, so that a sleep begins with answers that last.
+//! Warm-up: while the server is awake, stored answers are renewed without a request, and pages that crawlers did not
+//! get are fetched, so that a sleep begins with answers that last.
 //!
-//! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the bound `warm_up`:
+//! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the limit `warm_up`:
 //!
-//! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server
-//!   sleeps, any client may have it, and its [popularity](crate::store::Popularity) is not zero. If a
-//!   renewal came to nothing, not before `G / 8` later.
-//! * A second after the server has woken, and later when something is due, all that is due and all
-//!   [wishes](crate::wishes) are put in order of popularity; of equals, what is overdue for longer goes
-//!   first, and wishes come last. The first `n` of them are asked for. Per awake period, and again
+//! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server sleeps, any
+//!   client may have it, and its [popularity](crate::store::Popularity) is not zero. If a renewal failed, not before
+//!   another `G / 8`.
+//! * A second after the server has woken, and later when something is due, all that is due and the whole
+//!   [prefetch queue](crate::prefetch_queue) are put in order of popularity; of equals, what has been overdue for
+//!   longer goes first, and prefetches come last. The first `n` of them are requested. Per awake period, and again
 //!   after each `G / 2` of it, `n` in all.
 //! * Before that, `/robots.txt` and the sitemaps that it names are fetched, of sites with a `kind`
 //!   ([`crawler_files`]).
-//! * Two at a time, each begun only while no client's request is at the server, and none once the server
-//!   is about to sleep. They are no use of it: see `PowerManager::begin_background`.
+//! * Two at a time, each begun only while no client's request is at the server, and none once the server is about to
+//!   sleep. They do not count as use: see `PowerManager::begin_background`.
 //!
-//! So a server that is awake for long, or often, goes to sleep with answers that can be given for another
-//! `G / 2` at least (less the `G / 64`, ten minutes at most, that lie between two looks), as far as `n`
-//! goes. Shadow mode does nothing of this.
+//! So a server that is awake for long, or often, goes to sleep with answers that can be served for another `G / 2` at
+//! least (less the `G / 64`, ten minutes at most, between two checks), as far as `n` permits. Shadow mode does none of
+//! this.
 
 mod crawler_files;
 mod order;
@@ -45,16 +45,16 @@ use crate::serving::Serving;
 use crate::site::Site;
 use crate::store::Sake;
 
-/// Those who waited for the server go first.
+/// Requests that waited for the server go first.
 const AFTER_WAKING: Duration = Duration::from_secs(1);
 
-/// Answers that are looked at in one go, before others have their turn.
+/// Answers that are checked at once, before other tasks run.
 const LOOKED_AT: usize = 512;
 
-/// All wishes of one awake period bring no more than this part of the cache.
+/// All prefetches of one awake period fill at most this part of the cache (1/4).
 const WISHED: u64 = 4;
 
-/// Warms the site's cache up whenever its server is awake.
+/// Warms up the site's cache whenever its server is awake.
 pub(crate) async fn run(
     mut live: Live<Serving>,
     site: Arc<str>,
@@ -68,7 +68,7 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             _ = phase.wait_for(|it| *it != Phase::Awake) => {}
-            // It goes by what the present configuration says.
+            // The present configuration applies.
             () = live.changed() => {}
             () = period.run(warms_up), if served.shadow.is_none() => {}
         }
@@ -79,7 +79,7 @@ pub(crate) async fn run(
 struct Period<'a> {
     serving: &'a Arc<Serving>,
     index: usize,
-    /// Bytes that wishes have brought.
+    /// Bytes that prefetches have stored.
     wished: AtomicU64,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Period<'a> {
         &self.serving.sites[self.index]
     }
 
-    /// Until it is dropped.
+    /// Runs until it is dropped.
     async fn run(&self, warms_up: bool) {
         let (clock, rule) = (&self.serving.clock, &self.site().scenario.cache);
         let most = usize::try_from(rule.warm_up).unwrap_or(usize::MAX);
@@ -121,7 +121,7 @@ impl<'a> Period<'a> {
         }
     }
 
-    /// Takes what is asked for most from the disk into memory, where it is looked at.
+    /// Reads the most popular answers from the disk into memory, where they are checked.
     async fn bring_up(&self, most: usize) {
         let site = self.site();
         let popular = site.store.disk().map(|disk| disk.popular(most)).unwrap_or_default();
@@ -130,7 +130,7 @@ impl<'a> Period<'a> {
         }
     }
 
-    /// What is to be done first, up to so many, and in how long something else is due.
+    /// What to request first, at most `most`, and when something else is due.
     async fn look(&self, most: usize) -> (VecDeque<Order>, Option<Duration>) {
         let (now, rules) = (self.serving.timestamp(), &self.site().rules);
         let mut orders = Vec::new();
@@ -160,14 +160,14 @@ impl<'a> Period<'a> {
         }
         order::keep_first(&mut orders, most);
         if orders.iter().any(Order::is_renewal) {
-            // One that comes to nothing is due again.
+            // An answer whose renewal fails is due again.
             let again = order::again_in(rules);
             next = Some(next.map_or(again, |next| next.min(again)));
         }
         (orders.into(), next)
     }
 
-    /// Two at a time.
+    /// Carries out orders, two at a time.
     async fn carry_out(&self, orders: VecDeque<Order>) {
         let orders = Mutex::new(orders);
         tokio::join!(self.work(&orders), self.work(&orders));
@@ -198,13 +198,13 @@ impl<'a> Period<'a> {
                 return exchange;
             }
             if self.site().pool.is_some() {
-                // No server of the pool has a place to spare, and no event says when one has.
+                // No server of the pool has a place to spare, and no event reports when one has.
                 self.serving.clock.sleep(AFTER_WAKING).await;
             }
         }
     }
 
-    /// Asks the server; says what came of it, or nothing if there was nothing to ask.
+    /// Sends the request to the server; returns the result, or nothing if no request was needed.
     async fn ask(&self, order: Order, exchange: Arc<Exchange>) -> Option<WarmedUp> {
         let (serving, site) = (self.serving, self.site());
         let Order { key, errand, .. } = order;
@@ -227,7 +227,7 @@ impl<'a> Period<'a> {
         };
         let request = OwnRequest::new(&key, errand.fields()?, &site.rules, serving.clock.now())?;
         let find = || self.find(&key, &request);
-        // Another request is just fetching it, or another variant of it.
+        // Another request is fetching it already, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
             let _ = serving.clock.parked(serving.clock.timeout(LONGEST, other.changed())).await;
         }
@@ -263,7 +263,7 @@ impl<'a> Period<'a> {
         Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
     }
 
-    /// What is stored that would be given to the proxy's own request.
+    /// What is stored that would answer the proxy's own request.
     fn find(&self, key: &CacheKey, request: &OwnRequest) -> Option<Found> {
         let (site, now) = (self.site(), self.serving.timestamp());
         let (head, asked) = (head_of(&request.facts, &request.parts), RequestDirectives::default());
@@ -278,7 +278,7 @@ impl<'a> Period<'a> {
         self.find(key, &OwnRequest::new(key, fields_for(coding), rules, now)?)
     }
 
-    /// The queue has brought enough: more would push out each other, and more.
+    /// Prefetches have stored enough: more would evict each other, and more.
     fn is_sated(&self) -> bool {
         self.wished.load(Ordering::Relaxed) > self.site().store.room() / WISHED
     }

@@ -1,7 +1,7 @@
-//! Webhooks: who is told when something needs a person.
+//! Webhooks: notify receivers when something needs a person.
 //!
 //! ```text
-//! gateway -> watch (pure): what is new  ->  a mailbox for each webhook  ->  post (HTTP, again and again)
+//! gateway -> watch (pure): what is new  ->  a mailbox for each webhook  ->  post (HTTP, with retries)
 //! ```
 
 mod post;
@@ -22,10 +22,10 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::supervisor::Supervisor;
 
-/// Time between two looks. What needs a person does not pass by sooner.
+/// Time between two checks. Nothing that needs a person is over sooner.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Events that wait for a receiver who does not take them; further ones are lost, which the log says.
+/// Maximum number of events that wait for a receiver; further ones are lost, and that is logged.
 const WAITING: usize = 100;
 
 /// A receiver of events.
@@ -35,16 +35,16 @@ struct Mailbox {
     carrier: AbortHandle,
 }
 
-/// Says whether a webhook could be told anything: its secret and its authorities are there.
+/// Checks that a webhook can be used: its secret and its authorities can be read.
 ///
 /// # Errors
 ///
-/// If they are not.
+/// If they cannot.
 pub fn look_over(config: &WebhookConfig) -> Result<(), UnusableWebhook> {
     Post::open(config, &Clock::real()).map(drop)
 }
 
-/// Watches, and tells, as long as the gateway runs.
+/// Watches and notifies, as long as the gateway runs.
 pub(crate) async fn run(mut live: Live<Gateway>) {
     let (mut watch, mut mailboxes) = (Watch::default(), Vec::<Mailbox>::new());
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn run(mut live: Live<Gateway>) {
         mailboxes.retain(|mailbox| {
             let stays = gateway.serving.config.webhook.contains(&mailbox.config);
             if !stays {
-                // What waits there is no longer needed.
+                // Its waiting events are not needed any more.
                 mailbox.carrier.abort();
             }
             stays
@@ -84,7 +84,7 @@ pub(crate) async fn run(mut live: Live<Gateway>) {
 }
 
 impl Mailbox {
-    /// Nothing if it cannot be used, which the start and each reload say.
+    /// Nothing if it cannot be used, which the start and each reload report.
     fn open(config: &WebhookConfig, clock: &Clock) -> Option<Self> {
         let post = Post::open(config, clock).ok()?;
         let (events, mail) = mpsc::channel(WAITING);
@@ -104,7 +104,7 @@ impl Mailbox {
     }
 }
 
-/// What is to be seen now.
+/// The present state.
 fn seen(gateway: &Gateway) -> Seen {
     let sites = gateway.serving.sites.iter().flat_map(|site| {
         let promise = site.scenario.sla().map(|sla| sla.share);
@@ -126,7 +126,7 @@ fn seen(gateway: &Gateway) -> Seen {
                 names: it.names,
                 validity_s: it.not_before.zip(it.not_after),
                 until: it.until,
-                // At first it has none, which is no news.
+                // At first it has none, which is no event.
                 problem: it.problem.filter(|_| !it.is_awaited),
             })
             .collect(),

@@ -1,4 +1,4 @@
-//! The scenario of a file or the default, as changed by options.
+//! The scenario: that of a file or the default one, with the options applied.
 
 use std::path::PathBuf;
 

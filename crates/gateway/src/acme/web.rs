@@ -1,4 +1,4 @@
-//! HTTP to an authority: a connection for each question, of which an order has a dozen.
+//! HTTP to an authority: one connection per request, about a dozen per order.
 
 use std::future::Future;
 use std::pin::Pin;

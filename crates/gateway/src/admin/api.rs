@@ -1,4 +1,4 @@
-//! `/api/v1`: what the dashboard asks for, and what it may order.
+//! `/api/v1`: the data that the dashboard shows, and the orders that it may give.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use crate::gateway::Gateway;
 
 type Answer = Response<Full<Bytes>>;
 
-/// A body that is longer is no sign-in.
+/// Bytes of a body: a longer one is not a sign-in.
 const LONGEST_BODY: usize = 4096;
 
-/// Time for it to arrive.
+/// Time for the body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time for which one order keeps a server awake.
 const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) gateway: &'a Gateway,
@@ -44,7 +44,7 @@ struct SignIn {
     password: String,
 }
 
-/// Answers a request for something below `/api/v1/`; `path` is what comes after it.
+/// Answers a request below `/api/v1/`; `path` is the rest of its path.
 pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &str) -> Answer {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let writes = *request.method() == Method::POST;
@@ -93,7 +93,7 @@ fn named(path: &str) -> Option<(&str, &str)> {
     matches!(order, "wake" | "sleep" | "keep-awake").then_some((name, order))
 }
 
-/// Does a page of another site ask? Browsers say so; programs that are no browsers say nothing.
+/// Whether a page of another site sends the request. Browsers report that; other programs do not.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let text =
         |value: Option<&HeaderValue>| value.and_then(|it| it.to_str().ok()).map(str::to_owned);
@@ -172,7 +172,7 @@ async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
 }
 
 impl Gateway {
-    /// Is a site, a server of a pool or a machine called so?
+    /// Whether a site, a server of a pool or a machine has this name.
     fn has(&self, name: &str) -> bool {
         let in_pool = |pool: &crate::pool::ServerPool| pool.called(name).is_some();
         self.machines.iter().any(|it| *it.name == *name)
@@ -208,7 +208,7 @@ fn refused(refusal: Refusal) -> Answer {
     }
 }
 
-/// Days of history that are asked for; there may be fewer.
+/// The requested days of history; there may be fewer.
 fn days(query: &str) -> Option<usize> {
     parameter(query, "days").map_or(Some(31), |text| text.parse().ok().filter(|days| *days > 0))
 }

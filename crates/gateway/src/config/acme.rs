@@ -1,4 +1,4 @@
-//! `[tls.acme]`: certificates that nightwatt gets and renews by itself (RFC 8555).
+//! `[tls.acme]`: certificates that nightwatt obtains and renews by itself (RFC 8555).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use super::{Config, Wrong, wrong};
 
-/// The paths at which an authority asks for a proof by plain HTTP (RFC 8555, 8.3).
+/// The paths at which an authority requests a proof over plain HTTP (RFC 8555, 8.3).
 pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
-/// Where `letsencrypt` and `letsencrypt-staging` are.
+/// URLs of `letsencrypt` and `letsencrypt-staging`.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
-/// A certificate authority that gives out certificates by ACME.
+/// A certificate authority that issues certificates by ACME.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcmeConfig {
@@ -24,27 +24,27 @@ pub struct AcmeConfig {
     pub directory: String,
     /// The operator agrees to the authority's terms of service.
     pub terms_agreed: bool,
-    /// Where the authority may write to.
+    /// Contact address for the authority.
     pub email: Option<String>,
-    /// How it is proved that the names are ours; default: `http-01` if plain HTTP is listened for, else
+    /// How to prove that the names are ours; default: `http-01` if there is a listener for plain HTTP, else
     /// `tls-alpn-01`.
     pub proof: Option<Proof>,
-    /// Who vouches for the authority's own server instead of the system's authorities, in PEM.
+    /// Root certificates for the authority's own server instead of the system's, in PEM.
     pub ca: Option<PathBuf>,
 }
 
-/// How it is proved that a name is ours.
+/// How to prove that a name is ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Proof {
     /// By a file that the authority fetches by plain HTTP, from port 80.
     #[serde(rename = "http-01")]
     Http,
-    /// By a certificate that the authority looks at, at port 443 (RFC 8737).
+    /// By a certificate that the authority requests at port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
 }
 
-/// A few letters that stand for a text.
+/// A short hash of a text.
 pub(crate) fn tag(text: &str) -> String {
     let digest = Sha256::digest(text);
     let first = digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
@@ -100,7 +100,7 @@ impl AcmeConfig {
 }
 
 impl Config {
-    /// Where certificates by ACME are kept: chain and key in one file, so that both change at once. Another
+    /// Sets the file of each certificate by ACME: chain and key in one file, so that both change at once. Another
     /// authority, or other names, have another file.
     pub(super) fn place_acme(&mut self) {
         let dir = self.state_dir.join("acme");

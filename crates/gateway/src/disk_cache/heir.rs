@@ -1,4 +1,4 @@
-//! The disk cache at a hand-over: another process has it, or gives it back by its end.
+//! The disk cache during a hand-over: another process uses it, and returns it when that process ends.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use super::index::Index;
 use super::{DiskCache, Forgotten, SiteDisk, look, writer};
 use crate::repeated_warnings::Repeats;
 
-/// A process that ends lets go of its files one after the other.
+/// A process that ends releases its files one after the other.
 const ENDS: Duration = Duration::from_secs(2);
 
-/// A process that has the disk cache after this one.
+/// The process that uses the disk cache after this one.
 pub(crate) trait Heir: std::fmt::Debug + Send + Sync {
-    /// Has it forget what is stored of a site at these places; the outcome, in words if that failed.
+    /// Makes it forget what a site has stored at these places; returns the outcome, in words if that failed.
     fn forget(
         &self,
         site: String,
@@ -30,16 +30,16 @@ impl DiskCache {
         self.heir.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process that has it now.
+    /// The process that uses the cache now.
     pub(super) fn heir(&self) -> Option<Arc<dyn Heir>> {
         self.lock_heir().clone()
     }
 
-    /// Lets another process have it. Nothing is found here any more, and nothing
-    /// written.
+    /// Leaves the cache to another process. From now on nothing is found or written here.
     pub(crate) async fn let_go(&self, heir: Arc<dyn Heir>) {
         {
-            // What was forgotten before is told to the disk, what comes now to the other process.
+            // What was forgotten before this is recorded on the disk; what is forgotten after it goes to the other
+            // process.
             let mut index = self.shared.index();
             *self.lock_heir() = Some(heir);
             *index = Index::default();
@@ -50,7 +50,7 @@ impl DiskCache {
         }
     }
 
-    /// Has it again: the process that was to have it has failed.
+    /// Takes the cache back: the process that was to use it has failed.
     pub(crate) async fn take_back(self: &Arc<Self>) -> Result<()> {
         let until = self.clock.now().mono + ENDS;
         loop {
@@ -88,7 +88,7 @@ impl DiskCache {
 }
 
 impl SiteDisk {
-    /// Has the other process forget what a request has changed that was still served here.
+    /// Makes the other process forget what a request that was still served here has changed.
     pub(super) fn have_forgotten(&self, heir: Arc<dyn Heir>, keys: &[CacheKey]) -> Forgotten {
         let places = keys.iter().map(|key| format!("http://{}", key.as_str())).collect();
         let site = self.site.to_string();

@@ -1,4 +1,4 @@
-//! What can be wrong with a certificate.
+//! Errors of certificates.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ pub enum BadCertificate {
     NoKey {
         /// Which one.
         path: PathBuf,
-        /// There is one under a passphrase.
+        /// It is encrypted with a passphrase.
         locked: bool,
     },
-    /// Key and certificate are of two pairs.
+    /// Key and certificate do not belong together.
     #[error("the key in {key} does not belong to the first certificate in {chain}")]
     Mismatch {
         /// The certificate's file.
@@ -38,7 +38,7 @@ pub enum BadCertificate {
         /// The key's.
         key: PathBuf,
     },
-    /// What is in a file is not what it says.
+    /// The content of a file is not valid.
     #[error("what is in {path} cannot be used: {why}")]
     Broken {
         /// Which one.

@@ -1,4 +1,4 @@
-//! What can be wrong with a webhook.
+//! Errors of webhooks.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a webhook cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableWebhook {
-    /// What signs cannot be read.
+    /// The secret cannot be read.
     #[error("the secret of a webhook cannot be read from {path}: {source}")]
     Secret {
         /// Its file.

@@ -1,8 +1,7 @@
-//! Plain requests that only the server can answer, on the fast path: the request goes out as the bytes that came
-//! in, and so does the answer, if it comes whole at once and forbids to be stored.
+//! Plain requests that only the server can answer, on the fast path: the request is forwarded as the bytes that came
+//! in, and so is the answer, if it arrives complete at once and forbids storing.
 //!
-//! Whatever is not so takes the slow path from there on (`proxy::resume`), with the connection on which the server
-//! has been asked.
+//! All others continue on the slow path (`slow_path::resume`), with the connection on which the request was sent.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ use crate::slow_path::CLIENT_LEFT;
 use crate::store::Sake;
 use crate::supervisor::{ExchangeFor, Supervisor};
 
-/// A request that was let through to its server.
+/// A request that was admitted to its server.
 pub(crate) struct Admitted {
     pub(crate) site: usize,
     pub(crate) class: ClientClass,
@@ -48,13 +47,13 @@ pub(crate) struct Admitted {
     pub(crate) exchange: Arc<Exchange>,
 }
 
-/// A request that its server is asked.
+/// A request that was sent to its server.
 pub(crate) struct Pass {
     serving: Arc<Serving>,
     admitted: Admitted,
     visitor: Visitor,
     traits: Traits,
-    /// What it shows to be let in.
+    /// Its credentials.
     credential: Option<u64>,
     key: CacheKey,
     is_anybodys: bool,
@@ -68,15 +67,15 @@ impl Pass {
         (self.serving, self.admitted)
     }
 
-    /// When it has taken too long.
+    /// Deadline after which the slow path takes over.
     pub(super) fn patience(&self) -> Mono {
         let serving = &self.serving;
         let limit = serving.sites[self.admitted.site].limits.origin_timeout;
-        // The slow path finds out whether a silent server is asleep.
+        // The slow path checks whether a silent server is asleep.
         self.begun.since + limit.min(SILENT) + JUST_AFTER
     }
 
-    /// When it came.
+    /// When the request arrived.
     pub(super) fn since(&self) -> Mono {
         self.begun.since
     }
@@ -102,7 +101,7 @@ impl Pass {
     }
 }
 
-/// What the manager has to know of a request for which nothing is stored.
+/// The facts that the manager needs about a request for which nothing is stored.
 fn request_of(
     class: ClientClass,
     site: &Site,
@@ -120,7 +119,7 @@ fn request_of(
 }
 
 impl Client {
-    /// Asks the server, if that is awake, has a connection that waits, and nothing is stored.
+    /// Sends the request to the server, if that is awake, has an idle connection, and nothing is stored.
     pub(super) fn ask(
         &mut self,
         head: &Head<'_, '_>,
@@ -136,7 +135,7 @@ impl Client {
         let arrived = serving.clock.now();
         let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
         let limits = &serving.client_limits;
-        // The slow path refuses what comes too early, and counts all that it gets from here.
+        // The slow path rejects a request that comes too early, and counts all that it gets from here.
         let may = limits.may(arrived.mono, self.speaker.ip, budget);
         let judged = may.then(|| self.class_of(site, arrived, head, plain)).flatten();
         let Some((class, traits)) = judged else {
@@ -146,7 +145,7 @@ impl Client {
         let request = request_of(class, site, head, plain);
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
-        // A server that is awake costs nothing of the budgets.
+        // A request to a server that is awake costs no budget.
         let knock = AdmissionRequest {
             id: number,
             visitor,
@@ -191,7 +190,7 @@ impl Client {
         }))
     }
 
-    /// The key of a request that can be passed on as it came; nothing if only the slow path knows how.
+    /// The key of a request that can be forwarded unchanged; nothing if only the slow path can decide.
     fn key_to_ask(
         &mut self,
         head: &Head<'_, '_>,
@@ -205,18 +204,18 @@ impl Client {
             return None;
         }
         if !sender.is_anonymous() && head.values("authorization").any(origin::is_binding) {
-            // The connection is the user's then.
+            // Then the connection belongs to that user.
             return None;
         }
         let key = site.rules.key.key(&base(self.peer.secure, plain.authority), head.target)?;
         if site.store.knows(&key, self.serving.timestamp()) {
             return None;
         }
-        // Another client's answer is waited for on the slow path.
+        // The slow path waits for another client's answer.
         (!sender.is_anonymous() || site.flights.other(&key).is_none()).then_some(key)
     }
 
-    /// How it stands with a request that its server is asked.
+    /// Polls a request that was sent to its server.
     pub(super) fn poll_pass(
         &mut self,
         mut pass: Box<Pass>,
@@ -235,7 +234,7 @@ impl Client {
                 begun.ticket.condemns_others();
             }
             let is_alone = *is_anybodys || !begun.ticket.has_company();
-            // What others were told may have to be forgotten: the slow path knows.
+            // What other clients have got may have to be forgotten: the slow path does that.
             let is_known = !is_alone || site.store.knows(key, serving.timestamp());
             (!is_known).then_some((head, glance.status, keeps))
         });
@@ -255,23 +254,23 @@ impl Client {
         Progress::Ready(Prepared { head, body })
     }
 
-    /// The client left while its server was asked.
+    /// The client left while its request was at the server.
     pub(super) fn gave_up(&mut self, head: &Head<'_, '_>, pass: &Pass) {
         let now = self.serving.clock.now();
         let given = pass.given(Answered::Gone, CLIENT_LEFT, now);
-        // As on the slow path: nothing is said of what was never answered.
+        // As on the slow path: an unanswered request does not count as needing the server.
         self.given = Some(Given { needs_server: false, ..given });
         self.log(head, 0);
     }
 }
 
-/// Whether the one server of a site can be asked at once: the slow path knows how to wait for a server that
-/// sleeps or may still be starting, and how to choose one of several.
+/// Whether a request can be sent to the site's only server at once: the slow path handles servers that sleep or may
+/// still be starting, and chooses among several.
 fn may_pass(site: &Site) -> bool {
     site.pool.is_none() && site.supervisor.is_awake() && !site.may_be_starting()
 }
 
-/// The answer's head as the slow path would make it; nothing if the answer might be for the cache.
+/// The answer's head as the slow path would make it; nothing if the answer might be cacheable.
 fn head_of(
     serving: &Serving,
     site: &Site,

@@ -1,4 +1,4 @@
-//! What the fast path reads of a request, and which requests it leaves to the slow path.
+//! What the fast path reads from a request, and which requests it leaves to the slow path.
 
 use nightwatt_http1::{Field, Head};
 use nightwatt_httpcache::{Rules, Sender};
@@ -7,31 +7,31 @@ use crate::accept::Accept;
 use crate::client_facts;
 use crate::request_rules::needs_slow_path;
 
-/// What a plain request says.
+/// The facts of a plain request.
 pub(super) struct Plain<'b> {
     pub(super) authority: &'b str,
     pub(super) agent: Option<&'b str>,
     pub(super) referer: Option<&'b str>,
     pub(super) accepts_html: bool,
-    /// Which proxies passed it on.
+    /// The `Via` fields.
     pub(super) via: Option<&'b [u8]>,
     cookies: Option<&'b [u8]>,
-    /// What its other fields say of its sender, by the list of names.
+    /// What its other fields reveal about its sender, by the list of names.
     sender: Sender,
 }
 
-/// Bytes of names that are kept for a connection: browsers send 200 to 300.
+/// Bytes of field names kept per connection: browsers send 200 to 300.
 const MOST_KEPT: usize = 1024;
 
-/// The names of the fields of a connection's last plain request. Most clients send the same names again, and what
-/// follows from names alone need not be looked up again then.
+/// The field names of a connection's last plain request. Most clients send the same names again, so what follows from
+/// names alone need not be computed again.
 #[derive(Default)]
 pub(super) struct LastNames {
-    /// Each with a colon behind it, which no name has in it.
+    /// Each name is followed by a colon, which no name contains.
     names: Vec<u8>,
-    /// What they say of the sender, but for cookies.
+    /// What they reveal about the sender, except cookies.
     sender: Sender,
-    /// Whether the server gets all of them as they came, once that was asked.
+    /// Whether the server gets all of them unchanged, once that was computed.
     pub(super) are_unchanged: Option<bool>,
 }
 
@@ -52,7 +52,7 @@ impl LastNames {
     fn become_those_of(&mut self, head: &Head<'_, '_>, sender: Sender) {
         self.names.clear();
         let length: usize = head.fields.iter().map(|field| field.name.len() + 1).sum();
-        // Connections wait for long, and are many.
+        // Connections are idle for long, and there are many.
         let kept = if length > MOST_KEPT { &[] } else { head.fields };
         for field in kept {
             self.names.extend_from_slice(field.name.as_bytes());
@@ -64,7 +64,7 @@ impl LastNames {
 }
 
 impl<'b> Plain<'b> {
-    /// Nothing, if an answer might depend on more than the cache key, the sender and `Vary`.
+    /// Nothing if an answer might depend on more than the cache key, the sender and `Vary`.
     pub(super) fn read(
         head: &Head<'_, 'b>,
         from_trusted_proxy: bool,
@@ -78,7 +78,7 @@ impl<'b> Plain<'b> {
         let plain = Self::of(head, |field| {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             if field.name.len() == 10 && is("connection") {
-                // What it names does not reach the server.
+                // The fields that it names do not reach the server.
                 return field.value.eq_ignore_ascii_case(b"keep-alive");
             }
             if is_known {
@@ -87,7 +87,7 @@ impl<'b> Plain<'b> {
             if needs_slow_path(field.name) {
                 return false;
             }
-            // Of what the server does not get, nothing may depend.
+            // The answer must not depend on what the server does not get.
             let name = field.name.as_bytes();
             let Some(found) = Sender::of_name_passed_on(name, from_trusted_proxy) else {
                 return false;
@@ -102,12 +102,12 @@ impl<'b> Plain<'b> {
         Some(plain)
     }
 
-    /// The same of a request that was read before.
+    /// The same for a request with the same field names as before.
     pub(super) fn again(head: &Head<'_, 'b>) -> Option<Self> {
         Self::of(head, |_| true)
     }
 
-    /// `other` is shown the fields that are not kept; nothing if it does not take one.
+    /// Passes the fields that are not kept to `other`; nothing if that rejects one.
     fn of(head: &Head<'_, 'b>, mut other: impl FnMut(&Field<'b>) -> bool) -> Option<Self> {
         let [mut host, mut agent, mut referer, mut accept, mut cookies, mut via] = [None; 6];
         for field in head.fields {
@@ -133,7 +133,7 @@ impl<'b> Plain<'b> {
         Some(Self { authority, agent, referer, accepts_html, via, cookies, sender })
     }
 
-    /// What the request shows to be let in.
+    /// The credentials of the request.
     pub(super) fn credential(&self, head: &Head<'_, '_>) -> Option<u64> {
         if self.sender.is_anonymous() {
             return None;
@@ -141,7 +141,7 @@ impl<'b> Plain<'b> {
         client_facts::credential(head.fields.iter().map(|field| (field.name, field.value)))
     }
 
-    /// What the request says of its sender, by the rules of its site.
+    /// What the request reveals about its sender, by the rules of its site.
     pub(super) fn sender(&self, head: &Head<'_, '_>, rules: &Rules) -> Sender {
         let mut sender = self.sender;
         if !sender.is_anonymous() && !rules.harmless_headers.is_empty() {
@@ -185,7 +185,7 @@ mod tests {
         (proptest::sample::select(&NAMES[..]), proptest::sample::select(&["a", "keep-alive"][..]))
     }
 
-    /// What can be compared of what was read.
+    /// The comparable part of the result.
     fn read(fields: &[(&'static str, &'static str)], last: &mut LastNames) -> Option<String> {
         let fields: Vec<Field<'_>> =
             fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();

@@ -1,4 +1,4 @@
-//! What the process that runs does at a hand-over.
+//! What the running process does in a hand-over.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -18,11 +18,11 @@ use crate::successor::Successor;
 use crate::supervisor::{Supervisor, end};
 
 impl Running {
-    /// Lets another process take over. When this is well, [`leave`](Running::leave) is what is left to do.
+    /// Lets another process take over. If this succeeds, only [`leave`](Running::leave) remains to be called.
     ///
     /// # Errors
     ///
-    /// If the other process breaks off. Then everything goes on as before.
+    /// If the other process fails. Then everything continues as before.
     pub async fn hand_over(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
         if self.gateway.serving.observe {
             let why =
@@ -48,7 +48,7 @@ impl Running {
         self.let_go(taker).await?;
         match self.finish(taker).await {
             Ok(ours) => {
-                // The next one keeps it.
+                // The next process keeps it.
                 self.lock = None;
                 if ours == self.control.path() {
                     self.control.disown();
@@ -62,9 +62,9 @@ impl Running {
         }
     }
 
-    /// Accepts no more, closes ledgers, and says where servers are.
+    /// Stops accepting, closes ledgers, and reports the state of servers.
     async fn let_go(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
-        // As long as no client waits for it.
+        // While no client waits for it.
         for job in self.disk_job.take().into_iter().chain(self.side_jobs.drain(..)) {
             end(job).await;
         }
@@ -97,7 +97,7 @@ impl Running {
         Ok(())
     }
 
-    /// Lets go of all servers, at once: each may have a command to wait for.
+    /// Releases all servers at the same time: each may have to wait for a command.
     async fn park(&self) -> HashMap<String, Handed> {
         let mut parking = JoinSet::new();
         for supervisor in self.gateway.supervisors() {
@@ -124,7 +124,7 @@ impl Running {
         Ok(ours)
     }
 
-    /// The other process failed: everything goes on here.
+    /// The other process failed: continues here.
     async fn take_back(&mut self) {
         let gateway = &self.gateway;
         let state_dir = &gateway.serving.config.state_dir;
@@ -156,7 +156,7 @@ impl Running {
     }
 }
 
-/// The journal of a server, open again. Its bill was never let go here.
+/// Opens the journal of a server again. Its bill was kept in this process.
 fn journal(supervisor: &Supervisor, state_dir: &Path, durable: bool) -> Option<Journal> {
     let path = state_dir.join(format!("{}.ledger.jsonl", supervisor.name()));
     let opened = Journal::reopen(&path, durable);

@@ -1,4 +1,4 @@
-//! The process that runs, as the next one knows it.
+//! The running process, as the next one sees it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,31 +21,31 @@ use crate::hand_over_error::HandOverError;
 use crate::listen::Inherited;
 use crate::site::Site;
 
-/// Servers that the process before goes on to use are kept awake for this long at least.
+/// Minimum time for which servers that the previous process still uses are kept awake.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// The process that runs, as the next one knows it.
+/// The running process, as the next one sees it.
 #[derive(Debug)]
 pub struct Predecessor {
     stream: BufReader<UnixStream>,
-    /// Its control socket, and where that is.
+    /// Its control socket, and the path of that.
     control: Option<(PathBuf, OwnedFd)>,
-    /// What locks the folder of its ledgers.
+    /// The lock of its state folder.
     lock: Option<File>,
-    /// Where ours is.
+    /// The path of our control socket.
     ours: PathBuf,
-    /// Servers that it goes on to use.
+    /// Servers that it still uses.
     busy: Vec<String>,
     /// Sites with requests that its gate has let through.
     let_through: Vec<String>,
 }
 
 impl Predecessor {
-    /// Asks the process that answers at `path` for its sockets; nothing if no process answers.
+    /// Asks the process at `path` for its sockets; nothing if no process answers.
     ///
     /// # Errors
     ///
-    /// If it refuses, breaks off, or speaks another version. Nothing has changed then.
+    /// If it refuses, fails, or has another version. Nothing has changed then.
     pub fn ask(path: &Path) -> Result<Option<(Self, Inherited)>, HandOverError> {
         use std::io::ErrorKind::{ConnectionRefused, NotFound};
 
@@ -80,7 +80,7 @@ impl Predecessor {
         )))
     }
 
-    /// Has it let go of everything; says where servers are.
+    /// Makes it release everything; returns the state of servers.
     pub(crate) fn take(&mut self) -> Result<HashMap<String, Handed>, StartError> {
         let taken = self.ask_to_let_go();
         let LetGo { servers, busy, let_through } =
@@ -96,19 +96,19 @@ impl Predecessor {
         parse(line.as_bytes())
     }
 
-    /// Its lock, which is never free as long as either process has it.
+    /// Its lock, which stays locked as long as either process holds it.
     pub(crate) fn lock(&mut self) -> Option<File> {
         self.lock.take()
     }
 
-    /// Its control socket, if ours is to be in the same place.
+    /// Its control socket, if ours has the same path.
     pub(crate) fn control(&mut self, path: &Path) -> Option<Socket> {
         path.clone_into(&mut self.ours);
         let (there, socket) = self.control.take()?;
         (there == path).then(|| Socket::adopt(there, socket.into()))
     }
 
-    /// Keeps the servers awake that it goes on to use, until it has had the time to say so itself.
+    /// Keeps the servers awake that it still uses, until it has had time to request that itself.
     pub(crate) fn keep_awake(&self, gateway: &Gateway) {
         let used =
             gateway.supervisors().filter(|it| self.busy.iter().any(|name| name == it.name()));
@@ -129,7 +129,7 @@ impl Predecessor {
             .for_each(|site| gate::take_over(&gateway.serving, site));
     }
 
-    /// This process serves.
+    /// Reports that this process serves.
     pub(crate) fn done(mut self) {
         if let Err(error) = self.say(&Word::Done(self.ours.clone())) {
             tracing::warn!(%error, "the process before has ended already");
@@ -143,7 +143,7 @@ impl Predecessor {
     }
 }
 
-/// The first answer, which sockets come with.
+/// Receives the first answer, with the sockets.
 fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), HandOverError> {
     let (mut line, mut sockets) = (Vec::new(), Vec::new());
     let mut space =
@@ -169,7 +169,7 @@ fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), HandOverError
 }
 
 fn read_offer(line: &[u8]) -> Result<Offer, HandOverError> {
-    // A gateway that will not, or does not know what is asked of it, says so.
+    // A gateway that refuses, or does not know the request, answers with an error.
     if let Ok(crate::control::Reply::Error(why)) = serde_json::from_slice(line) {
         return Err(HandOverError::Refused(why));
     }

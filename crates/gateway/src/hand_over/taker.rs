@@ -1,4 +1,4 @@
-//! The process that wants to take over, as the one that runs knows it.
+//! The process that wants to take over, as the running one sees it.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
 use super::{LONGEST, MOST_SOCKETS, Offer, PATIENCE, Word, parse};
 use crate::hand_over_error::HandOverError;
 
-/// Another process that wants to take over, as the one that runs knows it.
+/// Another process that wants to take over, as the running one sees it.
 #[derive(Debug)]
 pub struct Taker {
     pub(super) stream: tokio::net::UnixStream,
@@ -48,7 +48,7 @@ impl Taker {
             sent.map_err(std::io::Error::from)
         };
         let length = self.stream.async_io(Interest::WRITABLE, send).await?;
-        // A line of some kilobytes goes into an empty socket as a whole.
+        // A line of some kilobytes fits into an empty socket buffer.
         if length == line.len() { Ok(()) } else { Err(HandOverError::Ended) }
     }
 

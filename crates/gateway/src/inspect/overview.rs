@@ -1,4 +1,4 @@
-//! Is the service up? How all sites and machines are, for monitors.
+//! Whether the service is up: the health of all sites and machines, for monitors.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use serde::Serialize;
 use crate::gateway::Gateway;
 use crate::health::Health;
 
-/// How the whole service is.
+/// The health of the whole service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Overview {
     pub(crate) healthy: bool,
     sites: Vec<Health>,
-    /// Services that are passed through may stand on a machine alone: it fails without any site.
+    /// Services that are passed through may run on a machine alone, which can fail without any site.
     machines: Vec<Health>,
 }
 
 impl Gateway {
-    /// How all sites and machines are.
+    /// The health of all sites and machines.
     pub(crate) fn health(&self) -> Overview {
         let sites = self.serving.sites.iter().map(|site| site.health(self.serving.observe));
         let machines = self.machines.iter().map(|machine| machine.health());
         Overview::of(sites.collect(), machines.collect())
     }
 
-    /// How the site of this name is, or else the machine.
+    /// The health of the site with this name, or else of the machine.
     pub(crate) fn health_of(&self, name: &str) -> Option<Health> {
         let site = self.serving.site_named(name).map(|(_, site)| site.health(self.serving.observe));
         site.or_else(|| {
@@ -46,7 +46,7 @@ impl Overview {
         self.sites.iter().chain(&self.machines)
     }
 
-    /// A line for the whole, then one for each site and each machine.
+    /// One line for the whole, then one for each site and machine.
     pub(crate) fn text(&self) -> String {
         let ill: Vec<&str> = self.all().filter(|it| !it.healthy).map(|it| it.of.name()).collect();
         let all_asleep = self.all().all(|it| it.state == Phase::Asleep.as_str());
@@ -62,7 +62,7 @@ impl Overview {
         text
     }
 
-    /// As for one site: until all may be well.
+    /// As for one site: the time until all may be healthy.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.all().filter_map(Health::retry_after).max()
     }

@@ -21,7 +21,7 @@ const fn word(duty: Duty) -> &'static str {
 }
 
 impl ServerPool {
-    /// Looks at the pool and each of its servers.
+    /// The status of the pool and of each of its servers.
     pub(crate) fn report(&self, policy: String) -> PoolStatus {
         let pool = self.status();
         let servers = self.servers.iter().zip(&pool.servers);
@@ -61,7 +61,7 @@ impl PoolServer {
         }
     }
 
-    /// A bill of it in figures.
+    /// Its bill as figures.
     fn ledger(&self, bill: &Bill) -> LedgerStatus {
         let basis = Basis {
             states: self.as_server().power_states(),
@@ -77,14 +77,13 @@ impl PoolServer {
     }
 }
 
-/// 1 - used / always on; 0 of nothing.
+/// 1 - used / always on; 0 if the latter is 0.
 fn saving(used: Joules, always_on: Joules) -> f64 {
     if always_on.get() > 0.0 { 1.0 - used / always_on } else { 0.0 }
 }
 
 impl Site {
-    /// A bill of the site in figures; if it has a pool, with the bills of all servers added up: times
-    /// are server-seconds then.
+    /// The bill of a site as figures; for a pool, with the bills of all servers added: then times are server-seconds.
     pub(crate) fn whole_ledger(
         &self,
         own: &Bill,
@@ -97,8 +96,8 @@ impl Site {
     }
 }
 
-/// The sum of the servers, and the proxy of the site. What their models may be off has the same
-/// causes, so it adds.
+/// The sum over the servers, plus the proxy of the site. Errors of their models have the same causes, so uncertainties
+/// add.
 fn together(own: LedgerStatus, servers: &[LedgerStatus]) -> LedgerStatus {
     let sum = |of: fn(&LedgerStatus) -> f64| servers.iter().map(of).sum::<f64>();
     let parts = Parts {

@@ -9,7 +9,7 @@ use crate::passthrough::{Service, Tally};
 use crate::status::TcpStatus;
 
 impl Service {
-    /// Looks at a service.
+    /// The status of a service.
     pub(crate) fn status(&self) -> TcpStatus {
         let (config, tally) = (&self.config, &self.tally);
         TcpStatus {
@@ -36,7 +36,7 @@ impl Gateway {
         u32::try_from(active).unwrap_or(u32::MAX)
     }
 
-    /// Looks at all services, and at what was for none of them if there was any.
+    /// The status of all services, and of connections for none of them if there were any.
     pub(super) fn services_status(&self) -> Vec<TcpStatus> {
         let unknown = TcpStatus {
             name: UNKNOWN.to_owned(),

@@ -1,4 +1,4 @@
-//! Pools on the page: how many servers are on, who waits, and each server with its ledger.
+//! Pools on the page: servers that are on, requests that wait, and each server with its ledger.
 
 use std::fmt::Display;
 

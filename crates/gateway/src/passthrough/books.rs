@@ -1,4 +1,4 @@
-//! What is written down of every connection at its end.
+//! Accounting of a connection at its end.
 
 use std::net::SocketAddr;
 
@@ -19,10 +19,10 @@ pub(super) struct Ended<'a> {
     pub(super) arrived: Now,
     /// Name of the service, and of the site or machine that it is on.
     pub(super) service: (&'a str, &'a str),
-    /// The name that it asked for.
+    /// The name that it requested.
     pub(super) name: Option<&'a str>,
     pub(super) outcome: Outcome,
-    /// When it was put through, or turned away.
+    /// When it was put through, or rejected.
     pub(super) settled: Mono,
     /// How it was put through, if it was.
     pub(super) through: Option<Answered>,
@@ -33,7 +33,7 @@ pub(super) struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// A line for the access log.
+    /// Writes a line to the access log.
     pub(super) fn write_down(&self, serving: &Serving) {
         let (service, on) = self.service;
         let client = self.client.ip().to_canonical().to_string();
@@ -68,7 +68,7 @@ impl Ended<'_> {
     }
 }
 
-/// What a connection wants, for people: the service, and the name by which it was asked for.
+/// The target of a connection for the log: the service, and the requested name.
 pub(super) fn target(service: &str, name: Option<&str>) -> String {
     name.map_or_else(|| service.to_owned(), |name| format!("{service}/{name}"))
 }

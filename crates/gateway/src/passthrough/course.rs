@@ -30,22 +30,22 @@ use crate::site::STARTING;
 use crate::supervisor::{ExchangeFor, Supervisor};
 use crate::wake_cause::WakeCause;
 
-/// What a connection has of its server: an exchange, which keeps that awake; none in shadow mode on a
+/// The exchange that a connection has with its server, and that keeps the server awake; none in shadow mode on a
 /// machine.
 pub(super) type Hold = Option<Arc<Exchange>>;
 
-/// What a connection got: its hold of the server, and a connection to the service if that was asked already.
+/// The result of reaching a service: the hold of the server, and a connection to the service if there is one already.
 type Reached = (Hold, Option<TcpStream>);
 
 /// Why there is no connection to the service.
 enum NotOpen {
-    /// It has nothing to do with the service: this is what becomes of the client.
+    /// For a reason other than the service: this is the outcome for the client.
     Refused(Outcome),
     /// The service cannot be reached.
     Unreachable(std::io::Error),
 }
 
-/// Nothing is read of a client while what it has said waits for its server.
+/// Nothing is read from a client while its first data waits for the server.
 struct Silent<'a>(&'a TcpStream);
 
 impl Spooling for Silent<'_> {
@@ -62,10 +62,10 @@ impl Spooling for Silent<'_> {
 pub(super) struct Course<'a> {
     pub(super) serving: &'a Arc<Serving>,
     pub(super) service: &'a Service,
-    /// Where the gateway itself listens for services.
+    /// The addresses where the gateway itself listens for services.
     own_addresses: &'a [SocketAddr],
     pub(super) client: SocketAddr,
-    /// The name it asked for.
+    /// The name that it requested.
     pub(super) name: Option<String>,
     pub(super) arrived: Now,
     /// In shadow mode: how it would have been answered.
@@ -100,7 +100,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Waits until the client has said something, if only that wakes the server, and that is not awake.
+    /// Waits for data from the client, if only that wakes the server, and the server is not awake.
     async fn first_byte(&self, ahead: &mut Ahead) -> Result<(), Outcome> {
         let (serving, service) = (self.serving, self.service);
         let Some(supervisor) = service.supervisor() else { return Ok(()) };
@@ -113,7 +113,7 @@ impl<'a> Course<'a> {
         let mut part = bytes::BufMut::limit(&mut ahead.bytes, ahead.room);
         let said = async {
             tokio::select! {
-                // Of a server that is awake, the service may speak first.
+                // If the server is awake, the service may send first.
                 biased;
                 _ = phase.wait_for(|phase| *phase == Phase::Awake) => Ok(()),
                 read = ahead.stream.read_buf(&mut part) => match read {
@@ -125,7 +125,7 @@ impl<'a> Course<'a> {
         serving.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
     }
 
-    /// Has the server woken if need be, and waits for it: as a request of a site would.
+    /// Wakes the server if necessary, and waits for it, as for a request of a site.
     async fn enter(
         &self,
         number: u64,
@@ -143,7 +143,7 @@ impl<'a> Course<'a> {
             }
             return Ok(Some(self.begun(supervisor)));
         }
-        // Asked for before the connection is admitted, so that no change after it is missed.
+        // Subscribed before the connection is admitted, so that no later change is missed.
         let mut phase = supervisor.phase();
         match supervisor.admit(&knock, cause) {
             Route::Forward => Ok(Some(Exchange::begun(supervisor, self.sake()))),
@@ -162,10 +162,10 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A connection that was put through, and had let its server go, asks for it again. It was let in
-    /// once: it takes no other's place, and neither the bound on those that are held nor the wake budget of
-    /// its client ends it. Over the budget it waits until that allows a wake-up, or another client has
-    /// woken the server.
+    /// Requests the server again for a connection that was put through, and had released its server. It was admitted
+    /// before: it uses no other connection's place, and neither the limit of held connections nor the wake budget of
+    /// its client ends it. Over the budget it waits until the budget allows a wake-up, or another client has woken the
+    /// server.
     pub(super) async fn ask_again(&self, client: &TcpStream) -> Result<Hold, Outcome> {
         let (serving, service) = (self.serving, self.service);
         let Some(supervisor) = service.supervisor() else { return Ok(None) };
@@ -200,10 +200,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What comes of waiting for the server, or a connection to the service. A server whose probe fails
-    /// may be up, and the service on it too: SSH is how its web server is repaired. So the service itself is
-    /// asked while it is not known that the server sleeps, and before a client is sent away because it did
-    /// not wake.
+    /// The result of waiting for the server, or a connection to the service. A server whose probe fails may be up, and
+    /// the service on it too: SSH is how its web server is repaired. So this tries to connect to the service itself
+    /// while it is uncertain that the server sleeps, and before it rejects a client because the server did not wake.
     async fn or_found(
         &self,
         waiting: impl Future<Output = Result<Hold, Outcome>>,
@@ -215,7 +214,7 @@ impl<'a> Course<'a> {
             }
         };
         let waited = tokio::select! {
-            // First, since it has the server woken.
+            // First, since it wakes the server.
             biased;
             waited = waiting => waited,
             Some(reached) = may_be_up => return Ok(reached),
@@ -229,19 +228,19 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Who looks after the server, if it is the only one, and is looked after.
+    /// The supervisor of the server, if there is only one server, and it is supervised.
     fn lone_server(&self) -> Option<&'a Arc<Supervisor>> {
         let is_pool = self.service.site().is_some_and(|site| site.pool.is_some());
         self.service.supervisor().filter(|_| !self.serving.observe && !is_pool)
     }
 
-    /// A connection to the service of a server that does not answer itself.
+    /// A connection to the service on a server that does not answer itself.
     async fn found_up(&self, supervisor: &Arc<Supervisor>) -> Option<Reached> {
         let server = self.open(&self.authority(None)).await.ok()?;
         Some((Some(self.begun(supervisor)), Some(server)))
     }
 
-    /// A place among those that are held, of which each client has its share.
+    /// A place among the held connections, of which each client has a share.
     fn waits(&self, held: &mut bool) -> Result<Waiting<'a>, Outcome> {
         let (tally, most) = (&self.service.tally, self.service.config.held);
         let client = self.client.ip();
@@ -256,7 +255,7 @@ impl<'a> Course<'a> {
         Ok(Waiting { _counted: counted, _share: share })
     }
 
-    /// The network of the client, which is charged for the awake time that it causes.
+    /// The network of the client, which is charged for the awake time.
     pub(super) fn network(&self) -> u64 {
         ClientKey::from(self.client.ip()).network()
     }
@@ -269,7 +268,7 @@ impl<'a> Course<'a> {
         ToHold { number, network: self.network(), deadline }
     }
 
-    /// An exchange with a server, whatever is known of that.
+    /// Begins an exchange with a server, whatever its state.
     pub(super) fn begun(&self, supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
         let sake = self.sake();
         supervisor.begin_for(sake);
@@ -302,8 +301,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A connection to the service, with all that the client has said so far on its way. A server that
-    /// turns out to be gone is reported, and waited for; so is a service that has not begun yet.
+    /// A connection to the service, to which everything from the client so far is sent. A server that turns out to be
+    /// gone is reported, and waited for; so is a service that has not started yet.
     async fn connect(
         &self,
         number: u64,
@@ -315,7 +314,7 @@ impl<'a> Course<'a> {
         let (serving, service) = (self.serving, self.service);
         let pool = service.site().and_then(|site| site.pool.as_ref());
         let mut offer = if *held { Offer::Held } else { Offer::New };
-        // Taken once, however often is waited.
+        // Acquired once, however many times this waits.
         let mut place = None;
         loop {
             if let (Some(pool), Some(exchange)) = (pool, &exchange)
@@ -340,7 +339,7 @@ impl<'a> Course<'a> {
             let seat = exchange.as_deref().and_then(Exchange::seat);
             let at = seat.map_or(supervisor, Seat::supervisor);
             if unless_left(ahead, at.ask_after(WORD)).await? {
-                // It is awake. Only just? Then the service may not have begun.
+                // The server is awake. If it has just woken, the service may not have started yet.
                 if !at.woke_within(STARTING) {
                     return Err(Outcome::Unreachable);
                 }
@@ -352,7 +351,7 @@ impl<'a> Course<'a> {
                 continue;
             }
             if let Some(seat) = seat {
-                // Once more, at another server if there is one with a place.
+                // Try again, at another server if one has a place.
                 if matches!(offer, Offer::FailedAt(_)) {
                     return Err(Outcome::Unreachable);
                 }
@@ -374,7 +373,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A place at a server of a pool; says whether that took a wait.
+    /// A place at a server of a pool; returns whether it had to wait.
     async fn place(
         &self,
         pool: &Arc<ServerPool>,
@@ -395,7 +394,7 @@ impl<'a> Course<'a> {
         Ok(waited)
     }
 
-    /// Where the service is: at the server that has the place, of a pool.
+    /// The address of the service: in a pool, at the server that has the place.
     fn authority(&self, exchange: Option<&Exchange>) -> String {
         let origin = &self.service.config.origin;
         if let Some(seat) = exchange.and_then(Exchange::seat) {
@@ -430,8 +429,7 @@ impl<'a> Course<'a> {
         server.unwrap_or_else(timed_out)
     }
 
-    /// That this machine has nothing left to connect with is no fault of the service's, and says nothing
-    /// of its server.
+    /// A lack of resources on this machine is not the service's fault, and reveals nothing about its server.
     fn not_open(&self, error: std::io::Error) -> NotOpen {
         if !is_own_shortage(&error) {
             return NotOpen::Unreachable(error);
@@ -450,20 +448,20 @@ impl<'a> Course<'a> {
         NotOpen::Refused(Outcome::Exhausted)
     }
 
-    /// The first bytes: whose connection it is, and what came while it was held.
+    /// Sends the first bytes: the PROXY protocol header, and what arrived while the connection was held.
     async fn greet(&self, mut server: TcpStream, ahead: &Ahead) -> Result<TcpStream, Outcome> {
         let _ = server.set_nodelay(true);
         if let Some(version) = self.service.config.send_proxy_protocol {
             let here = ahead.stream.local_addr().map_err(|_| Outcome::Left)?;
             let header = proxy_protocol::write(version, self.client, here);
-            // A new connection takes so much at once.
+            // A new connection accepts this much at once.
             server.write_all(&header).await.map_err(|_| Outcome::Unreachable)?;
         }
         Ok(server)
     }
 }
 
-/// What comes of `work`, unless the client is gone before.
+/// The result of `work`, unless the client leaves before.
 async fn unless_left<T>(ahead: &mut Ahead, work: impl Future<Output = T>) -> Result<T, Outcome> {
     let leaves = async {
         if ahead.fill().await {

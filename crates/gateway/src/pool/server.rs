@@ -36,43 +36,43 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct PoolServer {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) origin: Arc<OriginPool>,
-    /// What it draws and can do.
+    /// Its power and capacity.
     pub(crate) kind: Kind,
     /// Name of its kind; empty if it has none.
     pub(crate) kind_name: String,
-    /// How far its watts may be off, as a share of them.
+    /// The uncertainty of its power, as a share.
     pub(crate) uncertainty: f64,
-    /// What its meter says.
+    /// Readings of its meter.
     pub(crate) meter: Option<Feed>,
-    /// It should be awake this long after it was told to wake.
+    /// Time from the wake command by which it should be awake.
     pub(super) wake_timeout: Duration,
-    /// It is tried again this long after it went away.
+    /// Time after which it is retried when it went away.
     pub(super) retry: Duration,
     /// Counts its failures.
     pub(super) term: watch::Sender<u64>,
     /// Failures since it last answered.
     pub(super) strikes: AtomicU32,
     clock: Clock,
-    /// A connection that is not taken within this time has failed.
+    /// A connection that is not accepted within this time has failed.
     connect_timeout: Duration,
-    /// When that happened first since it last answered, ns of monotonic time; or [`NEVER`].
+    /// When that first happened since the server last answered, ns of monotonic time; or [`NEVER`].
     shut_out_at: AtomicU64,
-    /// Its probe can tell a server that answers from one that merely listens.
+    /// Its probe can distinguish a server that answers from one that merely listens.
     pub(super) probes_http: bool,
 }
 
-/// What a server is handed besides its configuration.
+/// What a server needs besides its configuration.
 #[derive(Default)]
 pub(crate) struct Fittings<'a> {
-    /// In the place of the configured one.
+    /// Replaces the configured one.
     pub(crate) controller: Option<Box<dyn Controller>>,
     pub(crate) meter: Option<Feed>,
-    /// What it stands on.
+    /// The machine that it runs on.
     pub(crate) machine: Option<&'a Machine>,
 }
 
 impl PoolServer {
-    /// Opens a server: its ledger, its controller; looks whether it is awake.
+    /// Opens a server: its ledger and its controller; probes whether it is awake.
     pub(crate) fn open(
         server: &ServerConfig,
         (site, kind, kind_name): (&SiteConfig, &Kind, &str),
@@ -133,7 +133,7 @@ impl PoolServer {
         })
     }
 
-    /// One of its kind as the scenario of a site would have it; `on_w` is idle.
+    /// One of its kind in the form of the site's scenario; `on_w` is the idle power.
     pub(crate) fn as_server(&self) -> Server {
         as_server(&self.kind)
     }
@@ -143,8 +143,8 @@ impl PoolServer {
         self.shut_out_at.store(NEVER, Ordering::Relaxed);
     }
 
-    /// A connection was not taken in time. Is that one more than a moment's crowd? Those that were tried
-    /// at the same time as the first say nothing new.
+    /// A connection was not accepted in time. Returns whether that is more than a short overload: attempts at the same
+    /// time as the first one do not count.
     pub(super) fn shuts_out_again(&self) -> bool {
         let nanos = |at: Mono| u64::try_from(at.0.as_nanos()).unwrap_or(NEVER);
         let now = self.clock.now().mono;
@@ -158,13 +158,13 @@ impl PoolServer {
         }
     }
 
-    /// Failures since it last answered, this one too.
+    /// Failures since it last answered, including this one.
     pub(super) fn struck(&self) -> u32 {
         self.strikes.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 }
 
-/// One of its kind as the scenario of a site would have it.
+/// One of its kind in the form of the site's scenario.
 fn as_server(kind: &Kind) -> Server {
     Server {
         on_w: kind.idle.get(),
@@ -175,7 +175,7 @@ fn as_server(kind: &Kind) -> Server {
     }
 }
 
-/// What stands on a machine draws what that draws, unless it is said what it draws itself.
+/// A server that runs on a machine is on that machine's bill, unless its own power is configured.
 fn on_others_bill(kind: &Kind) -> Kind {
     use nightwatt_energy::quantity::{Joules, Watts};
     Kind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
@@ -210,7 +210,7 @@ fn controller_of(
     Ok(machine::stand_on(machine, &server.name, own))
 }
 
-/// It is there for the pool, and promises nothing of its own.
+/// It serves the pool, and has no SLA of its own.
 fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Settings {
     Settings {
         sla: None,
@@ -231,7 +231,7 @@ fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Setti
     }
 }
 
-/// The server on the wire.
+/// The server on the local network.
 fn neighbour(server: &ServerConfig, clock: &Clock) -> Option<Neighbour> {
     let authority = Authority::parse(&server.origin.authority)?;
     let host = authority.host.trim_start_matches('[').trim_end_matches(']');

@@ -17,7 +17,7 @@ use crate::hold::Spool;
 use crate::pool::{Offer, Placed, ServerPool};
 
 impl Asked<'_> {
-    /// Finds a place for an exchange, if its site has a pool; says whether that took a wait.
+    /// Finds a place for an exchange, if its site has a pool; returns whether it had to wait.
     pub(super) async fn first_place(
         &self,
         exchange: &Exchange,
@@ -25,7 +25,7 @@ impl Asked<'_> {
         answered: &mut Answered,
     ) -> Result<bool, (Response<Answer>, Answered)> {
         let Some(pool) = &self.site().pool else { return Ok(false) };
-        // Who was held for the pool to wake is not sent away now.
+        // A request that was held for the pool to wake is not rejected now.
         let offer = if *answered == Answered::Held { Offer::Held } else { Offer::New };
         let waited = self.placed(pool, offer, exchange, spool).await?;
         if waited {
@@ -34,8 +34,8 @@ impl Asked<'_> {
         Ok(waited)
     }
 
-    /// The answer to a request that found no place: a stored one, if that may be given when a server
-    /// fails, or else the one that says so.
+    /// The answer to a request without a place: a stored one, if that is allowed when a server fails, otherwise an
+    /// error.
     pub(super) fn without_place(
         &self,
         (key, found): (Option<CacheKey>, Option<Found>),
@@ -49,8 +49,8 @@ impl Asked<'_> {
         forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
     }
 
-    /// Another exchange for a request whose server has failed: with another server, or with the same one
-    /// if it is well and no other has a place.
+    /// Another exchange for a request whose server has failed: with another server, or with the same one if it is well
+    /// and no other has a place.
     pub(super) async fn elsewhere(
         &self,
         exchange: Arc<Exchange>,
@@ -69,8 +69,8 @@ impl Asked<'_> {
         Ok(next)
     }
 
-    /// Finds a place in the pool for an exchange; says whether that took a wait, or gives the answer
-    /// for a request that has none.
+    /// Finds a place in the pool for an exchange; returns whether it had to wait, or the answer for a request without a
+    /// place.
     async fn placed(
         &self,
         pool: &Arc<ServerPool>,
@@ -78,7 +78,7 @@ impl Asked<'_> {
         exchange: &Exchange,
         spool: &mut Spool,
     ) -> Result<bool, (Response<Answer>, Answered)> {
-        // Who was with a server for long has not waited in line for long.
+        // A request that was at a server for long has not waited in line for long.
         let now = self.serving.clock.now().mono;
         let since = if offer == Offer::New { self.facts.arrived.mono } else { now };
         let deadline = since + self.serving.config.limits.hold;

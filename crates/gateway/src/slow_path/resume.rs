@@ -1,4 +1,4 @@
-//! The slow path of a request that has begun on the fast one.
+//! The slow path of a request that has begun on the fast path.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::hold::Spool;
 use crate::question;
 use crate::serving::Serving;
 
-/// Answers a request that was admitted already, and for which the server is being asked.
+/// Answers a request that was admitted already, and sent to the server.
 pub(crate) async fn resume(
     serving: Arc<Serving>,
     peer: Peer,

@@ -1,5 +1,5 @@
-//! What a request has in common with others: whom its answer would do for, whose answer it waits for, and what
-//! the proxy asks for by itself because of it.
+//! What a request shares with others: which clients may get its answer, whose answer it waits for, and what the proxy
+//! requests by itself because of it.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use crate::refresh_queue::Wanted;
 use crate::store::Sake;
 
 impl Asked<'_> {
-    /// Would the answer do for another anonymous client?
+    /// Whether the answer suits every anonymous client.
     pub(super) fn is_anybodys(&self) -> bool {
         let is_whole = !self.parts.headers.contains_key(RANGE);
         self.parts.method == Method::GET && self.sender.is_anonymous() && is_whole
@@ -34,14 +34,14 @@ impl Asked<'_> {
         self.site().flights.other(key)
     }
 
-    /// What others wait for that ask for the same, if they may.
+    /// The flight that other requests for the same wait for, if they may.
     pub(super) fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
         let boarded = key.filter(|_| self.is_anybodys());
         let board = |key| self.site().flights.board(key).first();
         exchange.take_flight().or_else(|| boarded.and_then(board))
     }
 
-    /// Has the resource renewed behind the scenes: now if the server is awake, else when it is.
+    /// Renews the resource in the background: now if the server is awake, else when it is.
     pub(super) fn renew(
         &self,
         key: Option<&CacheKey>,
@@ -55,7 +55,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Has what a crawler did not get fetched when the server is awake.
+    /// Queues what a crawler did not get, to be fetched when the server is awake.
     pub(super) fn wish(&self, key: Option<&CacheKey>) {
         let site = self.site();
         if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
@@ -67,7 +67,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What passes the request on.
+    /// The parameters for passing the request on.
     pub(super) fn forwarding(
         &self,
         (key, found): (Option<CacheKey>, Option<Found>),

@@ -1,4 +1,4 @@
-//! What a request is for, and what it counts as.
+//! What a request wants, and its class.
 
 use http::HeaderValue;
 use http::request::Parts;
@@ -16,7 +16,7 @@ pub(crate) fn judge(site: &Site, serving: &Serving, facts: &Facts) -> Verdict {
     site.judge(serving.clock.now(), &facts.for_classifier())
 }
 
-/// What a request asks for, as far as admission cares.
+/// What a request wants, for admission.
 pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass) -> Want {
     let request = Wanting {
         method: &facts.method,

@@ -19,7 +19,7 @@ pub struct PoolStatus {
     pub waited: u64,
     /// Requests since the start that found neither a place nor room in line: answered with 503.
     pub refused: u64,
-    /// Times since the start that a request was sent to another server because one had failed.
+    /// How many times since the start a request was sent to another server because one had failed.
     pub resent: u64,
     /// Each server.
     pub servers: Vec<ServerStatus>,
@@ -32,35 +32,35 @@ pub struct ServerStatus {
     pub name: String,
     /// Its kind; empty if kinds have no names.
     pub kind: String,
-    /// What it is to the pool: `off`, `starting`, `on`, `draining` or `failed`.
+    /// Its state in the pool: `off`, `starting`, `on`, `draining` or `failed`.
     pub duty: String,
-    /// The operator put it to sleep: it stays off until it is woken by order.
+    /// The operator put it to sleep: it stays off until the operator wakes it.
     pub held_off: bool,
     /// Its state: `awake`, `asleep`, ...
     pub state: String,
-    /// For so many seconds.
+    /// For this many seconds.
     pub state_for_s: f64,
     /// Exchanges with it under way.
     pub in_flight: u32,
-    /// Those of them that are tunnels (WebSocket): they take no place.
+    /// Those of them that are tunnels (WebSocket): they use no place.
     pub tunnels: u32,
-    /// Requests that it gets at a time, at most.
+    /// Maximum number of concurrent requests.
     pub places: u32,
-    /// Times since the start that it was taken out of the pool because it failed.
+    /// How many times since the start it was taken out of the pool because it failed.
     pub failed: u64,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until it may be tried again, if it failed.
     pub retry_after_s: f64,
-    /// Seconds that its next wake-up is expected to take.
+    /// Seconds that its next wake-up is expected to need.
     pub wake_time_s: f64,
-    /// The ledger, all starts together; without the proxy, which is on the site's bill.
+    /// The ledger over all starts; without the proxy, which is on the site's bill.
     pub ledger: LedgerStatus,
     /// Its meter, if it has one.
     pub meters: Vec<MeterStatus>,
 }
 
 impl ServerStatus {
-    /// Every word for what a server is to its pool.
+    /// Every name of a server's state in its pool.
     pub(crate) const DUTIES: [&'static str; 5] = ["off", "starting", "on", "draining", "failed"];
 }

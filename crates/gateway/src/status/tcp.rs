@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A service whose connections are passed through, as `[[tcp]]` says; or, called `unknown`, connections
-/// that were refused before it was known which service they want.
+/// A service of `[[tcp]]`, whose connections are passed through; or, with the name `unknown`, connections that were
+/// rejected before it was known which service they want.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpStatus {
     /// Its name.
     pub name: String,
-    /// The site or machine on whose server it is; empty for `unknown`.
+    /// The site or machine that it runs on; empty for `unknown`.
     pub on: String,
-    /// Where it is listened for.
+    /// The addresses where it listens.
     pub listen: Vec<String>,
-    /// By which names in TLS; none: without.
+    /// Its names in TLS; none: without TLS.
     pub sni: Vec<String>,
     /// Connections put through now.
     pub open: u64,
@@ -28,6 +28,6 @@ pub struct TcpStatus {
     pub received_bytes: u64,
     /// Bytes to clients since the start.
     pub sent_bytes: u64,
-    /// Connections since the start that have ended, by what became of them.
+    /// Connections since the start that have ended, by outcome.
     pub outcomes: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! Who or what caused a wake-up, by name.
+//! The causes of wake-ups, by name.
 use crate::wake_cause::WakeCause;
 
 use nightwatt_policy::manager::Cause;
@@ -20,7 +20,7 @@ impl Managed {
     }
 }
 
-/// Only after more askers than are remembered.
+/// Only when more clients asked than are remembered.
 fn unnamed(id: u64) -> WakeCause {
     WakeCause::Request {
         id: id.to_string(),

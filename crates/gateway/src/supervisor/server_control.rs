@@ -1,4 +1,4 @@
-//! The driver's hands and ears: commands carried out, and what is heard of the server.
+//! The driver's controls and senses: carries out commands, and listens for signs of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use nightwatt_power::{Controller, Error, Heard, Observed};
 
 use super::Supervisor;
 
-/// A sleeper that stirs is looked at, and then not again for this long: some cards talk in their sleep.
+/// Minimum time between probes of a sleeping server that shows activity: some network cards send while asleep.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 
 /// The same while it is expected to wake.
 const BETWEEN_EAGER_LOOKS: Duration = Duration::from_millis(200);
 
-/// How the server is reached.
+/// The means to control a server.
 pub(crate) struct ServerControl {
     /// Wakes it and puts it to sleep.
     pub(crate) controller: Box<dyn Controller>,
-    /// Says whether it answers.
+    /// Checks whether it answers.
     pub(crate) probe: Probe,
-    /// On the wire, if it is a machine of its own.
+    /// The server on the local network, if it is a separate machine.
     pub(crate) neighbour: Option<Neighbour>,
 }
 
 impl ServerControl {
-    /// Is it certain that the server does not even start?
+    /// Whether it is certain that the server does not even start.
     async fn is_gone(&self) -> bool {
         self.controller.down_is_final()
             && matches!(self.controller.state().await, Ok(Observed::Down))
@@ -63,7 +63,7 @@ impl ServerControl {
         }
     }
 
-    /// Is there another source that knows that it sleeps? Then it need not be disturbed.
+    /// Whether another source knows that it sleeps. Then it need not be disturbed.
     async fn sleeps_for_sure(&self) -> bool {
         self.controller.asks_others() && matches!(self.controller.state().await, Ok(Observed::Down))
     }
@@ -72,7 +72,7 @@ impl ServerControl {
         log_failure(&supervisor.name, "wake", &self.controller.remind().await);
         let up = self.probe(supervisor).await;
         if !up && supervisor.phase_now() == Phase::Waking && self.is_gone().await {
-            // It was started and has ended: no wait will make it answer.
+            // It was started and has ended: waiting will not make it answer.
             return Report::WakeDone(epoch, false);
         }
         Report::Probed(epoch, up)
@@ -84,7 +84,7 @@ impl ServerControl {
         verdict.up
     }
 
-    /// Passes on what is heard of the server, for ever.
+    /// Passes on signs of the server, forever.
     pub(super) async fn listen(self: Arc<Self>, supervisor: Arc<Supervisor>) {
         let mut phase = supervisor.phase();
         let mut looked = Mono::ZERO;
@@ -114,7 +114,7 @@ impl ServerControl {
         }
     }
 
-    /// Ends when a server that does not answer stirs, and not too soon after it was looked at.
+    /// Returns when a server that does not answer shows activity, but not too soon after it was probed.
     async fn stirs(&self, phase: Phase, looked: Mono, clock: &Clock) {
         let (Some(neighbour), Phase::Asleep | Phase::Failed | Phase::Waking) =
             (&self.neighbour, phase)
@@ -128,8 +128,8 @@ impl ServerControl {
         neighbour.stirred().await;
     }
 
-    /// A server that is awake, or is to be, is a neighbour as others are: it may wake with another card. One
-    /// that sleeps is left in peace, however it was put to sleep.
+    /// Treats a server that is awake, or should be, as an ordinary neighbour: it may wake with another network card. A
+    /// sleeping server is not disturbed, however it was put to sleep.
     async fn settle(&self, phase: Phase) {
         match (&self.neighbour, phase) {
             (Some(neighbour), Phase::Awake | Phase::Waking | Phase::Failed) => {
@@ -142,7 +142,7 @@ impl ServerControl {
 }
 
 impl Supervisor {
-    /// How a sleep command ended; reasons to stay awake are remembered, and logged when they change.
+    /// Judges how a sleep command ended; reasons to stay awake are remembered, and logged when they change.
     fn judge_sleep(&self, done: &Result<(), Error>) -> Slept {
         let Err(Error::Inhibited { reasons }) = done else {
             self.lock().inhibited_by = None;

@@ -1,4 +1,4 @@
-//! From when to when a certificate is valid (RFC 5280, 4.1.2.5): as much of X.509 as that takes.
+//! The validity of a certificate (RFC 5280, 4.1.2.5): parses only as much of X.509 as that needs.
 
 use nightwatt_energy::civil::Date;
 
@@ -36,7 +36,7 @@ impl Validity {
     }
 }
 
-/// The content of the first element, and what follows it. `tag`: what it must be.
+/// The content of the first element, and what follows it. `tag`: the expected tag.
 fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk()?;
     if tag.is_some_and(|tag| tag != found) {
@@ -46,7 +46,7 @@ fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
         (usize::from(first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        // Longer than 16 MiB is no certificate.
+        // A certificate is never longer than 16 MiB.
         if digits.is_empty() || digits.len() > 3 {
             return None;
         }

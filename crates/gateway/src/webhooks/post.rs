@@ -1,4 +1,4 @@
-//! How a receiver is told: a POST of JSON, again and again until it is taken.
+//! Notifies a receiver: a POST of JSON, retried until the receiver accepts it.
 
 use std::fmt::Write;
 use std::io;
@@ -25,10 +25,10 @@ use crate::error::UnusableWebhook;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
-/// A receiver has this long to answer.
+/// Timeout for a receiver's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is not taken is tried again after these; then it is lost, which the log says.
+/// Pauses between attempts; after the last one the event is lost, and that is logged.
 const PAUSES: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(15),
@@ -37,7 +37,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_mins(15),
 ];
 
-/// Why something was not taken.
+/// Why an event was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("it was answered with {0}")]
@@ -49,7 +49,7 @@ enum Refused {
 }
 
 impl Refused {
-    /// Is there no use in asking again?
+    /// Whether a retry would be useless.
     fn is_final(&self) -> bool {
         let again =
             [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
@@ -57,18 +57,18 @@ impl Refused {
     }
 }
 
-/// The way to a receiver.
+/// The connection to a receiver.
 pub(super) struct Post {
     shown: String,
     target: Uri,
-    /// Read for each letter: it may be another one now.
+    /// Read for each event: it may have changed.
     secret_file: Option<PathBuf>,
     /// None for plain HTTP.
     tls: Option<Arc<ClientConfig>>,
     clock: Clock,
 }
 
-/// What is sent. Receivers for chats show `text`.
+/// The content of a notification. Chat services show `text`.
 #[derive(Serialize)]
 struct Letter<'a> {
     /// The same for every attempt.
@@ -95,7 +95,7 @@ impl Post {
         post.signature(b"").map(|_| post)
     }
 
-    /// Tells all of it, one after the other.
+    /// Sends all events, one after the other.
     pub(super) async fn carry(self, mut mail: mpsc::Receiver<Event>) {
         while let Some(event) = mail.recv().await {
             let letter = Letter {
@@ -105,7 +105,7 @@ impl Post {
                 at_ms: event.at.0,
                 text: &event.text,
             };
-            // Strings and numbers always can be.
+            // Strings and numbers can always be serialised.
             let body = Bytes::from(serde_json::to_vec(&letter).unwrap_or_default());
             self.deliver(&event, body).await;
         }
@@ -140,7 +140,7 @@ impl Post {
         if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
     }
 
-    /// What shows the receiver that a letter is ours; none without a shared secret.
+    /// The signature that proves to the receiver that an event is ours; none without a shared secret.
     fn signature(&self, body: &[u8]) -> Result<Option<String>, UnusableWebhook> {
         let Some(path) = &self.secret_file else { return Ok(None) };
         let unreadable = |source| UnusableWebhook::Secret { path: path.clone(), source };

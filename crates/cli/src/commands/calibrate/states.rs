@@ -77,7 +77,7 @@ fn times(text: &str) -> Result<(Duration, Duration), String> {
     Ok((least, most))
 }
 
-/// From whichever source was named.
+/// Calibrates from the source that the user named.
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Some(table) = &args.table {
         return of_table(table, args.json);
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             let options = LogOptions { log, channel, times: times.clone() };
             states::log::run(&options).map_err(|error| failed(&error))?
         }
-        // Not with the groups of the command line.
+        // The groups of the command line exclude this case.
         _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
     };
     if args.json {
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Puts the machine to sleep and wakes it, for as long as the plan takes.
+/// Puts the machine to sleep and wakes it, as many times as the plan has cycles.
 fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     let config = Config::load(config).map_err(|error| Failure::usage(&error))?;
     if UnixStream::connect(config.control_socket()).is_ok() {
@@ -127,7 +127,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
             let cycle = (drive.cycles().len() + 1).min(args.cycles as usize);
             format!("cycle {cycle} of {}: {}", args.cycles, words(drive.phase()))
         };
-        // Between two looks of the same phase and second there is nothing to tell.
+        // While phase and second are the same, there is nothing new to report.
         let state = (drive.phase(), now.0.as_secs());
         if told.replace(state) != Some(state) {
             progress.tell((done, lasts.as_secs()), now.since(begun), Some(left), what);
@@ -146,7 +146,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     found
 }
 
-/// The machine of the site that is meant, and what measures it.
+/// The machine of the chosen site, and the meter that measures it.
 fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> {
     let site = match &args.site {
         Some(name) => config.site.iter().find(|site| site.name == *name),

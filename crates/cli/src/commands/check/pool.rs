@@ -1,4 +1,4 @@
-//! What a pool of servers means.
+//! Explains a pool of servers.
 
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{ServerConfig, SiteConfig};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{controller, on, probed, row};
 use crate::figures::{counted, time};
 
-/// Pool, kinds and servers.
+/// Rows for the pool, its kinds and its servers.
 pub(super) fn rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     let settings = site.fleet_settings(&scenario.server);
     row(text, "pool", &pool(site, &settings));
@@ -61,7 +61,7 @@ fn figures(kind: &Kind) -> String {
     )
 }
 
-/// The same; nothing for a site with one server.
+/// The same as JSON; nothing for a site with one server.
 pub(super) fn as_json(site: &SiteConfig, scenario: &Scenario) -> Option<Value> {
     if site.server.is_empty() {
         return None;

@@ -17,7 +17,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
-/// Reads both, compares, tells.
+/// Reads both meters, compares them, and prints the result.
 pub(super) fn run(
     args: &Args,
     meter: &MeterSpec,
@@ -49,7 +49,7 @@ pub(super) fn run(
     Ok(ExitStatus::Success)
 }
 
-/// Fails, with the next thing to try.
+/// Turns an error into a failure with a hint on what to try next.
 pub(super) fn failed(error: &Error) -> Failure {
     let failure = Failure::failed(error).maybe_hint(error.hint());
     if matches!(error, Error::SameMeter { .. }) { failure.into_usage() } else { failure }
