@@ -1,16 +1,19 @@
 //! The mirror of a site: a copy of its public pages, from which it is answered while its server sleeps.
 //!
 //! ```text
-//! crawl  the task: opens the copy; when to begin a pass, and when to wake the server for one (schedule)
-//! pass   a pass: what the plan orders is fetched (fetch) and given to the plan and the store
-//! open   the copy, opened: store and plan together
-//! base   by which scheme and host the pages are asked for
+//! crawl  the task of a site: opens the copy, begins passes, and wakes the server for them (schedule)
+//! pass   a pass: fetches what the plan orders (fetch), and updates the plan and the store
+//! open   the opened copy: store and plan together
+//! base   the scheme and host of the pages
 //! answer answers to clients
-//! orders what the operator asks (status)
+//! orders orders of the operator (status)
 //! ```
 //!
-//! What is decided is decided in `nightwatt_mirror`, by the rules of `httpcache`. While the server is awake, clients
-//! get nothing from here: the caches have what is fresh.
+//! `nightwatt_mirror` decides, by the rules of `httpcache`. While the server is awake, clients get nothing from the
+//! mirror: the caches have what is fresh.
+//!
+//! Requests use the shared state only: `Mirror` and `OpenMirror`. `crawl`, `pass` and `fetch` send requests to the
+//! server, and belong to the layer `renewal`.
 
 mod answer;
 pub(crate) mod base;
@@ -36,24 +39,24 @@ use nightwatt_mirror::pure::plan::PlanRules;
 use nightwatt_mirror::store::Bounds;
 use tokio::sync::{Notify, Semaphore};
 
-pub(crate) use self::answer::Asking;
+pub(crate) use self::answer::MirrorRequest;
 use self::open::OpenMirror;
 use crate::config::{Config, MirrorConfig, SiteConfig};
 
-/// Bodies that are read and packed at once, for clients.
+/// Maximum number of bodies that are read and compressed concurrently for clients.
 const READS: usize = 8;
 
-/// An answer that a client was given.
-pub(crate) struct Given<'a> {
-    /// To which request, with what its cache key begins with as authority.
+/// A request that was answered.
+pub(crate) struct AnsweredRequest<'a> {
+    /// Its head. The authority is the base of its cache key.
     pub(crate) request: RequestHead<'a>,
     /// Tells clients apart.
     pub(crate) client: u64,
-    /// What the request says of its sender.
+    /// What the request reveals about its sender.
     pub(crate) sender: Sender,
-    /// The status.
+    /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// The fields.
+    /// The fields of the answer.
     pub(crate) headers: &'a HeaderMap,
 }
 
@@ -61,7 +64,7 @@ pub(crate) struct Given<'a> {
 #[derive(Debug)]
 pub(crate) struct Mirror {
     site: Arc<str>,
-    /// As the operator has it, or nothing: clients say it.
+    /// From the configuration. Without it, requests of clients decide.
     url: Option<String>,
     rules: PlanRules,
     bounds: Bounds,
@@ -70,13 +73,13 @@ pub(crate) struct Mirror {
     open: RwLock<Option<Arc<OpenMirror>>>,
     /// Content has changed while the copy was not open.
     changed_unseen: AtomicBool,
-    /// There is something new to do.
+    /// Notified when there is something new to do.
     news: Notify,
     reads: Arc<Semaphore>,
 }
 
 impl Mirror {
-    /// The mirror of a site that has one.
+    /// The mirror of a site, if it has one.
     pub(crate) fn of(
         site: &SiteConfig,
         config: &Config,
@@ -114,7 +117,7 @@ impl Mirror {
         Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
     }
 
-    /// Works on the copy in a thread that may wait for the disk; nothing if it is not open.
+    /// Runs `work` on the copy in a thread that may block; returns `None` if the copy is not open.
     async fn on_disk<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&OpenMirror) -> T + Send + 'static,
@@ -124,9 +127,9 @@ impl Mirror {
         tokio::task::spawn_blocking(move || work(&open)).await.ok()
     }
 
-    /// A client's request has been answered by the server: if it was an unsafe one, and successful, the client
-    /// bypasses the mirror for a while, and what may have changed is not given before it is confirmed. Returns when
-    /// the disk knows.
+    /// Notes that the server has answered a client's request. After a successful unsafe request, the client bypasses
+    /// the mirror for a while, and pages that may have changed are not served before they are confirmed. Returns when
+    /// the disk has recorded that.
     pub(crate) async fn after(self: &Arc<Self>, method: &Method, status: StatusCode, client: u64) {
         if invalidation::is_safe(method) || !(status.is_success() || status.is_redirection()) {
             return;
@@ -136,13 +139,13 @@ impl Mirror {
         let changed = self.on_disk(move |open| open.changed_by(client, now)).await;
         match changed {
             None => self.changed_unseen().await,
-            Some(Err(error)) => tracing::warn!(%site, %error, "the mirror"),
+            Some(Err(error)) => tracing::warn!(%site, %error, "the mirror failed"),
             Some(Ok(())) => {}
         }
         self.news.notify_waiters();
     }
 
-    /// Content has changed while the copy was not open; it may be by now.
+    /// Notes that content has changed while the copy was not open. By now it may be open.
     async fn changed_unseen(self: &Arc<Self>) {
         self.changed_unseen.store(true, Ordering::SeqCst);
         if self.opened().is_some() {
@@ -150,23 +153,24 @@ impl Mirror {
         }
     }
 
-    /// What has changed while the copy was not open is not known: nothing is given before it is confirmed.
+    /// After changes while the copy was not open, nothing is served before it is confirmed: which pages changed is
+    /// unknown.
     async fn take_up_unseen(self: &Arc<Self>) {
         if self.changed_unseen.swap(false, Ordering::SeqCst) {
             self.on_disk(|open| open.outdate("/")).await;
         }
     }
 
-    /// A client was answered by the server or from a cache: the page may come to be mirrored, or be more popular.
-    pub(crate) fn learn(&self, given: &Given<'_>) {
-        let Given { request, client, sender, status, headers } = given;
+    /// Learns from an answer of the server or of a cache: the page may be worth mirroring, or is more popular now.
+    pub(crate) fn learn(&self, answered: &AnsweredRequest<'_>) {
+        let AnsweredRequest { request, client, sender, status, headers } = answered;
         let is_plain = *request.method == Method::GET && sender.is_anonymous();
         let Some(open) = self.opened().filter(|it| is_plain && it.base.is_of(request.authority))
         else {
             return;
         };
         let Some(address) = Address::new(request.path_and_query) else { return };
-        // A pass that holds the plan does not hold clients up: how popular a page is matters roughly.
+        // Clients do not wait for a pass that uses the plan: popularity may be inexact.
         let Some(mut plan) = open.try_plan() else { return };
         let now = self.now();
         let rules = &self.rules.admit.cache;
@@ -179,8 +183,8 @@ impl Mirror {
         plan.requested(&address, *client, is_good, now);
     }
 
-    /// Forgets what is covered, on the disk too: it is fetched again when the server is awake. Returns how many
-    /// pages went.
+    /// Removes the covered pages, from the disk too: they are fetched again when the server is awake. Returns their
+    /// number.
     pub(crate) async fn purge(
         self: &Arc<Self>,
         covers: impl Fn(&CacheKey) -> bool + Send + 'static,
@@ -201,7 +205,7 @@ impl Mirror {
         purged.unwrap_or(Ok(0))
     }
 
-    /// Content has changed, as the operator says: what begins so is not given before it is confirmed.
+    /// The operator reports changed content: pages with this prefix are not served before they are confirmed.
     pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) {
         if self.on_disk(move |open| open.outdate(&prefix)).await.is_none() {
             self.changed_unseen().await;

@@ -29,8 +29,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_model::sample::{Gap, MEANS_TOUCH, Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Gap, MEANS_TOUCH, Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -54,13 +54,23 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Parquet, Self::Csv, Self::JsonLines];
+
     /// By the end of a file's name.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "parquet" => Some(Self::Parquet),
-            "csv" => Some(Self::Csv),
-            "jsonl" | "ndjson" => Some(Self::JsonLines),
-            _ => None,
+            "ndjson" => Some(Self::JsonLines),
+            extension => Self::ALL.into_iter().find(|format| format.extension() == extension),
+        }
+    }
+
+    /// The usual end of a file's name, behind the dot.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::JsonLines => "jsonl",
         }
     }
 }
@@ -68,7 +78,7 @@ impl Format {
 /// Rows are handed to the writer at the latest after this time.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Or when there are so many.
+/// Or after this many rows.
 const FLUSH_ROWS: usize = 16_384;
 
 /// Rows that wait for a writer that is stuck (a full disk, a network that is gone): beyond that they

@@ -42,14 +42,19 @@ impl Coins {
     /// The coin of this name, or of this symbol.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such coin.
     pub fn get(&self, name: &str) -> Result<&Coin, Error> {
         let is_meant = |coin: &&Coin| {
             coin.name.eq_ignore_ascii_case(name) || coin.symbol.eq_ignore_ascii_case(name)
         };
         self.coin.iter().find(is_meant).ok_or_else(|| Error::NoCoin {
             name: name.to_owned(),
-            known: self.coin.iter().map(|coin| coin.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: self.names().collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.coin.iter().map(|coin| coin.name.as_str())
     }
 }

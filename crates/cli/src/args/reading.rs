@@ -1,4 +1,4 @@
-//! How access logs are to be read: options that every command with a log shares.
+//! How to read access logs: options that every command with a log shares.
 
 use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
 
@@ -11,13 +11,22 @@ pub(crate) struct ReadingArgs {
     /// Their format as nginx's `log_format` or Apache's `LogFormat` has it
     #[arg(long, value_name = "STRING", conflicts_with = "format")]
     log_format: Option<Pattern>,
-    /// Which entry of a chain of forwarded addresses is the client: public (the left-most public address), first, last, or a number from the left
-    #[arg(long, value_name = "WHICH", default_value_t)]
+    #[arg(long, value_name = "WHICH", default_value_t, help = client_from_help())]
     client_from: ClientFrom,
 }
 
+fn client_from_help() -> String {
+    format!(
+        "Which entry of a chain of forwarded addresses is the client: {} (the left-most public address), {}, {}, \
+         or a number from the left",
+        ClientFrom::Public,
+        ClientFrom::First,
+        ClientFrom::Last
+    )
+}
+
 impl ReadingArgs {
-    /// Those that were given.
+    /// The options that were given.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let client_from = self.client_from != ClientFrom::default();
         let given = [

@@ -1,22 +1,61 @@
-//! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
+//! `nightwatt analyze`: what sleep would save on a log, and which clients it would delay.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 
 use crate::ExitStatus;
-use crate::args::AnalyzeArgs;
+use crate::args::{ReadingArgs, ScenarioArgs};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
 
-/// Reads, thinks, reports.
-pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
+/// Compute from a log what sleep would save, and which requests it would delay
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Access logs, in any order, plain or packed; `-` for stdin
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Only the first so many days
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Write a report for people: one page with charts that loads nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every table as CSV into this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Show clients' addresses and queries of URLs as they are [default: labels, and no queries]
+    #[arg(long)]
+    pub(crate) show_addresses: bool,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Model);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt analyze /var/log/nginx/access.log*
+  nightwatt analyze access.log.gz --html report.html --csv tables
+  nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
+  ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
+  nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
+
+/// Reads the logs, computes, and reports.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = AnalyzeOptions {
         logs: args.logs.clone(),
         reading: args.reading.reading(),
@@ -46,11 +85,7 @@ pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn analyzed(
-    args: &AnalyzeArgs,
-    options: &AnalyzeOptions,
-    clock: &Clock,
-) -> Result<Analysis, Failure> {
+fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {
     let mut reading = Reading::begin(clock, args.json);
     let analysis = analyze::run(options, |at| reading.tell(at));
     reading.end();
@@ -60,7 +95,7 @@ fn analyzed(
     })
 }
 
-/// Clients as they are to be shown; their labels hold for this run only.
+/// How to show clients; their labels hold for this run only.
 fn addresses(shown: bool) -> Result<Addresses, Failure> {
     if shown {
         return Ok(Addresses::shown());
@@ -73,8 +108,8 @@ fn addresses(shown: bool) -> Result<Addresses, Failure> {
     Ok(Addresses::anonymised(key))
 }
 
-/// What is to be written beside stdout. Made before the work, so that a path that cannot be written
-/// does not cost its results; what was there stays until there is something to put in its place.
+/// The files to write besides stdout. They are opened before the work, so that a path that cannot be written does not
+/// cost its results; the old content stays until there is something to replace it with.
 struct Files<'a> {
     html: Option<Target<'a>>,
     csv: Option<&'a Path>,
@@ -87,7 +122,7 @@ struct Target<'a> {
 }
 
 impl<'a> Files<'a> {
-    fn prepare(args: &'a AnalyzeArgs) -> Result<Self, Failure> {
+    fn prepare(args: &'a Args) -> Result<Self, Failure> {
         let html = match &args.html {
             None => None,
             Some(path) => {
@@ -114,10 +149,10 @@ impl<'a> Files<'a> {
             }
         }
         if let Some(Target { path, mut file, .. }) = self.html {
-            let when = nightwatt_report::civil(clock.now().wall.secs());
+            let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
             let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
             let page = analysis.document(generated).to_html();
-            // Not a regular file (`/dev/stdout`, a pipe): nothing to cut.
+            // Not a regular file (`/dev/stdout`, a pipe): nothing to truncate.
             let cut = file.set_len(0).or_else(|error| {
                 let regular = file.metadata().is_ok_and(|it| it.is_file());
                 if regular { Err(error) } else { Ok(()) }
@@ -144,13 +179,13 @@ impl<'a> Target<'a> {
     /// Leaves no empty file behind.
     fn discard(self) {
         if self.is_new {
-            // It is empty: where it cannot be removed, no harm is done.
+            // The file is empty: if it cannot be removed, no harm is done.
             let _ = fs::remove_file(self.path);
         }
     }
 }
 
-/// A slip of the shell's history must not overwrite the log.
+/// Refuses to overwrite a log with a report, as a slip with the shell's history would.
 fn not_a_log(path: &Path, logs: &[PathBuf]) -> Result<(), Failure> {
     let Ok(place) = path.canonicalize() else { return Ok(()) };
     if logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == place)) {

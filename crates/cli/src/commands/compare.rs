@@ -1,22 +1,63 @@
-//! `nightwatt compare`: the same work in several environments, over and over, and what it takes in each.
+//! `nightwatt compare`: the same work in several environments, repeated, and the energy that it uses in each.
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, Told};
 
 use crate::ExitStatus;
-use crate::args::CompareArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
-/// As a shell has it of a command that SIGINT ended.
+/// Run the same work in several environments, and compare its energy
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct Args {
+    /// TOML file with environments, workloads and settings
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
+    /// in place of `.toml`]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Delete earlier results, and start from the beginning
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Print which runs would be made, in which order and how often, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// List the tools whose output `compare` can read
+    #[arg(long, exclusive = true)]
+    pub(crate) tools: bool,
+    /// List the kinds of environments and their options
+    #[arg(long, exclusive = true)]
+    pub(crate) environments: bool,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::First(Group::Compare);
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt compare experiments/quick.toml            make all runs; write quick.results/report.html
+  nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
+  nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
+
+Docs: docs/compare.md";
+
+/// The exit status that a shell reports for a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// Lists, plans, or runs.
-pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.tools {
         output::say(&compare::tools())?;
         return Ok(ExitStatus::Success);
@@ -25,7 +66,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         output::say(&compare::environments())?;
         return Ok(ExitStatus::Success);
     }
-    // Without both lists there is a plan: the command line's rules see to it.
+    // Unless one of the two lists is asked for, there is a plan: the rules of the command line require it.
     let path = args.plan.as_deref().unwrap_or_else(|| Path::new(""));
     let plan = read(path)?;
     let folder = args.out.clone().unwrap_or_else(|| beside(path));
@@ -57,7 +98,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         progress.end();
         ran
     };
-    // What was measured so far is worth its tables, however it ended.
+    // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
         super::report::write(&report, &folder)?;
@@ -99,7 +140,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
     plan.map_err(|error| Failure::usage(&error).maybe_hint(error.hint()))
 }
 
-/// `quick.results` here, of `experiments/quick.toml`.
+/// `quick.results` in the working directory for `experiments/quick.toml`.
 fn beside(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push(".results");

@@ -1,5 +1,5 @@
-//! `nightwatt meters`: what is there, what it says, what is missing and how to enable it; how good it
-//! is (`--check`), and how fast its power changes (`--spectrum`).
+//! `nightwatt meters`: which meters exist, what they read, what is missing and how to enable it; how good a meter is
+//! (`--check`), and how fast its power changes (`--spectrum`).
 
 mod check;
 mod spectrum;
@@ -13,17 +13,72 @@ use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Sco
 use serde::Serialize;
 
 use crate::ExitStatus;
-use crate::args::MetersArgs;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+use crate::written;
+
+/// List the meters of this machine, their readings, and the meters it could have
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Compare this meter with the one behind `--against`, on the same load: error, scale, offset,
+    /// lag, noise. Two recordings (`file=...`) are read as fast as can be
+    #[arg(long, value_name = "METER", requires = "against", conflicts_with_all = ["meters", "spectrum"])]
+    pub(crate) check: Option<MeterSpec>,
+    /// The meter that is believed
+    #[arg(long, value_name = "METER", requires = "check")]
+    pub(crate) against: Option<MeterSpec>,
+    /// Show how fast this meter's power changes (its power spectrum), and how often it is worth
+    /// reading
+    #[arg(long, value_name = "METER", conflicts_with = "meters")]
+    pub(crate) spectrum: Option<MeterSpec>,
+    /// Channel of the meter [default: the only one, or the one that covers the machine]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+    /// Channel of the meter behind `--against`
+    #[arg(long, value_name = "NAME", requires = "against")]
+    pub(crate) against_channel: Option<String>,
+    /// Read for this long
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    pub(crate) time: Duration,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Look for a lag up to this, either way
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = written::measuring_time)]
+    pub(crate) longest_lag: Duration,
+    /// Separate frequencies that differ by this many Hz [default: what the readings allow]
+    #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = written::factor)]
+    pub(crate) resolution: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::Last(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt meters                                   # what is here, what is missing, and why
+  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?
+  nightwatt meters --check rapl --against shelly=http://10.0.0.9 --for 10m
+  nightwatt meters --check file=a.parquet --against file=b.csv
+  nightwatt meters --spectrum iio=ina226,rate=1000 --for 30s
+  nightwatt meters --spectrum file=daq.csv.gz,sense=cpu:0:0.0025:100:4
+
+While two meters are checked, the load should change, from idle to full: a steady one says nothing of
+scale, offset and lag.";
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// A meter is given this long to say something, or longer if it speaks seldom.
+/// How long to wait for a meter's first reading; longer for a meter that reports rarely.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What there is.
+/// The meters that exist.
 #[derive(Debug, Serialize)]
 struct Found {
     schema: u32,
@@ -37,31 +92,31 @@ struct Kind {
     about: &'static str,
     /// `available`, `absent`, `denied` or `needs-address`.
     state: &'static str,
-    /// Why, where it is not available.
+    /// Why it is not available.
     why: Option<String>,
-    /// What helps.
+    /// What to do about it.
     hint: Option<String>,
     channels: Vec<Said>,
-    /// What there is to know beside: parts that cannot be read, figures that are not believed.
+    /// Remarks: parts that cannot be read, figures that are not plausible.
     remarks: Vec<String>,
 }
 
-/// What a channel says.
+/// The reading of a channel.
 #[derive(Debug, Serialize)]
 struct Said {
     channel: String,
     scope: Scope,
     kind: &'static str,
     watts: Option<f64>,
-    /// It counts energy, and its counter did not move while it was read: that is no measurement.
+    /// The channel counts energy, and its counter did not move while it was read: that is no measurement.
     stands_still: bool,
     accuracy: Accuracy,
     accuracy_source: &'static str,
     interval_s: f64,
 }
 
-/// Looks, asks, lists; or checks.
-pub(crate) fn run(args: &MetersArgs) -> Result<ExitStatus, Failure> {
+/// Finds, reads and lists the meters; or checks one.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let (Some(meter), Some(reference)) = (&args.check, &args.against) {
         return check::run(args, meter, reference);
     }
@@ -137,7 +192,7 @@ impl Kind {
     }
 }
 
-/// Opens a meter and listens until each channel has said how much power there is.
+/// Opens a meter and reads until each channel has reported its power.
 fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
     match listen(host, spec) {
         Ok(measured) => {

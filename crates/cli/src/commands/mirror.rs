@@ -1,32 +1,88 @@
-//! `nightwatt mirror`: what the mirrors of a running gateway hold, and why not more.
+//! `nightwatt mirror`: shows what the mirrors of a running gateway hold, and has their pages confirmed.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use clap::Subcommand;
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
 use nightwatt_gateway::mirror::status::{Explained, MirrorStatus};
 
 use crate::ExitStatus;
-use crate::args::{MirrorArgs, MirrorStep};
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted, time};
 use crate::output;
 
-/// Asks a running gateway about its mirrors.
-pub(crate) fn run(args: &MirrorArgs) -> Result<ExitStatus, Failure> {
-    let (ask, whom) = match &args.step {
-        MirrorStep::Status { whom } => (MirrorOrder::Status, whom),
-        MirrorStep::Refresh { places, whom } => {
-            (MirrorOrder::Refresh { places: places.clone() }, whom)
+/// Show what the mirror of a site holds, and have it confirmed
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) step: MirrorStep,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt mirror status
+  nightwatt mirror refresh /news/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt mirror explain /about.html
+
+Docs: docs/mirror.md";
+
+/// Steps of `mirror`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MirrorStep {
+    /// Show what is mirrored, how old it is, and what is not mirrored
+    Status {
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+    /// Have pages confirmed before they are served again
+    Refresh {
+        /// Paths; all pages that begin so are meant [default: all pages]
+        #[arg(value_name = "PATH")]
+        places: Vec<String>,
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+    /// Show whether an address is mirrored, and why not
+    Explain {
+        /// Path, with its query
+        #[arg(value_name = "PATH")]
+        address: String,
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+}
+
+/// Which mirrors, of which gateway.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MirrorTarget {
+    /// Name of the site [default: all that have a mirror]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+/// Sends a running gateway an order about its mirrors.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let (ask, target) = match &args.step {
+        MirrorStep::Status { target } => (MirrorOrder::Status, target),
+        MirrorStep::Refresh { places, target } => {
+            (MirrorOrder::Refresh { places: places.clone() }, target)
         }
-        MirrorStep::Explain { address, whom } => {
-            (MirrorOrder::Explain { address: address.clone() }, whom)
+        MirrorStep::Explain { address, target } => {
+            (MirrorOrder::Explain { address: address.clone() }, target)
         }
     };
-    let reply = control::mirror(&whom.gateway, &Order::Mirror { site: whom.site.clone(), ask })?;
-    if whom.gateway.json {
+    let order = Order::Mirror { site: target.site.clone(), ask };
+    let reply = control::mirror(&target.gateway, &order)?;
+    if target.gateway.json {
         output::say_json(&reply)?;
     } else {
         output::say(text(&reply).trim_end())?;

@@ -1,32 +1,82 @@
-//! `nightwatt record`: every reading of every meter, into a file.
+//! `nightwatt record`: records every reading of every meter into a file.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::integration::{Gap, Totals};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::cross::{Cross, CrossReport};
 use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterError};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Gap, Totals};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
-use crate::args::RecordArgs;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
+use crate::written;
 
-/// How often somebody who watches is told how it goes, and the recorder is looked after.
+/// Record the readings of meters
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
+    pub(crate) output: PathBuf,
+    /// For how long [default: until Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) time: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// The meter that the others are compared with as it goes: `plug`, `rapl/psys` [default: of those
+    /// that cover the machine, the one that states the best accuracy]
+    #[arg(long, value_name = "METER")]
+    pub(crate) reference: Option<String>,
+    /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    pub(crate) part: Duration,
+    /// Join the parts that a killed recorder has left of FILE, and record nothing
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters", "reference"])]
+    pub(crate) recover: bool,
+    /// Print what was recorded as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt record -o night.parquet --for 8h
+  nightwatt record -o fast.parquet -I 1ms -m rapl          # a thousand readings a second
+  nightwatt record -o plug.csv -m shelly=http://10.0.0.9
+  nightwatt record -o night.parquet --recover              # after a power failure
+
+  duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+
+fn output_help() -> String {
+    format!("Where to; the name says how: {}", extensions())
+}
+
+fn extensions() -> String {
+    let [parquet, csv, json_lines] = Format::ALL.map(Format::extension);
+    format!("`.{parquet}`, `.{csv}` or `.{json_lines}`")
+}
+
+/// How often the progress is shown, and the recorder is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What was recorded.
@@ -58,18 +108,18 @@ struct ChannelTotal {
     mean_watts: Option<f64>,
 }
 
-/// Records, or joins what a killed recorder has left.
-pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
+/// Records, or joins the files that a killed recorder left.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
         Failure::saying(format!("{} says not how to record", args.output.display()))
             .into_usage()
-            .hint("let its name end with `.parquet`, `.csv` or `.jsonl`")
+            .hint(format!("let its name end with {}", extensions()))
     })?;
     if args.recover {
         return recover(args, format);
     }
     let host = Host::default();
-    let opened = meters::opened(&host, &args.meters, args.interval)?;
+    let opened = args.meters.opened(&host, args.interval)?;
     let mut cross = Cross::of(&opened, args.interval, args.reference.as_deref())
         .map_err(|error| Failure::usage(&error))?;
     let meta = meta(&host, &opened, args);
@@ -103,7 +153,7 @@ fn failed(error: &MeterError) -> Failure {
     Failure::failed(error).maybe_hint(error.hint())
 }
 
-fn recover(args: &RecordArgs, format: Format) -> Result<ExitStatus, Failure> {
+fn recover(args: &Args, format: Format) -> Result<ExitStatus, Failure> {
     if format != Format::Parquet {
         return Err(Failure::saying("there is nothing to recover: lines are on disk as they come")
             .into_usage());
@@ -118,7 +168,7 @@ fn recover(args: &RecordArgs, format: Format) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
+fn meta(host: &Host, opened: &[Opened], args: &Args) -> Meta {
     let name = host.read("/proc/sys/kernel/hostname").unwrap_or_default();
     let kernel = host.read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let now = Clock::real().now().wall;
@@ -126,7 +176,7 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
         schema: SCHEMA,
         nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
         host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
-        started: format!("{} UTC", nightwatt_report::civil(now.secs())),
+        started: format!("{} UTC", nightwatt_energy::civil::to_minute(now.secs())),
         mono_ns: i64::try_from(monotonic().0.as_nanos()).unwrap_or(i64::MAX),
         meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
         settings: json!({
@@ -137,9 +187,9 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
     }
 }
 
-/// Waits for the end: of the time, by a signal, or since nothing can be written any more.
+/// Waits for the end: the time is over, a signal comes, or nothing can be written any more.
 fn watch(
-    args: &RecordArgs,
+    args: &Args,
     sampler: &Sampler,
     recorder: &Recorder,
     cross: &mut Option<Cross>,
@@ -167,7 +217,7 @@ fn watch(
     progress.end();
 }
 
-/// What every meter last said, in a line.
+/// The last reading of every meter, in one line.
 fn latest(measured: &[Measured]) -> String {
     let each =
         measured.iter().flat_map(|measured| {
@@ -198,7 +248,7 @@ fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
     measured.iter().flat_map(of_meter).collect()
 }
 
-/// What goes into the file's metadata at the end.
+/// The metadata that is written to the file at the end.
 fn end(measured: &[Measured], cross: &[CrossReport]) -> Value {
     let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
     json!({
@@ -211,7 +261,7 @@ fn end(measured: &[Measured], cross: &[CrossReport]) -> Value {
 }
 
 fn report(
-    args: &RecordArgs,
+    args: &Args,
     measured: &[Measured],
     cross: Vec<CrossReport>,
     dropped: u64,
@@ -268,7 +318,7 @@ fn text(recorded: &Recorded, path: &Path) -> String {
     text
 }
 
-/// How one meter relates to another, in a line.
+/// How one meter relates to another, in one line.
 fn related(cross: &CrossReport) -> String {
     let CrossReport { meter, channel, reference, reference_channel, relation, .. } = cross;
     let pair = format!("{meter}/{channel} against {reference}/{reference_channel}");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
 use nightwatt_mirror::pure::address::{Address, Site};
 use nightwatt_mirror::pure::admit::{AdmitRules, PAGE_SIZE};
@@ -11,21 +12,20 @@ use nightwatt_mirror::pure::plan::{Limits, PlanRules};
 use nightwatt_mirror::pure::refresh::RefreshRules;
 use nightwatt_mirror::pure::traps::TrapRules;
 use nightwatt_mirror::store::Bounds;
-use nightwatt_model::duration_text;
 use serde::Deserialize;
 
 use super::{SiteKind, Wrong, wrong};
 
 const MB: u64 = 1 << 20;
 
-/// Of each page that is fetched, so many addresses are remembered.
+/// Number of addresses that are remembered per page that may be fetched.
 const KNOWN_PER_PAGE: usize = 5;
 
-/// What a mirror may hold, fetch and answer.
+/// What a mirror may store, fetch and answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MirrorConfig {
-    /// Whether there is a mirror; default: if the site has `kind = "pages"`.
+    /// Whether there is a mirror; default: yes with `kind = "pages"`.
     pub enabled: Option<bool>,
     /// Scheme and host of the pages: `https://example.org`; default: the site's first host, or the one that
     /// clients use.
@@ -36,23 +36,23 @@ pub struct MirrorConfig {
     /// How long the server's sleep may wait for pages to be confirmed.
     #[serde(with = "duration_text")]
     pub extension: Duration,
-    /// The mirror finds every page: a path that is not in it is answered 404.
+    /// The mirror finds every page: a path that is not in it is answered with 404.
     pub complete: bool,
-    /// Addresses that are fetched.
+    /// Maximum number of addresses that are fetched.
     pub pages: usize,
-    /// Bodies on the disk, in MiB.
+    /// Maximum size of the bodies on the disk, in MiB.
     pub size_mb: u64,
-    /// The longest body, in MiB.
+    /// Maximum size of a body, in MiB.
     pub page_size_mb: u64,
-    /// Links from the start.
+    /// Maximum number of links from the start to a page.
     pub depth: u16,
-    /// Requests a second.
+    /// Maximum number of requests per second.
     pub rate: f64,
-    /// Addresses to start from, beside `/` and the sitemaps.
+    /// Addresses to start from, besides `/` and the sitemaps.
     pub seeds: Vec<String>,
     /// Addresses that are never fetched; `*` stands for any text.
     pub exclude: Vec<String>,
-    /// Addresses that are fetched although they look as if they changed something.
+    /// Addresses that are fetched although they look as if a request changed something.
     pub include: Vec<String>,
     /// Paths that are mirrored although their server says `private`, `no-cache` or `must-revalidate`.
     #[serde(rename = "override")]
@@ -92,7 +92,7 @@ impl MirrorConfig {
         state_dir.join("mirror").join(site)
     }
 
-    /// What the plan goes by. `cache` are the rules of the site's cache.
+    /// The rules of the plan. `cache` are the rules of the site's cache.
     pub(crate) fn plan_rules(&self, cache: &Rules) -> PlanRules {
         PlanRules {
             limits: Limits {
@@ -111,12 +111,12 @@ impl MirrorConfig {
         }
     }
 
-    /// What the store may hold.
+    /// The limits of the store.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { bytes: self.size_mb * MB, entries: self.pages }
     }
 
-    /// Settings by which visitors may get what is not theirs, or not what is there, in words.
+    /// Warnings about settings by which visitors may get private pages, or a 404 for a page that exists.
     pub fn risks(&self, kind: Option<SiteKind>) -> Vec<String> {
         let overrides = self.overrides.iter().map(|pattern| {
             format!(

@@ -7,35 +7,35 @@ use super::gauge;
 use crate::gateway::Gateway;
 use crate::mirror::status::MirrorStatus;
 
-/// Something to show of a mirror.
-struct Figure {
+/// A metric of each mirror.
+struct MirrorGauge {
     name: &'static str,
     help: &'static str,
     value: fn(&MirrorStatus) -> f64,
 }
 
-const FIGURES: [Figure; 5] = [
-    Figure {
+const GAUGES: [MirrorGauge; 5] = [
+    MirrorGauge {
         name: "nightwatt_mirror_pages",
         help: "Answers in the mirror of the site.",
         value: |it| it.pages as f64,
     },
-    Figure {
+    MirrorGauge {
         name: "nightwatt_mirror_bytes",
         help: "Bytes of the mirror's bodies on the disk.",
         value: |it| it.bytes as f64,
     },
-    Figure {
+    MirrorGauge {
         name: "nightwatt_mirror_max_bytes",
         help: "What the mirror's bodies may be, in bytes.",
         value: |it| it.max_bytes as f64,
     },
-    Figure {
+    MirrorGauge {
         name: "nightwatt_mirror_oldest_seconds",
         help: "Time since the mirror's oldest answer was confirmed; 0 while it is empty.",
         value: |it| it.oldest_s.unwrap_or(0.0),
     },
-    Figure {
+    MirrorGauge {
         name: "nightwatt_mirror_due_pages",
         help: "Answers in the mirror, or to come, that are to be fetched before the server sleeps.",
         value: |it| it.due as f64,
@@ -43,12 +43,12 @@ const FIGURES: [Figure; 5] = [
 ];
 
 pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
-    let mirrors = gateway.sites.iter().filter_map(|site| site.mirror.as_ref());
+    let mirrors = gateway.serving.sites.iter().filter_map(|site| site.mirror.as_ref());
     let all: Vec<MirrorStatus> = mirrors.map(|mirror| mirror.status()).collect();
     if all.is_empty() {
         return;
     }
-    for Figure { name, help, value } in &FIGURES {
+    for MirrorGauge { name, help, value } in &GAUGES {
         page.family(gauge(name, &["site"], help), |samples| {
             all.iter().for_each(|it| samples.add(&[&it.site], value(it)));
         });

@@ -16,30 +16,30 @@ use crate::body::Answer;
 
 /// A request for which no cache has a fresh answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Asking<'a> {
-    /// Its head, with what its cache key begins with as authority, and the fields that the server would get.
+pub(crate) struct MirrorRequest<'a> {
+    /// Its head, with the fields that the server would get. The authority is the base of its cache key.
     pub(crate) request: RequestHead<'a>,
-    /// Path and query as its cache key has them.
+    /// Path and query of its cache key.
     pub(crate) key_target: &'a str,
-    /// What it says of its sender.
+    /// What it reveals about its sender.
     pub(crate) sender: Sender,
     /// Tells clients apart.
     pub(crate) client: u64,
-    /// A cache has an answer that came in then: an older one is of no use.
+    /// When a cache received the answer that it has: an older one is of no use.
     pub(crate) newer_than: Option<Timestamp>,
-    /// It may be told that there is no such page.
+    /// Whether the mirror may answer that there is no such page.
     pub(crate) may_be_absent: bool,
 }
 
-/// A request that a thread can take along.
-struct Owned {
+/// A copy of a request's head, for a thread.
+struct OwnedHead {
     method: Method,
     authority: String,
     target: String,
     headers: HeaderMap,
 }
 
-impl Owned {
+impl OwnedHead {
     fn of(request: &RequestHead<'_>) -> Self {
         Self {
             method: request.method.clone(),
@@ -60,8 +60,11 @@ impl Owned {
 }
 
 impl Mirror {
-    /// The answer to a request while the server is not awake, if the mirror has one for its sender.
-    pub(crate) async fn answer(self: &Arc<Self>, asking: &Asking<'_>) -> Option<Response<Answer>> {
+    /// The answer while the server is not awake, if the mirror has one for the sender of the request.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        asking: &MirrorRequest<'_>,
+    ) -> Option<Response<Answer>> {
         let open = self.opened().filter(|it| it.base.is_of(asking.request.authority))?;
         let now = self.now();
         let current = open.store.current();
@@ -76,9 +79,9 @@ impl Mirror {
             return None;
         }
         self.question(asking.request, now).may_have(entry).ok()?;
-        let (entry, asked) = (Arc::clone(entry), Owned::of(&asking.request));
+        let (entry, asked) = (Arc::clone(entry), OwnedHead::of(&asking.request));
         drop((current, open));
-        // It is never closed.
+        // The semaphore is never closed.
         let turn = Arc::clone(&self.reads).acquire_owned().await.ok()?;
         let mirror = Arc::clone(self);
         let represented = self.on_disk(move |open| {
@@ -93,7 +96,7 @@ impl Mirror {
         Question { request, server: Server::Asleep, now, rules, refresh }
     }
 
-    /// The answer, with its body read and packed as the client wants it; blocks.
+    /// The answer, with its body read and compressed as the client accepts it; blocks.
     fn represent(
         &self,
         open: &OpenMirror,
@@ -106,9 +109,9 @@ impl Mirror {
             Some(body) => match open.store.body(body) {
                 Ok(body) => body,
                 Err(error) => {
-                    tracing::warn!(site = %self.site, page = %entry.address, %error, "the mirror");
+                    tracing::warn!(site = %self.site, page = %entry.address, %error, "the mirror failed");
                     if let Err(error) = open.forget_body(&body.hash) {
-                        tracing::warn!(site = %self.site, %error, "the mirror");
+                        tracing::warn!(site = %self.site, %error, "the mirror failed");
                     }
                     return None;
                 }
@@ -120,14 +123,14 @@ impl Mirror {
     }
 }
 
-/// Clients that have changed something get the server's own answers, and so does everyone where a page is said to
-/// have changed.
+/// Clients that have changed something get the server's own answers, and so do all clients for a page that may have
+/// changed.
 fn may_be_given(open: &OpenMirror, entry: &Entry, client: u64, now: Timestamp) -> bool {
     let plan = open.plan();
     !plan.is_bypassed(client, now) && !plan.page(&entry.address).is_some_and(Page::is_doubtful)
 }
 
-fn is_absent(open: &OpenMirror, asking: &Asking<'_>, now: Timestamp) -> bool {
+fn is_absent(open: &OpenMirror, asking: &MirrorRequest<'_>, now: Timestamp) -> bool {
     let Some(address) = Address::new(asking.request.path_and_query) else { return false };
     let mut plan = open.plan();
     asking.sender.is_anonymous()

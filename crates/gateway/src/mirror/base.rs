@@ -1,4 +1,4 @@
-//! By which scheme and host the pages of a mirror are asked for.
+//! The scheme and host of a mirror's pages.
 
 use nightwatt_httpcache::{SECURE, normal_authority};
 use nightwatt_mirror::pure::address::Site;
@@ -6,8 +6,8 @@ use nightwatt_mirror::pure::address::Site;
 use crate::config::{Config, SiteConfig};
 use crate::facts;
 
-/// Scheme and host of the pages. A server may show others under another name, so only requests for these are
-/// answered from the mirror.
+/// The scheme and host of the pages. Under another name the server may show other pages, so only requests for this
+/// one are answered from the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(super) secure: bool,
@@ -25,7 +25,7 @@ impl Base {
         Some(Self { secure, authority: normal_authority(secure, &authority) })
     }
 
-    /// From what cache keys begin with.
+    /// From the base of cache keys.
     pub(super) fn of_key(key: &str) -> Option<Self> {
         let url = if key.starts_with(SECURE) { key.to_owned() } else { format!("http://{key}") };
         Self::of_url(&url)
@@ -37,12 +37,12 @@ impl Base {
         format!("{scheme}://{}", self.authority)
     }
 
-    /// What cache keys begin with.
+    /// The base of cache keys.
     pub(super) fn key(&self) -> String {
         facts::base(self.secure, &self.authority)
     }
 
-    /// Whether this is what a request's cache key begins with.
+    /// Whether this is the base of a request's cache key.
     pub(super) fn is_of(&self, key: &str) -> bool {
         match key.strip_prefix(SECURE) {
             Some(authority) => self.secure && authority == self.authority,
@@ -51,13 +51,13 @@ impl Base {
     }
 }
 
-/// The URL that follows from the configuration alone; nothing if clients must say it.
+/// The URL, if the configuration alone determines it.
 pub(super) fn configured(site: &SiteConfig, config: &Config) -> Option<String> {
     let host = site.hosts.first().filter(|host| !host.contains('*'))?;
     match (config.tls.is_some(), config.trusted_proxies.is_empty()) {
         (true, _) => Some(format!("https://{host}")),
         (false, true) => Some(format!("http://{host}")),
-        // The proxies in front say by which scheme their clients come.
+        // The proxies in front know the scheme of their clients.
         (false, false) => None,
     }
 }

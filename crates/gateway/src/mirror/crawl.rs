@@ -1,4 +1,4 @@
-//! The task of a mirror: opens the copy, looks at the site while the server is awake, and wakes it when that must be.
+//! The task of a mirror: opens the copy, crawls the site while the server is awake, and wakes the server if necessary.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,48 +7,52 @@ use std::time::Duration;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::plan::{PassKind, PassReport};
 use nightwatt_mirror::store::StoreError;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::futures::Notified;
 use tokio::sync::watch;
 
 use super::Mirror;
 use super::base::Base;
-use super::open::{NotOpened, OpenMirror, Plot, remembered_base};
+use super::open::{MirrorPlace, NotOpened, OpenMirror, remembered_base};
 use super::pass::Pass;
 use super::schedule::{self, Awake, Needs, Step};
 use crate::authority::{Authority, host_name};
 use crate::exchange::Exchange;
-use crate::gateway::Gateway;
 use crate::live::Live;
+use crate::serving::Serving;
 use crate::site::Site;
 
-/// Those who waited for the server go first.
+/// Requests that waited for the server go first.
 const AFTER_WAKING: Duration = Duration::from_secs(1);
 
-/// Between two looks at what is due, and at a mirror that cannot be opened.
+/// Time between two checks of what is due, and between two attempts to open a mirror that failed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Between two looks at whether the server's sleep waits.
+/// Time between two checks whether the server's sleep waits.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two tries to open a mirror that another process still has, or whose URL no client has used yet.
+/// Time between two attempts to open a mirror that another process still uses, or whose URL is not known yet.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 
-/// Keeps the mirror of the site of this name, if it has one.
-pub(crate) async fn run(mut live: Live, name: Arc<str>, mut phase: watch::Receiver<Phase>) {
+/// Runs the mirror of the site with this name, if it has one.
+pub(crate) async fn run(
+    mut live: Live<Serving>,
+    name: Arc<str>,
+    mut phase: watch::Receiver<Phase>,
+) {
     let mut closing: Option<Closing> = None;
     loop {
-        let gateway = live.now();
-        let Some((site, served)) = gateway.site_named(&name) else { return };
-        let mirror = served.mirror.as_ref().filter(|_| !gateway.observe);
-        // After a reload another one may have taken its place.
+        let serving = live.now();
+        let Some((site, served)) = serving.site_named(&name) else { return };
+        let mirror = served.mirror.as_ref().filter(|_| !serving.observe);
+        // A reload may have replaced the mirror.
         closing = closing.filter(|it| mirror.is_some_and(|mirror| Arc::ptr_eq(&it.0, mirror)));
         let Some(mirror) = mirror else {
             live.changed().await;
             continue;
         };
         closing.get_or_insert_with(|| Closing(Arc::clone(mirror)));
-        let keeper = Keeper { gateway: &gateway, site, mirror };
+        let keeper = Keeper { serving: &serving, site, mirror };
         tokio::select! {
             biased;
             () = live.changed() => {}
@@ -57,7 +61,7 @@ pub(crate) async fn run(mut live: Live, name: Arc<str>, mut phase: watch::Receiv
     }
 }
 
-/// Closes the copy in the end, however that comes.
+/// Closes the copy when it is dropped.
 struct Closing(Arc<Mirror>);
 
 impl Drop for Closing {
@@ -65,27 +69,27 @@ impl Drop for Closing {
         let now = self.0.now();
         let Some(open) = self.0.set_open(None) else { return };
         if let Err(error) = open.flush(now).and_then(|()| open.save()) {
-            tracing::warn!(site = %self.0.site, %error, "the mirror");
+            tracing::warn!(site = %self.0.site, %error, "the mirror cannot be written");
         }
     }
 }
 
 struct Keeper<'a> {
-    gateway: &'a Arc<Gateway>,
+    serving: &'a Arc<Serving>,
     site: usize,
     mirror: &'a Arc<Mirror>,
 }
 
 impl Keeper<'_> {
     fn site(&self) -> &Site {
-        &self.gateway.sites[self.site]
+        &self.serving.sites[self.site]
     }
 
     fn now(&self) -> Timestamp {
-        self.gateway.timestamp()
+        self.serving.timestamp()
     }
 
-    /// Until it is dropped.
+    /// Runs until it is dropped.
     async fn keep(&self, phase: &mut watch::Receiver<Phase>) {
         let open = self.open().await;
         let mut woken = None;
@@ -112,9 +116,9 @@ impl Keeper<'_> {
         }
     }
 
-    /// Opens the copy as soon as it is known of which URL, and no other process has it.
+    /// Opens the copy as soon as its URL is known and no other process uses it.
     async fn open(&self) -> Arc<OpenMirror> {
-        let clock = &self.gateway.clock;
+        let clock = &self.serving.clock;
         loop {
             if let Some(open) = self.mirror.opened() {
                 return open;
@@ -125,7 +129,7 @@ impl Keeper<'_> {
                     Ok(open) => return open,
                     Err(NotOpened::Store(StoreError::InUse(_))) => RETRY_EVERY,
                     Err(error) => {
-                        self.gateway.warn_of(
+                        self.serving.warn_of(
                             self.site(),
                             "",
                             "the mirror cannot be opened",
@@ -145,7 +149,7 @@ impl Keeper<'_> {
         }
         let is_served = |base: &Base| {
             let host = Authority::parse(&base.authority).map(|it| host_name(it.host));
-            host.is_some_and(|host| self.gateway.site_of(&host) == Some(self.site))
+            host.is_some_and(|host| self.serving.site_of(&host) == Some(self.site))
         };
         let remembered = remembered_base(&self.mirror.folder).filter(is_served);
         remembered.or_else(|| Base::of_key(&self.site().wishes.main_base()?))
@@ -153,12 +157,12 @@ impl Keeper<'_> {
 
     async fn try_open(&self, base: Base) -> Result<Arc<OpenMirror>, NotOpened> {
         let (mirror, now) = (Arc::clone(self.mirror), self.now());
-        let _debt = self.gateway.clock.owe();
+        let _debt = self.serving.clock.owe();
         let opened = tokio::task::spawn_blocking(move || {
             let Mirror { folder, rules, bounds, .. } = &*mirror;
-            OpenMirror::open(&Plot { folder, base: &base, rules, bounds: *bounds }, now)
+            OpenMirror::open(&MirrorPlace { folder, base: &base, rules, bounds: *bounds }, now)
         });
-        // Without an outcome the runtime is ending.
+        // Fails only if the runtime is ending.
         let Ok(opened) = opened.await else { return std::future::pending().await };
         let open = Arc::new(opened?);
         self.mirror.set_open(Some(Arc::clone(&open)));
@@ -166,7 +170,7 @@ impl Keeper<'_> {
         Ok(open)
     }
 
-    /// Wakes the server when that must be; returns when it is not asleep.
+    /// Wakes the server when a pass is due; returns when the server is not asleep.
     async fn asleep(
         &self,
         open: &Arc<OpenMirror>,
@@ -181,7 +185,7 @@ impl Keeper<'_> {
         let at = schedule::wake_at(&open.plan(), needs);
         let wake = async {
             let Some(at) = at else { return std::future::pending().await };
-            self.gateway.clock.sleep(at.since(self.now())).await;
+            self.serving.clock.sleep(at.since(self.now())).await;
         };
         tokio::select! {
             biased;
@@ -193,9 +197,9 @@ impl Keeper<'_> {
         let _ = phase.wait_for(|it| *it != Phase::Asleep).await;
     }
 
-    /// While the server is awake; until it is dropped.
+    /// Crawls while the server is awake; runs until it is dropped.
     async fn awake(&self, open: &Arc<OpenMirror>) {
-        let clock = &self.gateway.clock;
+        let clock = &self.serving.clock;
         clock.sleep(AFTER_WAKING).await;
         loop {
             let mut news = std::pin::pin!(self.mirror.news.notified());
@@ -203,7 +207,7 @@ impl Keeper<'_> {
             let step = schedule::step(&open.plan(), self.how_awake(), self.now());
             let exchange = match step {
                 Step::Rest => None,
-                Step::Pass(_) | Step::AwaitSleep => Exchange::begin_background(self.site()),
+                Step::Pass(_) | Step::AwaitSleep => self.site().begin_background(),
             };
             match (step, exchange) {
                 (Step::Pass(kind), Some(exchange)) => {
@@ -221,7 +225,7 @@ impl Keeper<'_> {
                 // It is about to sleep, or there is nothing to do.
                 (_, _) => {
                     let samples = open.plan().rules().complete;
-                    let exchange = samples.then(|| Exchange::begin_background(self.site()));
+                    let exchange = samples.then(|| self.site().begin_background());
                     if let Some(exchange) = exchange.flatten() {
                         self.sample(open, &exchange).await;
                     }
@@ -231,11 +235,11 @@ impl Keeper<'_> {
         }
     }
 
-    /// Until there is something new, and not for ever: time passes too.
+    /// Waits until there is something new to do, or until the next check is due.
     async fn rest(&self, news: Pin<&mut Notified<'_>>) {
         tokio::select! {
             () = news => {}
-            () = self.gateway.clock.sleep(LOOK_EVERY) => {}
+            () = self.serving.clock.sleep(LOOK_EVERY) => {}
         }
     }
 
@@ -244,27 +248,27 @@ impl Keeper<'_> {
         Awake { is_alone: supervisor.is_up_to_refresh(), is_draining: supervisor.is_draining() }
     }
 
-    /// What is due is confirmed, if the server's sleep waits for that now.
+    /// Confirms what is due, if the server's sleep waits for that now.
     async fn before_sleep(&self, open: &Arc<OpenMirror>, exchange: Arc<Exchange>) {
         let step = schedule::step(&open.plan(), self.how_awake(), self.now());
         if let Step::Pass(kind) = step
             && !self.pass(open, kind, exchange).await
         {
-            // It makes way for the server's sleep, and goes on after that.
-            self.gateway.clock.sleep(LOOK_EVERY).await;
+            // The server sleeps first; the pass continues after that.
+            self.serving.clock.sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Makes a pass, or goes on with one; false if it was stopped before its end.
+    /// Makes a pass, or continues one; returns false if it was stopped before its end.
     async fn pass(&self, open: &Arc<OpenMirror>, kind: PassKind, exchange: Arc<Exchange>) -> bool {
         if !open.plan().is_running() {
             open.plan().begin(kind, self.now(), None);
         }
-        let pass = Pass::new(self.gateway, self.site, open, exchange);
+        let pass = Pass::new(self.serving, self.site, open, exchange);
         let in_time = async {
             self.sleep_waits().await;
             let longest = schedule::longest(&open.plan(), self.how_awake().is_alone, self.now());
-            self.gateway.clock.sleep(longest).await;
+            self.serving.clock.sleep(longest).await;
             pass.stop();
             std::future::pending::<()>().await;
         };
@@ -275,45 +279,45 @@ impl Keeper<'_> {
         };
         self.settle().await;
         if let Some(report) = &report {
-            self.tell(report);
+            self.log(report);
         }
         report.is_some()
     }
 
-    /// Comes when the server's sleep waits for the mirror.
+    /// Returns when the server's sleep waits for the mirror.
     async fn sleep_waits(&self) {
         let supervisor = &self.site().supervisor;
         let mut free = supervisor.free();
         while !supervisor.is_draining() {
             tokio::select! {
                 _ = free.changed() => {}
-                () = self.gateway.clock.sleep(WATCH_EVERY) => {}
+                () = self.serving.clock.sleep(WATCH_EVERY) => {}
             }
         }
     }
 
-    /// Looks whether there is nothing where clients are told so.
+    /// Checks one path that clients were told does not exist.
     async fn sample(&self, open: &Arc<OpenMirror>, exchange: &Arc<Exchange>) {
-        Pass::new(self.gateway, self.site, open, Arc::clone(exchange)).sample().await;
+        Pass::new(self.serving, self.site, open, Arc::clone(exchange)).sample().await;
     }
 
-    /// The server is not awake any more: what a pass has brought so far is written.
+    /// The server is not awake any more: writes what a pass has fetched so far.
     async fn leave(&self, open: &Arc<OpenMirror>) {
         if open.plan().is_running() || open.is_marked() {
             self.settle().await;
         }
     }
 
-    /// Writes what waits, and what is known.
+    /// Writes pending changes and the plan.
     async fn settle(&self) {
         let now = self.now();
         let settled = self.mirror.on_disk(move |open| open.flush(now).and_then(|()| open.save()));
         if let Some(Err(error)) = settled.await {
-            self.gateway.warn_of(self.site(), "", "the mirror cannot be written", &error);
+            self.serving.warn_of(self.site(), "", "the mirror cannot be written", &error);
         }
     }
 
-    fn tell(&self, report: &PassReport) {
+    fn log(&self, report: &PassReport) {
         let site = &self.site().name;
         let PassReport { requests, kept, confirmed, deleted, failed, was_cut, .. } = report;
         tracing::info!(

@@ -1,4 +1,4 @@
-//! One request of the mirror: anonymous, conditional where something is mirrored, read to a bound.
+//! One request of the mirror: anonymous, conditional if the page is mirrored, with a limit of its size.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,59 +11,59 @@ use nightwatt_httpcache::status::CACHE_STATUS;
 use nightwatt_httpcache::{Filler, Times};
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::{Answer, Ended};
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
 use super::base::Base;
-use crate::body::{self, Kept};
+use crate::body;
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
-use crate::gateway::Gateway;
 use crate::hold::Spool;
-use crate::own_request::{Fields, OwnRequest, Place};
+use crate::own_request::{Fields, OwnRequest, OwnTarget};
+use crate::request_body::Kept;
+use crate::serving::Serving;
 use crate::store::Sake;
 
-/// None takes longer: the server's sleep waits for it.
+/// Time limit of a request: the server's sleep waits for it.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Who asks which server.
+/// Sends requests to the server of a site.
 #[derive(Clone, Copy)]
 pub(super) struct Fetcher<'a> {
-    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) serving: &'a Arc<Serving>,
     /// Index of the site.
     pub(super) site: usize,
     pub(super) base: &'a Base,
     pub(super) exchange: &'a Arc<Exchange>,
-    /// Longer bodies are not read to their end.
+    /// Maximum length of a body; longer ones are not read to their end.
     pub(super) page_size: u64,
 }
 
 impl Fetcher<'_> {
-    /// Asks for an address with these fields; nothing if no answer came. `unshared`: on a connection that was not
-    /// used before.
+    /// Requests an address with these fields; returns nothing if no answer came. `unshared`: on a new connection.
     pub(super) async fn fetch(
         &self,
         address: &Address,
         fields: HeaderMap,
         unshared: bool,
     ) -> Option<Answer> {
-        let (gateway, base) = (self.gateway, self.base);
+        let (serving, base) = (self.serving, self.base);
         let (secure, authority) = (base.secure, base.authority.as_str());
-        let place = Place { secure, authority, target: address.as_str() };
+        let target = OwnTarget { secure, authority, target: address.as_str() };
         let sent: Fields =
             fields.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
-        let requested = gateway.timestamp();
-        let Some(request) = OwnRequest::at(&place, sent, gateway) else {
-            return Some(cannot_be_asked(fields, Times::at(requested)));
+        let requested = serving.timestamp();
+        let Some(request) = OwnRequest::at(&target, sent, serving.clock.now()) else {
+            return Some(cannot_be_requested(fields, Times::at(requested)));
         };
         let forwarding = Forwarding {
-            gateway,
+            serving,
             site: self.site,
             facts: &request.facts,
             parts: &request.parts,
             key: None,
             found: None,
             flight: Mutex::default(),
-            // Nothing of it goes into the cache.
+            // The cache stores nothing of it.
             sake: Sake::Of(ClientClass::Crawler),
             filler: Filler::Proxy,
             expected: None,
@@ -71,21 +71,21 @@ impl Fetcher<'_> {
         let asking = async {
             let (spool, exchange) = (Spool::again(Kept::default()), Arc::clone(self.exchange));
             let response = forwarding.run(spool, exchange, unshared).await.ok()?;
-            let times = Times { requested, received: gateway.timestamp() };
+            let times = Times { requested, received: serving.timestamp() };
             let (mut head, body) = response.into_parts();
-            // What the proxy has added on the way.
+            // Added by the proxy itself.
             remove_last(&mut head.headers, &VIA);
             remove_last(&mut head.headers, &CACHE_STATUS);
             let (body, ended) = read(body, self.page_size).await;
             let (status, headers) = (head.status, head.headers);
             Some(Answer { asked: fields, status, headers, body, ended, times })
         };
-        Box::pin(gateway.clock.timeout(LONGEST, asking)).await.ok().flatten()
+        Box::pin(serving.clock.timeout(LONGEST, asking)).await.ok().flatten()
     }
 }
 
-/// Stands for the answer to what cannot be written as a request: it is not mirrored.
-fn cannot_be_asked(asked: HeaderMap, times: Times) -> Answer {
+/// Stands for the answer to an address that cannot be requested: it is not mirrored.
+fn cannot_be_requested(asked: HeaderMap, times: Times) -> Answer {
     Answer {
         asked,
         status: StatusCode::BAD_REQUEST,

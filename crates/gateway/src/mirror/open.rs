@@ -1,4 +1,4 @@
-//! The copy of a mirror, opened: the store on the disk and the plan, which must agree.
+//! The opened copy of a mirror: the store on the disk and the plan, which must agree.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,19 +15,19 @@ use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError};
 
 use super::base::Base;
 
-/// Changes that are written together, and bytes of their bodies.
+/// Number of changes that are written together, and bytes of their bodies.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// It is there while the saved plan does not know of all changes of content.
+/// File that exists while the saved plan may lack changes of content.
 const MARK: &str = "changed";
 
-/// Which scheme and host the pages are of.
+/// File with the scheme and host of the pages.
 const URL: &str = "url";
 
-/// Where a mirror is, and what it is to hold.
+/// Where a mirror is, and what it may store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plot<'a> {
+pub(super) struct MirrorPlace<'a> {
     pub(super) folder: &'a Path,
     pub(super) base: &'a Base,
     pub(super) rules: &'a PlanRules,
@@ -49,10 +49,10 @@ pub(crate) struct OpenMirror {
     pub(super) base: Base,
     pub(super) store: Store,
     plan: Mutex<Planner>,
-    /// Changes that are to be written.
+    /// Changes that are not written yet.
     batch: Mutex<Vec<Change>>,
     folder: PathBuf,
-    /// Counts changes of content that the saved plan may not know of.
+    /// Number of changes of content since the start.
     changes: AtomicU64,
     is_marked: AtomicBool,
 }
@@ -64,30 +64,30 @@ pub(super) fn remembered_base(folder: &Path) -> Option<Base> {
 
 impl OpenMirror {
     /// Opens it; blocks.
-    pub(super) fn open(plot: &Plot<'_>, now: Timestamp) -> Result<Self, NotOpened> {
-        let site = Site::new(&plot.base.url())?;
-        let (store, found) = Store::open(plot.folder, site.base().as_str(), plot.bounds)?;
-        tell(plot.folder, &found);
-        let mut plan = Planner::new(site, plot.rules.clone());
+    pub(super) fn open(place: &MirrorPlace<'_>, now: Timestamp) -> Result<Self, NotOpened> {
+        let site = Site::new(&place.base.url())?;
+        let (store, found) = Store::open(place.folder, site.base().as_str(), place.bounds)?;
+        log_damage(place.folder, &found);
+        let mut plan = Planner::new(site, place.rules.clone());
         let current = store.current();
         let unwanted = plan.restore(found.plan, current.iter().map(AsRef::as_ref), now);
-        let mark = plot.folder.join(MARK);
+        let mark = place.folder.join(MARK);
         let was_marked = mark.exists();
         if was_marked {
             plan.outdate("/");
         }
         let open = Self {
-            base: plot.base.clone(),
+            base: place.base.clone(),
             store,
             plan: Mutex::new(plan),
             batch: Mutex::default(),
-            folder: plot.folder.to_owned(),
+            folder: place.folder.to_owned(),
             changes: AtomicU64::new(0),
             is_marked: AtomicBool::new(was_marked),
         };
         open.apply(unwanted.into_iter().map(Change::Remove).collect(), now)?;
         open.remember_base();
-        // Without a plan of this site nothing in the store would be believed after a crash.
+        // Without a plan of this site, a restart after a crash would not trust anything in the store.
         open.save()?;
         Ok(open)
     }
@@ -97,7 +97,7 @@ impl OpenMirror {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The plan, unless a pass has it just now.
+    /// The plan, unless a pass uses it at the moment.
     pub(super) fn try_plan(&self) -> Option<MutexGuard<'_, Planner>> {
         match self.plan.try_lock() {
             Ok(plan) => Some(plan),
@@ -106,7 +106,7 @@ impl OpenMirror {
         }
     }
 
-    /// Takes up what an answer changes. What is removed is removed at once, the rest with others; blocks.
+    /// Applies what an answer changes: removals at once, the rest in batches; blocks.
     pub(super) fn take(&self, taken: Taken, now: Timestamp) -> Result<(), StoreError> {
         let bytes = |change: &Change| match change {
             Change::Put { body, .. } => body.len(),
@@ -125,13 +125,13 @@ impl OpenMirror {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what waits; blocks.
+    /// Writes pending changes; blocks.
     pub(super) fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
         let batch = std::mem::take(&mut *self.batch());
         self.apply(batch, now)
     }
 
-    /// Changes the store, and tells the plan what the store does not have after that; blocks.
+    /// Changes the store, and updates the plan with what the store lost or had no room for; blocks.
     pub(super) fn apply(&self, changes: Vec<Change>, now: Timestamp) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
@@ -150,7 +150,7 @@ impl OpenMirror {
         }
     }
 
-    /// What the store does not have is to be fetched.
+    /// After an error: marks pages that the store lacks, to be fetched.
     fn agree(&self) {
         let (current, mut plan) = (self.store.current(), self.plan());
         let is_lost = |address: &Address| current.find(address).is_none();
@@ -160,7 +160,7 @@ impl OpenMirror {
         plan.lost(&lost);
     }
 
-    /// A body cannot be read: what has it is fetched again; blocks.
+    /// A body cannot be read: its pages are fetched again; blocks.
     pub(super) fn forget_body(&self, hash: &BodyHash) -> Result<(), StoreError> {
         let lost = self.store.forget_body(hash)?;
         self.plan().lost(&lost);
@@ -175,17 +175,17 @@ impl OpenMirror {
             plan.changed_by_client(client, now)
         };
         self.mark();
-        // What waits may be the very answers that go now.
+        // Pending changes may be the very answers that are removed.
         self.batch().extend(removed);
         self.flush(now)
     }
 
-    /// Counts changes of content: an answer that was asked for before one does not confirm anything.
+    /// Number of changes of content: an answer that was requested before one confirms nothing.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Removes what is meant, to be fetched again; says how much that was; blocks.
+    /// Removes these pages, to be fetched again; returns their number; blocks.
     pub(super) fn purge(
         &self,
         is_meant: impl Fn(&Address) -> bool,
@@ -204,7 +204,7 @@ impl OpenMirror {
         Ok(meant.len())
     }
 
-    /// What begins so may have changed; blocks.
+    /// Pages with this prefix may have changed; blocks.
     pub(super) fn outdate(&self, prefix: &str) {
         {
             let mut plan = self.plan();
@@ -214,12 +214,12 @@ impl OpenMirror {
         self.mark();
     }
 
-    /// Whether the saved plan may not know of all changes of content.
+    /// Whether the saved plan may lack changes of content.
     pub(super) fn is_marked(&self) -> bool {
         self.is_marked.load(Ordering::SeqCst)
     }
 
-    /// After a crash, nothing is given that was not confirmed.
+    /// Makes a restart after a crash confirm pages before it serves them.
     fn mark(&self) {
         if self.is_marked.swap(true, Ordering::SeqCst) {
             return;
@@ -245,7 +245,7 @@ impl OpenMirror {
         Ok(())
     }
 
-    /// The next start mirrors the same, by whatever host clients ask until then.
+    /// Stores the base, so that the next start mirrors the same pages, under whatever host clients come first.
     fn remember_base(&self) {
         if remembered_base(&self.folder).as_ref() != Some(&self.base)
             && let Err(error) = write(&self.folder, URL, self.base.url().as_bytes())
@@ -255,7 +255,7 @@ impl OpenMirror {
     }
 }
 
-fn tell(folder: &Path, found: &Opened) {
+fn log_damage(folder: &Path, found: &Opened) {
     let folder = folder.display();
     if found.dropped_all {
         tracing::warn!(%folder, "the mirror was damaged or of another site, and is dropped");
@@ -265,7 +265,7 @@ fn tell(folder: &Path, found: &Opened) {
     }
 }
 
-/// Writes a small file, which is there when this returns.
+/// Writes a small file durably.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! `nightwatt mirror`: what the operator asks of mirrors over the control socket.
+//! `nightwatt mirror`: orders about mirrors over the control socket.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::Mirror;
 use super::status::{Explained, MirrorStatus};
 
-/// What can be asked.
+/// An order about mirrors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MirrorOrder {
-    /// How are they?
+    /// Report their state.
     Status,
-    /// Content has changed: what begins with one of these is not given before it is confirmed.
+    /// Content has changed: pages with one of these prefixes are not served before they are confirmed.
     Refresh {
-        /// Paths; none: all.
+        /// Prefixes of paths; if empty, all pages.
         places: Vec<String>,
     },
-    /// Is this address mirrored, and why not?
+    /// Report whether an address is mirrored, and why not.
     Explain {
         /// Path and query.
         address: String,
     },
 }
 
-/// What is answered.
+/// The answer to an order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MirrorReply {
@@ -38,7 +38,7 @@ pub enum MirrorReply {
     Explained(Explained),
 }
 
-/// Does what is ordered, of these mirrors.
+/// Executes an order on these mirrors.
 pub(crate) async fn obey(
     mirrors: &[&Arc<Mirror>],
     order: &MirrorOrder,

@@ -1,4 +1,4 @@
-//! A pass over the site, within one exchange with the server, which keeps that from its sleep.
+//! A pass over the site, within one exchange, which keeps the server awake.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,41 +17,41 @@ use tokio::sync::Notify;
 use super::fetch::Fetcher;
 use super::open::OpenMirror;
 use crate::exchange::Exchange;
-use crate::gateway::Gateway;
+use crate::serving::Serving;
 
 /// A pass that is under way.
 pub(super) struct Pass<'a> {
-    gateway: &'a Arc<Gateway>,
+    serving: &'a Arc<Serving>,
     site: usize,
     open: &'a Arc<OpenMirror>,
     exchange: Arc<Exchange>,
-    /// No more is begun.
+    /// No further requests are begun.
     is_stopped: AtomicBool,
-    /// An answer has come, or no more is begun.
+    /// Notified when an answer has come, and when the pass is stopped.
     news: Notify,
     report: Mutex<Option<PassReport>>,
 }
 
 impl<'a> Pass<'a> {
-    /// Of a site of the gateway.
+    /// A pass over the site with this index.
     pub(super) fn new(
-        gateway: &'a Arc<Gateway>,
+        serving: &'a Arc<Serving>,
         site: usize,
         open: &'a Arc<OpenMirror>,
         exchange: Arc<Exchange>,
     ) -> Self {
         let (is_stopped, news, report) = (AtomicBool::new(false), Notify::new(), Mutex::default());
-        Self { gateway, site, open, exchange, is_stopped, news, report }
+        Self { serving, site, open, exchange, is_stopped, news, report }
     }
 
-    /// Does what the plan orders, until the pass is over or stopped. Says what it did, if it is over.
+    /// Carries out the plan's orders, until the pass is over or stopped. Returns the report if it is over.
     pub(super) async fn run(&self) -> Option<PassReport> {
-        // As many as the plan lets be under way.
+        // The plan allows two requests at a time.
         tokio::join!(self.work(), self.work());
         self.report.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Begins no more.
+    /// Begins no further requests.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.news.notify_waiters();
@@ -61,7 +61,7 @@ impl<'a> Pass<'a> {
         while !self.is_stopped.load(Ordering::Relaxed) {
             let mut news = std::pin::pin!(self.news.notified());
             news.as_mut().enable();
-            let now = self.gateway.timestamp();
+            let now = self.serving.timestamp();
             let next = self.open.plan().next(now);
             match next {
                 Next::Fetch(order) => self.carry_out(order).await,
@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
                 Next::WaitUntil(then) => {
                     tokio::select! {
                         () = news => {}
-                        () = self.gateway.clock.sleep(then.since(now)) => {}
+                        () = self.serving.clock.sleep(then.since(now)) => {}
                     }
                 }
                 Next::Done(report) => {
@@ -82,18 +82,18 @@ impl<'a> Pass<'a> {
     }
 
     async fn carry_out(&self, order: Order) {
-        let _debt = self.gateway.clock.owe();
+        let _debt = self.serving.clock.owe();
         let before = self.open.store.current().find(&order.address).cloned();
         let fields = order.fields(before.as_deref(), self.open.plan().rules());
         let underway = Underway::new(self, order, before);
         let unshared = underway.order.first.is_some();
         let answer = self.fetcher().fetch(&underway.order.address, fields, unshared).await;
         if let Some(answer) = answer {
-            let now = self.gateway.timestamp();
+            let now = self.serving.timestamp();
             let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;
             if let Ok(Err(error)) = taken {
-                let site = &self.gateway.sites[self.site];
-                self.gateway.warn_of(site, "", "the mirror cannot be written", &error);
+                let site = &self.serving.sites[self.site];
+                self.serving.warn_of(site, "", "the mirror cannot be written", &error);
                 self.stop();
             }
         } else {
@@ -104,7 +104,7 @@ impl<'a> Pass<'a> {
 
     fn fetcher(&self) -> Fetcher<'_> {
         Fetcher {
-            gateway: self.gateway,
+            serving: self.serving,
             site: self.site,
             base: &self.open.base,
             exchange: &self.exchange,
@@ -112,14 +112,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Asks for one path for which clients were told, or would have been, that it is not there.
+    /// Requests one path that clients were told does not exist, or would have been.
     pub(super) async fn sample(&self) {
-        let now = self.gateway.timestamp();
+        let now = self.serving.timestamp();
         let Some(address) = self.open.plan().sample(now) else { return };
         if !may_be_prefetched(address.as_str()) {
             return;
         }
-        let _debt = self.gateway.clock.owe();
+        let _debt = self.serving.clock.owe();
         let answer = self.fetcher().fetch(&address, HeaderMap::new(), false).await;
         if let Some(answer) = answer {
             self.sampled(&address, answer.status);
@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
 
     fn sampled(&self, address: &Address, status: StatusCode) {
         if self.open.plan().sampled(address, status) {
-            let site = &self.gateway.sites[self.site].name;
+            let site = &self.serving.sites[self.site].name;
             tracing::warn!(
                 %site, %address,
                 "a path exists that no page links to: `mirror.complete` is suspended until a page links to it"
@@ -137,31 +137,31 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// An order that is being carried out. If that comes to nothing, the plan knows.
+/// An order that is being carried out. If it is dropped without an answer, it counts as failed.
 struct Underway {
     open: Arc<OpenMirror>,
     clock: Clock,
     order: Order,
     before: Option<Arc<Entry>>,
-    /// Changes of content before it.
+    /// Number of changes of content when it began.
     changes: u64,
     is_taken: bool,
 }
 
 impl Underway {
     fn new(pass: &Pass<'_>, order: Order, before: Option<Arc<Entry>>) -> Self {
-        let (open, clock) = (Arc::clone(pass.open), pass.gateway.clock.clone());
+        let (open, clock) = (Arc::clone(pass.open), pass.serving.clock.clone());
         let changes = open.changes();
         Self { open, clock, order, before, changes, is_taken: false }
     }
 
-    /// Gives the answer to the plan, and what it changes to the store; blocks.
+    /// Updates the plan and the store with the answer; blocks.
     fn take(mut self, answer: &Answer, now: Timestamp) -> Result<(), StoreError> {
         self.is_taken = true;
         let taken = {
             let mut plan = self.open.plan();
             let taken = plan.take(&self.order, answer, self.before.as_deref(), now);
-            // The server was asked before the change: its answer confirms nothing.
+            // Requested before a change of content: the answer confirms nothing.
             if self.open.changes() != self.changes {
                 plan.outdate(self.order.address.as_str());
             }

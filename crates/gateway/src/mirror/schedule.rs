@@ -1,23 +1,23 @@
-//! When the mirror asks its server for something, and when it wakes it.
+//! When the mirror sends requests to its server, and when it wakes the server.
 //!
 //! * **A whole pass** begins a second after the server has woken, if there was none within `max_age`.
-//! * **What is old, popular or said to have changed** is confirmed when nothing but that stands between the server and
-//!   its sleep, which waits for it for at most `extension`. What is left then is confirmed the next time.
-//! * **The server is woken** once per `max_age` if nothing woke it before: as early as the pass needs to be over in
-//!   time. Then no client waits, and its sleep waits for the whole of it.
+//! * **Pages that are old, popular or reported as changed** are confirmed immediately before the server sleeps. Its
+//!   sleep waits at most `extension` for that. The remaining pages are confirmed the next time.
+//! * **The server is woken** once per `max_age` if nothing else woke it: early enough that the pass is over in time.
+//!   No client uses the server then, so its sleep waits for the whole pass.
 
 use std::time::Duration;
 
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::plan::{PassKind, Planner};
 
-/// A pass for which the server was woken takes no longer.
+/// Time limit of a pass for which the server was woken.
 const LONGEST_ALONE: Duration = Duration::from_mins(10);
 
-/// Why the server is awake.
+/// How the server is used while it is awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Awake {
-    /// Woken for the mirror, and not used by a client since.
+    /// It was woken for the mirror, and no client has used it since.
     pub(super) is_alone: bool,
     /// Its sleep waits for the mirror.
     pub(super) is_draining: bool,
@@ -26,9 +26,9 @@ pub(super) struct Awake {
 /// What to do while the server is awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Begin a pass, or go on with the one that was interrupted.
+    /// Begin a pass, or continue the interrupted one.
     Pass(PassKind),
-    /// Have the server's sleep wait, since something is to be confirmed before it.
+    /// Make the server's sleep wait, since pages must be confirmed before it.
     AwaitSleep,
     /// Nothing.
     Rest,
@@ -48,30 +48,30 @@ pub(super) fn step(plan: &Planner, awake: Awake, now: Timestamp) -> Step {
     }
 }
 
-/// For how long the server's sleep waits for a pass.
+/// How long the server's sleep waits for a pass.
 pub(super) fn longest(plan: &Planner, is_alone: bool, now: Timestamp) -> Duration {
     if is_alone { LONGEST_ALONE } else { plan.extension(now) }
 }
 
-/// What matters for a wake-up.
+/// What determines the time of a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
-    /// Pages that are to be confirmed.
+    /// Number of pages to confirm.
     pub(super) kept: usize,
-    /// What a wake-up takes.
+    /// Duration of a wake-up.
     pub(super) wake_time: Duration,
-    /// When the server was woken last for this.
+    /// When the server was last woken for the mirror.
     pub(super) last: Option<Timestamp>,
 }
 
-/// When to wake the server, unless something else does before; nothing if nothing is mirrored.
+/// When to wake the server, unless something else wakes it before; never if nothing is mirrored.
 pub(super) fn wake_at(plan: &Planner, needs: Needs) -> Option<Timestamp> {
     let rules = plan.rules();
     let kept = u32::try_from(needs.kept).unwrap_or(u32::MAX);
     let pass = rules.limits.pause().saturating_mul(kept);
     let ahead = needs.wake_time.saturating_add(pass).min(rules.refresh.max_age / 2);
     let at = earlier(plan.wake_at(&[])?, ahead);
-    // What cannot be confirmed stays as old as it is.
+    // Pages that cannot be confirmed stay old: they must not cause one wake-up after the other.
     let again = needs.last.map(|last| earlier(last.plus(rules.refresh.max_age), ahead));
     Some(again.map_or(at, |again| at.max(again)))
 }

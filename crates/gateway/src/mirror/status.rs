@@ -1,4 +1,4 @@
-//! What there is to know of a mirror: for orders, and for metrics.
+//! The status of a mirror, for orders and metrics.
 
 use std::collections::BTreeMap;
 
@@ -12,45 +12,45 @@ use serde::{Deserialize, Serialize};
 use super::Mirror;
 use super::open::OpenMirror;
 
-/// The mirror of one site.
+/// The status of a site's mirror.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The site.
     pub site: String,
-    /// Scheme and host of the pages; nothing while the copy is not open.
+    /// Scheme and host of the pages; `None` while the copy is not open.
     pub url: Option<String>,
-    /// Answers that are mirrored.
+    /// Number of mirrored answers.
     pub pages: usize,
     /// Bytes of their bodies on the disk.
     pub bytes: u64,
-    /// What these may be.
+    /// Their limit.
     pub max_bytes: u64,
-    /// Seconds since the oldest of them was confirmed.
+    /// Seconds since the oldest answer was confirmed.
     pub oldest_s: Option<f64>,
-    /// Pages that are to be confirmed before the server sleeps.
+    /// Number of pages to confirm before the server sleeps.
     pub due: usize,
-    /// Seconds since the last whole pass began that came to its end.
+    /// Seconds since the beginning of the last whole pass that was completed.
     pub last_pass_s_ago: Option<f64>,
     /// A pass is under way, or was interrupted.
     pub is_running: bool,
-    /// Addresses that are not mirrored, by reason.
+    /// Number of addresses that are not mirrored, by reason.
     pub not_mirrored: BTreeMap<String, usize>,
     /// With `complete`: why a path that is not mirrored is not answered with 404, if it is not.
     pub not_complete: Option<String>,
-    /// The operator says that it is complete.
+    /// `complete` is set.
     pub is_complete_wanted: bool,
 }
 
-/// What is known of one address.
+/// What is known about one address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Path and query.
     pub address: String,
     /// It is answered from the mirror while the server sleeps.
     pub is_mirrored: bool,
-    /// What has become of it, in words.
+    /// Explanation in words.
     pub why: String,
-    /// The reason in one word, if it is not mirrored for one.
+    /// The reason in one word, if there is one against mirroring it.
     pub reason: Option<String>,
     /// Status of the mirrored answer.
     pub status: Option<u16>,
@@ -58,12 +58,12 @@ pub struct Explained {
     pub bytes: Option<u64>,
     /// Seconds since it was confirmed.
     pub confirmed_s_ago: Option<f64>,
-    /// Requests of the last weeks, of which older ones count less.
+    /// Requests of the last weeks; older ones count less.
     pub requests: f64,
 }
 
 impl Mirror {
-    /// Looks at it.
+    /// The present status.
     pub(crate) fn status(&self) -> MirrorStatus {
         let now = self.now();
         let empty = MirrorStatus {
@@ -101,7 +101,7 @@ impl Mirror {
         }
     }
 
-    /// What is known of an address; nothing while the copy is not open.
+    /// What is known about an address; `None` while the copy is not open.
     pub(crate) fn explain(&self, address: &Address) -> Option<Explained> {
         Some(explain(&*self.opened()?, address, self.now()))
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::config::{FillConfig, MirrorConfig};
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
-use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, CRAWLER, ask, get, post};
 use crate::origin::{Act, Says, Seen, ok, status};

@@ -1,18 +1,19 @@
-//! The configuration that the answers make.
+//! The configuration that follows from the answers.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use nightwatt_gateway::config::SiteKind;
 use toml::Value;
 
 use super::look::Server;
-use crate::args::{KindChoice, PowerChoice};
+use super::{KindChoice, PowerChoice};
 
-/// How the server is woken and put to sleep, and what belongs to that.
+/// How the server is woken and put to sleep, and the target of that.
 #[derive(Debug, Clone)]
 pub(super) struct Power {
     pub(super) choice: PowerChoice,
-    /// MAC address, unit, container, command line.
+    /// MAC address, unit, container, or command line.
     pub(super) target: String,
 }
 
@@ -56,11 +57,14 @@ impl Draft {
             quoted(state_dir),
             quoted(&self.name())
         );
-        text.push_str(match self.kind {
-            KindChoice::Pages => "kind = \"pages\"\n",
-            KindChoice::App => "kind = \"app\"\n",
-            KindChoice::Unsure => "# kind = \"pages\"  # or \"app\": see docs/caching.md\n",
-        });
+        let [pages, app] = [SiteKind::Pages, SiteKind::App].map(SiteKind::as_str);
+        let _ = match self.kind {
+            KindChoice::Pages => writeln!(text, "kind = \"{pages}\""),
+            KindChoice::App => writeln!(text, "kind = \"{app}\""),
+            KindChoice::Unsure => {
+                writeln!(text, "# kind = \"{pages}\"  # or \"{app}\": see docs/caching.md")
+            }
+        };
         if !self.hosts.is_empty() {
             let _ = writeln!(text, "hosts = {}", list(self.hosts.iter().cloned()));
         }
@@ -68,8 +72,8 @@ impl Draft {
         text + &self.power()
     }
 
-    /// The first label of the first name; else that of the unit or container; else where the server is. What
-    /// a name of a site may not have is left out.
+    /// Proposes a name for the site: the first label of the first host name; else the name of the unit or container;
+    /// else the address of the server. Leaves out characters that are not allowed in a site name.
     fn name(&self) -> String {
         let target = match self.power.choice {
             PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
@@ -80,7 +84,7 @@ impl Draft {
         let name = first.map_or_else(|| place(self.server.address.ip()), str::to_owned);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = name.replace(|c| !is_plain(c), "-");
-        // With a dash before it, `nightwatt wake NAME` would take it for an option.
+        // With a leading dash, `nightwatt wake NAME` would take it for an option.
         let name = name.trim_matches('-');
         if name.is_empty() { "site".to_owned() } else { name.to_owned() }
     }

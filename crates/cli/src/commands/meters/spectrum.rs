@@ -7,19 +7,19 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_measure::spectrum::{self, SpectrumOptions, SpectrumReport};
 use nightwatt_meters::MeterSpec;
 
+use super::Args;
 use crate::ExitStatus;
-use crate::args::MetersArgs;
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
-/// Letters of a bar of all the power.
+/// Width in characters of the bar for the full power.
 const WIDEST: f64 = 40.0;
 
-/// Reads, transforms, tells.
-pub(super) fn run(args: &MetersArgs, meter: &MeterSpec) -> Result<ExitStatus, Failure> {
+/// Reads, transforms, and prints the result.
+pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure> {
     let options = SpectrumOptions {
         meter: meter.clone(),
         channel: args.channel.clone(),
@@ -98,7 +98,7 @@ fn text(report: &SpectrumReport) -> String {
     text
 }
 
-/// Four digits that matter.
+/// Rounds to four significant digits.
 fn significant(figure: f64) -> String {
     let before = if figure > 0.0 { figure.log10().floor() } else { 0.0 };
     let digits = (3.0 - before).clamp(0.0, 9.0) as usize;

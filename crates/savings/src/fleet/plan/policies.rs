@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::FleetChoice;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::fleet::FleetChoice;
 
 /// What can be written, for messages.
 const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, \
@@ -19,7 +19,7 @@ pub enum Policy {
     Live(FleetChoice),
     /// The yardstick: a schedule made from the very requests that are to come, for like servers.
     Oracle {
-        /// So many stay on.
+        /// Number of servers that stay on.
         always_on: u32,
     },
 }
@@ -49,6 +49,18 @@ impl std::fmt::Display for Policy {
 /// A policy, or several that differ in their parameters: `always-on 1..10`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyList(pub Vec<Policy>);
+
+impl PolicyList {
+    /// One of each form, for help.
+    pub const EXAMPLES: [&str; 6] = [
+        "predictive",
+        "baseline",
+        "always-on 1..10",
+        "delayed-off 1s 10s",
+        "hybrid 2 4 1s",
+        "oracle",
+    ];
+}
 
 impl std::str::FromStr for PolicyList {
     type Err = String;
@@ -128,6 +140,13 @@ mod tests {
         assert_eq!(listed("baseline"), ["baseline"]);
         assert_eq!(listed("oracle"), ["oracle 1"]);
         assert_eq!(listed("oracle 0 2..3"), ["oracle 0", "oracle 2", "oracle 3"]);
+    }
+
+    #[test]
+    fn examples_are_policies() {
+        for example in PolicyList::EXAMPLES {
+            assert!(!listed(example).is_empty(), "{example}");
+        }
     }
 
     #[test]
