@@ -134,7 +134,9 @@ impl Site {
         let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
-        pool.iter().for_each(|pool| pool.belongs_to(&supervisor));
+        if let Some(pool) = &pool {
+            pool.belongs_to(&supervisor);
+        }
         let is_alone = pool.is_none();
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;

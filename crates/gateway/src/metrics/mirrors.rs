@@ -50,7 +50,9 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
     }
     for MirrorGauge { name, help, value } in &GAUGES {
         page.family(gauge(name, &["site"], help), |samples| {
-            all.iter().for_each(|it| samples.add(&[&it.site], value(it)));
+            for it in &all {
+                samples.add(&[&it.site], value(it));
+            }
         });
     }
     let refused = gauge(

@@ -26,7 +26,7 @@ use crate::site::Site;
 const AFTER_WAKING: Duration = Duration::from_secs(1);
 
 /// Time between two checks of what is due, and between two attempts to open a mirror that failed.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// Time between two checks whether the server's sleep waits.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

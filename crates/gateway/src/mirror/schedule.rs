@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_server_is_woken_in_time_and_not_again_if_that_did_not_help() {
-        let needs = |last| Needs { kept: 1, wake_time: Duration::from_secs(60), last };
+        let needs = |last| Needs { kept: 1, wake_time: Duration::from_mins(1), last };
         assert_eq!(wake_at(&empty(), needs(None)), None);
         let plan = whole();
         let wake = wake_at(&plan, needs(None)).unwrap();
