@@ -116,7 +116,7 @@ pub fn student_t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
 /// nothing is known: the answer is infinite.
 ///
 /// ```
-/// use crate::stats::distribution::student_t;
+/// use nightwatt_energy::stats::distribution::student_t;
 /// assert!((student_t(0.025, 10.0) - 2.228).abs() < 5e-4); // as in any table
 /// ```
 pub fn student_t(tail: f64, degrees_of_freedom: f64) -> f64 {

@@ -27,10 +27,10 @@ fn next_inverse(before: f64, servers: u32, offered: f64) -> f64 {
 /// `offered` in erlangs; it may be more than there are servers.
 ///
 /// ```
-/// use crate::queueing::erlang_b;
+/// use nightwatt_policy::queueing::erlang_b;
 /// // By hand: (2^2 / 2) / (1 + 2 + 2^2 / 2).
 /// assert!((erlang_b(2, 2.0)? - 0.4).abs() < 1e-12);
-/// # Ok::<(), crate::queueing::QueueingError>(())
+/// # Ok::<(), nightwatt_policy::queueing::QueueingError>(())
 /// ```
 pub fn erlang_b(servers: u32, offered: f64) -> Result<f64, QueueingError> {
     check_servers(servers)?;
