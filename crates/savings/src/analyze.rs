@@ -27,7 +27,6 @@ mod page;
 mod pass;
 mod result;
 mod tables;
-mod text;
 mod url_rules;
 mod wakers;
 mod what_if;

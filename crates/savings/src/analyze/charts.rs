@@ -29,7 +29,7 @@ impl Analysis {
         let mut chart = Chart::new("Saving against delayed visits", x, y)
             .description(
                 "Further up saves more; further left delays fewer. The line joins all fixed time-outs \
-                 when nobody is promised anything; what lies above it is better than any of them. The \
+                 when there is no SLA; what lies above it is better than any of them. The \
                  policies as served are held back by the promise, but have a cache that knows when \
                  the server sleeps.",
             )
