@@ -18,7 +18,7 @@ mod processes;
 pub(crate) mod result;
 mod returns;
 pub mod sampled;
-pub(crate) mod text;
+mod text;
 mod watcher;
 
 use std::ffi::OsString;

@@ -49,7 +49,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         ],
     ),
     ("measure", &["clock", "energy", "host", "meters", "power", "probes", "report"]),
-    ("profile", &["clock", "energy", "measure", "meters", "probes"]),
+    ("profile", &["clock", "energy", "measure", "meters", "probes", "report"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
     (
         "netlab",

@@ -1,10 +1,11 @@
 //! The report for people.
 
-use std::fmt::Write;
-
-use crate::cells::end_of;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_report::Table;
 
 use super::report::{DeviceReport, DiskReport, DiskRow};
+use crate::cells::end_of;
+use crate::text::{digits, ended};
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
@@ -17,74 +18,56 @@ const COMMAND: usize = 15;
 impl DiskReport {
     /// The rows with the most bytes, then the devices.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n Bytes of processes on devices, {:.1} s:\n", self.elapsed_s);
-        let _ = writeln!(
-            text,
-            " {:<15} {:>7} {:<PATH$} {:<8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>10}",
-            "command", "pid", "file", "device", "dirtied", "written", "%", "direct", "read", "J"
-        );
         // What was dirty before is in the devices' column of what is unknown.
-        let mut rows = self.rows.iter().filter(|row| row.pid.is_some() || row.folded > 0);
-        rows.by_ref().take(ROWS).for_each(|row| row.write(&mut text));
-        let more = rows.count();
-        if more > 0 {
-            let _ = writeln!(text, " ... and {more} more rows (--json has all)");
-        }
-        let _ = writeln!(
-            text,
-            "\n {:<8} {:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}",
-            "device",
-            "kind",
-            "written",
-            "by files",
-            "journal",
-            "metadata",
-            "stacked",
-            "unknown",
-            "read",
-            "J",
-            "±"
-        );
-        for device in &self.devices {
-            device.write(&mut text);
-        }
+        let rows = self.rows.iter().filter(|row| row.pid.is_some() || row.folded > 0);
+        let rows = Table::of("", rows)
+            .text("command", |it| match it.pid {
+                Some(_) => end_of(&it.command, COMMAND),
+                None => "(others)".to_owned(),
+            })
+            .written("pid", "", |it| it.pid.map(|pid| pid.to_string()).unwrap_or_default())
+            .text("file", |it| end_of(&it.what(), PATH))
+            .text("device", |it| it.device.as_str())
+            .written("dirtied", "", |it| size(it.dirtied))
+            .written("written", "", |it| size(it.written))
+            .number("%", "", 0, |it| it.on_device_percent)
+            .written("direct", "", |it| size(it.direct))
+            .written("read", "", |it| size(it.read))
+            .written("energy", "J", |it| match (&it.carries, it.joules) {
+                (Some(device), None) => format!("in {device}"),
+                (_, joules) => joules.map(figure).unwrap_or_default(),
+            })
+            .most(ROWS);
+        let devices = Table::of("", &self.devices)
+            .text("device", |it| it.device.as_str())
+            .text("kind", DeviceReport::kind)
+            .written("written", "", |it| size(it.written))
+            .written("by files", "", |it| size(it.attributed))
+            .written("journal", "", |it| size(it.journal))
+            .written("metadata", "", |it| size(it.metadata))
+            .written("stacked", "", |it| size(it.stacked))
+            .written("unknown", "", |it| size(it.unattributed))
+            .written("read", "", |it| size(it.read))
+            .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
+            .written("±", "J", |it| it.uncertainty_j.map(figure).unwrap_or_default());
         let modelled = self.devices.iter().find_map(|device| match device.provenance.as_ref()? {
-            nightwatt_energy::energy::Provenance::Modelled { model } => Some(model),
+            Provenance::Modelled { model } => {
+                Some(format!("\n J: above the idle device, modelled: {model}\n"))
+            }
             _ => None,
         });
-        if let Some(model) = modelled {
-            let _ = writeln!(text, "\n J: above the idle device, modelled: {model}");
-        }
-        if self.exit_status != 0 {
-            let _ = writeln!(text, "\n the command ended with exit status {}", self.exit_status);
-        }
-        text
+        format!(
+            "\n Bytes of processes on devices, {:.1} s:\n\n{}\n{}{}{}",
+            self.elapsed_s,
+            Table::from(rows).to_text(),
+            Table::from(devices).to_text(),
+            modelled.unwrap_or_default(),
+            ended(self.exit_status)
+        )
     }
 }
 
 impl DiskRow {
-    fn write(&self, text: &mut String) {
-        let pid = self.pid.map(|pid| pid.to_string()).unwrap_or_default();
-        let command = if self.pid.is_none() { "(others)" } else { &end_of(&self.command, COMMAND) };
-        let percent = self.on_device_percent.map(|it| format!("{it:.0}")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            " {command:<COMMAND$} {pid:>7} {:<PATH$} {:<8} {:>9} {:>9} {percent:>6} {:>9} {:>9} {:>10}",
-            end_of(&self.what(), PATH),
-            self.device,
-            size(self.dirtied),
-            size(self.written),
-            size(self.direct),
-            size(self.read),
-            match (&self.carries, self.joules) {
-                (Some(device), None) => format!("in {device}"),
-                (_, joules) => joules.map(figure).unwrap_or_default(),
-            }
-        );
-    }
-
     fn what(&self) -> String {
         match (&self.path, self.inode, self.folded) {
             (Some(path), ..) => path.clone(),
@@ -96,26 +79,12 @@ impl DiskRow {
 }
 
 impl DeviceReport {
-    fn write(&self, text: &mut String) {
-        let kind = match (self.class, self.lies_on.as_slice()) {
+    fn kind(&self) -> String {
+        match (self.class, self.lies_on.as_slice()) {
             (_, [first, ..]) => format!("on {first}"),
             (Some(class), _) => class.name().to_owned(),
             (None, _) => "?".to_owned(),
-        };
-        let _ = writeln!(
-            text,
-            " {:<8} {kind:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}",
-            self.device,
-            size(self.written),
-            size(self.attributed),
-            size(self.journal),
-            size(self.metadata),
-            size(self.stacked),
-            size(self.unattributed),
-            size(self.read),
-            self.joules.map(figure).unwrap_or_default(),
-            self.uncertainty_j.map(figure).unwrap_or_default(),
-        );
+        }
     }
 }
 
@@ -132,7 +101,5 @@ fn size(bytes: u64) -> String {
 
 /// Joules with three digits that count.
 fn figure(joules: f64) -> String {
-    let digits = if joules > 0.0 { 2 - joules.log10().floor() as i32 } else { 0 };
-    let digits = digits.clamp(0, 6) as usize;
-    format!("{joules:.digits$}")
+    digits(joules, 3)
 }
