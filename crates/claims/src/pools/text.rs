@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use nightwatt_report::Table;
+
 use super::Comparison;
 
 impl Comparison {
@@ -16,36 +18,18 @@ impl Comparison {
             }
             let _ = writeln!(text, "      {}\n", claim.why);
         }
-        let _ = writeln!(
-            text,
-            "V5, each simulated pool ({} requests counted; modelled):\n{:<9} {:>5} {:<17} {:>9} {:>13} {:>8} \
-             {:>8} {:>9} {:>9}",
-            self.arrivals,
-            "kind",
-            "/s",
-            "policy",
-            "Wh/day",
-            "transitions/h",
-            "mean on",
-            "most on",
-            "refused",
-            "mean ms"
-        );
-        for row in &self.policies {
-            let _ = writeln!(
-                text,
-                "{:<9} {:>5} {:<17} {:>9.1} {:>13.1} {:>8.2} {:>8} {:>8.3}% {:>9.2}",
-                row.kind,
-                row.rate,
-                row.policy,
-                row.wh_per_day,
-                row.transitions_per_hour,
-                row.mean_on,
-                row.most_on,
-                100.0 * row.refused,
-                row.mean_response_ms
-            );
-        }
-        text
+        let caption =
+            format!("V5, each simulated pool ({} requests counted; modelled)", self.arrivals);
+        let table = Table::of(caption, &self.policies)
+            .text("kind", |it| it.kind)
+            .number("rate", "/s", 0, |it| it.rate)
+            .text("policy", |it| it.policy.as_str())
+            .number("energy", "Wh/d", 1, |it| it.wh_per_day)
+            .number("transitions", "/h", 1, |it| it.transitions_per_hour)
+            .number("mean on", "", 2, |it| it.mean_on)
+            .count("most on", |it| it.most_on)
+            .number("refused", "%", 3, |it| 100.0 * it.refused)
+            .number("mean", "ms", 2, |it| it.mean_response_ms);
+        text + &Table::from(table).to_text()
     }
 }
