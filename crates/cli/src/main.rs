@@ -16,6 +16,7 @@ mod logging;
 mod output;
 mod progress;
 mod report_file;
+mod report_pages;
 mod service_manager;
 mod signals;
 mod whole_file;

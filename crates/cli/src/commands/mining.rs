@@ -1,10 +1,8 @@
 //! `nightwatt mining`: what proof-of-work mining costs and earns.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_clock::Clock;
 use nightwatt_mining::pure::{CompactBits, Exact};
 use nightwatt_mining::{
     self as mining, At, Coins, Devices, Error, Histories, Mining, MiningOptions,
@@ -14,6 +12,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+use crate::report_pages;
 
 /// Compute energy, cost and income of proof-of-work mining
 #[derive(Debug, clap::Args)]
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // A report that cannot be written does not lose the result.
     output::say_result(&mining, args.json, || mining.text(), &[])?;
     if let Some(path) = &args.report {
-        write(path, &mining)?;
+        report_pages::page(path, |by| mining.document(by))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -139,15 +138,6 @@ fn work(args: &Args) -> Result<Mining, Error> {
         fees: args.fees,
         height: args.height,
         currency: args.currency.clone(),
-    })
-}
-
-fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
-    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
-    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-    fs::write(path, mining.document(generated).to_html()).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
     })
 }
 

@@ -1,7 +1,6 @@
 //! `nightwatt published`: the published comparison over a log.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_clock::Clock;
@@ -14,6 +13,8 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
+use crate::report_pages;
+use crate::whole_file;
 use crate::written;
 
 /// Run the published comparison of five configurations over a log
@@ -102,26 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Failure::failed(&error).maybe_hint(hint)
     })?;
     if let Some(path) = &args.csv {
-        write(path, &comparison.to_csv())?;
+        let csv = comparison.to_csv();
+        whole_file::write(path, csv.as_bytes())
+            .map_err(|error| report_pages::cannot_write(path, &error))?;
     }
     if let Some(path) = &args.html {
-        let generated = format!("nightwatt {}", env!("CARGO_PKG_VERSION"));
-        write(path, &comparison.document(generated).to_html())?;
+        report_pages::page(path, |by| comparison.document(by))?;
     }
-    if args.json {
-        output::say_json(&comparison)?;
-    } else {
-        output::say(&comparison.text())?;
-    }
-    for warning in comparison.warnings.iter().chain(&comparison.skipped) {
-        output::complain(&format!("warning: {warning}"));
-    }
+    let warnings: Vec<String> =
+        comparison.warnings.iter().chain(&comparison.skipped).cloned().collect();
+    output::say_result(&comparison, args.json, || comparison.text(), &warnings)?;
     Ok(ExitStatus::Success)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
-    })
 }

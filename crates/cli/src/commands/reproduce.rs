@@ -1,10 +1,9 @@
 //! `nightwatt reproduce`: the published claims, with our figures beside the published ones.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_claims::{self as claims, Error, ReproduceOptions, Reproduction};
+use nightwatt_claims::{self as claims, Error, ReproduceOptions};
 use nightwatt_clock::Clock;
 
 use crate::ExitStatus;
@@ -12,6 +11,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
+use crate::report_pages;
 
 /// Check the claims of five published works against results from here
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // A report that cannot be written does not lose the result.
     output::say_result(&found, args.json, || found.text(), &[])?;
     if let Some(path) = &args.report {
-        write(path, &found, &clock)?;
+        report_pages::page(path, |by| found.document(by))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -87,13 +87,4 @@ fn failure(error: &Error) -> Failure {
         Error::Compare(error) => Failure::usage(error).maybe_hint(error.hint()),
         _ => Failure::failed(error),
     }
-}
-
-fn write(path: &Path, found: &Reproduction, clock: &Clock) -> Result<(), Failure> {
-    let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
-    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-    fs::write(path, found.document(generated).to_html()).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
-    })
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             || report.text(),
             &refusals(runs, report.refused_links()),
         )?;
-        write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
+        write_files(runs, &report.tables(), |by| report.document(by))?;
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
