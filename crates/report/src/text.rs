@@ -26,7 +26,7 @@ impl Document {
             parts.push(wrapped(&self.verdict.to_plain(), 0));
         }
         for section in self.sections.iter().filter(|section| !section.is_detail) {
-            let text = blocks(&section.blocks);
+            let text = blocks(&section.blocks, &section.title);
             if text.is_empty() {
                 continue;
             }
@@ -97,8 +97,10 @@ fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-fn blocks(blocks: &[Block]) -> String {
-    let texts: Vec<String> = blocks.iter().map(block).filter(|text| !text.is_empty()).collect();
+/// Blocks below a heading, which no table has to repeat.
+fn blocks(blocks: &[Block], heading: &str) -> String {
+    let texts: Vec<String> =
+        blocks.iter().map(|it| block(it, heading)).filter(|text| !text.is_empty()).collect();
     let mut out = String::new();
     for (index, text) in texts.iter().enumerate() {
         // A table stands alone; lines of text stand together.
@@ -112,7 +114,7 @@ fn blocks(blocks: &[Block]) -> String {
     out
 }
 
-fn block(block: &Block) -> String {
+fn block(block: &Block, heading: &str) -> String {
     match block {
         Block::Paragraph(text) => wrapped(&text.to_plain(), 0),
         Block::List(items) => {
@@ -121,6 +123,7 @@ fn block(block: &Block) -> String {
         }
         Block::Figures(figures) => key_figures(figures),
         Block::Table(table) if table.rows.is_empty() => String::new(),
+        Block::Table(table) if table.caption == heading => body(table),
         Block::Table(table) => table.to_text(),
         Block::Note(note) => {
             wrapped(&format!("{}: {}", note.origin.word(), note.text.to_plain()), INDENT)
@@ -210,30 +213,32 @@ fn body(table: &Table) -> String {
 /// widest column of text narrower, if that is enough.
 fn fit(columns: &mut [Shown]) {
     let spaces = INDENT + GAP * columns.len().saturating_sub(1);
-    for lines in [1, 2, usize::MAX] {
-        let widths: Vec<usize> =
-            columns.iter().map(|it| it.width.max(width_in(&it.heading, lines))).collect();
-        let over = (spaces + widths.iter().sum::<usize>()).saturating_sub(WIDTH);
-        if over > 0 && lines < usize::MAX {
-            continue;
-        }
-        columns.iter_mut().zip(widths).for_each(|(it, width)| it.width = width);
-        let text = columns.iter_mut().filter(|it| it.align == Align::Left);
-        match text.max_by_key(|it| it.width) {
-            Some(widest) if widest.width >= NARROWEST + over => widest.width -= over,
-            // Columns follow below, none of them wider than what the first leaves.
-            _ => {
-                let first = columns.first().map_or(0, |it| it.width.min(WIDTH / 2));
-                if let Some(column) = columns.first_mut() {
-                    column.width = first;
-                }
-                let room = WIDTH - INDENT - GAP - first;
-                for it in columns.iter_mut() {
-                    it.width = it.width.min(room);
-                }
-            }
-        }
-        return;
+    let widths = |columns: &[Shown], lines| -> Vec<usize> {
+        columns.iter().map(|it| it.width.max(width_in(&it.heading, lines))).collect()
+    };
+    let over = |widths: &[usize]| (spaces + widths.iter().sum::<usize>()).saturating_sub(WIDTH);
+    let text = columns.iter().filter(|it| it.align == Align::Left).map(|it| it.width).max();
+    let spare = text.map_or(0, |widest| widest.saturating_sub(NARROWEST));
+    let tried = [1, 2, usize::MAX].map(|lines| widths(columns, lines));
+    let fits = tried
+        .iter()
+        .position(|it| over(it) == 0)
+        .or_else(|| (over(&tried[2]) <= spare).then_some(2));
+    // Columns that have no room follow below, and then headings have room.
+    let chosen = &tried[fits.unwrap_or(1)];
+    let excess = fits.map_or(0, |_| over(chosen));
+    columns.iter_mut().zip(chosen).for_each(|(it, width)| it.width = *width);
+    let text = columns.iter_mut().filter(|it| it.align == Align::Left);
+    if let Some(widest) = text.max_by_key(|it| it.width) {
+        widest.width -= excess.min(widest.width.saturating_sub(NARROWEST));
+    }
+    let first = columns.first().map_or(0, |it| it.width.min(WIDTH / 2));
+    let room = WIDTH - INDENT - GAP - first;
+    for (index, it) in columns.iter_mut().enumerate() {
+        it.width = it.width.min(if index == 0 { WIDTH - INDENT } else { room });
+    }
+    if let Some(column) = columns.first_mut().filter(|_| fits.is_none()) {
+        column.width = first;
     }
 }
 
