@@ -125,7 +125,11 @@ fn ranged(of: Option<&ShareEstimate>) -> String {
 /// `tcp_ack 31 %, tcp_rcv_established 22 %`: the first of them, and their shares of the category.
 fn told(functions: &[FunctionReport], of: u64, most: usize) -> String {
     let one = |function: &FunctionReport| {
-        format!("{} {:.0}\u{a0}%", function.name, 100.0 * function.samples as f64 / of.max(1) as f64)
+        format!(
+            "{} {:.0}\u{a0}%",
+            function.name,
+            100.0 * function.samples as f64 / of.max(1) as f64
+        )
     };
     functions.iter().take(most).map(one).collect::<Vec<_>>().join(", ")
 }
