@@ -87,7 +87,7 @@ impl Shadow {
         records: Records,
     ) -> Result<(Self, JoinHandle<()>), ConfigError> {
         let clock = &context.clock;
-        let pretended = simulated::Config {
+        let pretended: simulated::Config = simulated::Config {
             wake_time: server.wake_time,
             sleep_time: server.sleep_time,
             starts_up: true,

@@ -91,11 +91,11 @@ impl ControllerConfig {
 }
 
 macro_rules! drivers {
-    ($($variant:ident = $module:ident, wakes: $wakes:literal, sleeps: $sleeps:literal, $about:literal;)+) => {
+    ($($variant:ident = $module:ident $(<$inner:ident>)?, wakes: $wakes:literal, sleeps: $sleeps:literal, $about:literal;)+) => {
         /// One driver, as the configuration says it: one table, named after it (see [`DRIVERS`]).
         #[derive(Debug, Clone, PartialEq)]
         pub enum DriverConfig {
-            $(#[doc = $about] $variant($module::Config),)+
+            $(#[doc = $about] $variant($module::Config$(<$inner>)?),)+
         }
 
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -154,7 +154,7 @@ drivers! {
     Ipmi = ipmi, wakes: true, sleeps: true, "A server's management controller, by ipmitool: power on, and a shutdown or off.";
     Redfish = redfish, wakes: true, sleeps: true, "A server's management controller, over Redfish: power on, and a shutdown or off.";
     Gpio = gpio, wakes: true, sleeps: true, "A line of this machine that is wired to the server's power button.";
-    Simulated = simulated, wakes: true, sleeps: true, "Nothing but delays and scripted failures: for demos and tests.";
+    Simulated = simulated<ControllerConfig>, wakes: true, sleeps: true, "Nothing but delays and scripted failures: for demos and tests.";
 }
 
 impl DriverConfig {
@@ -205,6 +205,12 @@ impl DriverConfig {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl simulated::InnerConfig for ControllerConfig {
+    fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError> {
+        self.build(context)
     }
 }
 
