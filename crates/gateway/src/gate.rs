@@ -130,7 +130,7 @@ pub(crate) async fn connection(
     let (clock, limits) = (serving.clock.clone(), Arc::clone(&serving.http_limits));
     drop(serving);
     let asker = Asker { live, peer, leaving };
-    nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
+    nightwatt_http1::serve(stream, BytesMut::new(), asker, limits, clock, stopped).await;
 }
 
 /// Another proxy that asks.

@@ -488,11 +488,11 @@ async fn connection(
                 return;
             }
             let nothing = BytesMut::new();
-            nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;
+            nightwatt_http1::serve(stream, nothing, service, limits, clock, stopped).await;
         })
         .await;
         return;
     }
     drop(front);
-    nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
+    nightwatt_http1::serve(stream, read_ahead, service, limits, clock, stopped).await;
 }

@@ -60,11 +60,12 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// By the options of that name with `suffix` behind it; `preset` holds where they say nothing.
+    /// By the options of that name with `suffix` behind it; without them it is `usual_kind` in `usual_unit`.
     pub(crate) fn of(
         spec: &MeterSpec,
         suffix: &str,
-        preset: (Kind, f64),
+        usual_kind: Kind,
+        usual_unit: f64,
     ) -> Result<Self, MeterError> {
         let named = |option: &str| format!("{option}{suffix}");
         let kind = match spec.text(&named("kind")) {
@@ -76,7 +77,7 @@ impl Figure {
             }
         };
         let (kind, unit) = match (spec.text(&named("unit")), kind) {
-            (None, kind) if kind.is_none_or(|kind| kind == preset.0) => preset,
+            (None, kind) if kind.is_none_or(|kind| kind == usual_kind) => (usual_kind, usual_unit),
             (None, Some(Kind::Power)) => (Kind::Power, 1.0),
             (None, _) => {
                 let known = units(Kind::Energy);
@@ -183,7 +184,7 @@ mod tests {
 
     fn figure(options: &str) -> Result<Figure, String> {
         let spec = format!("http=x{options}").parse().unwrap();
-        Figure::of(&spec, "", WATTS).map_err(|error| error.to_string())
+        Figure::of(&spec, "", Kind::Power, 1.0).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
             None if suffix.is_empty() => String::new(),
             None => continue,
         };
-        let figure = Figure::of(spec, suffix, (Kind::Power, 1.0))?;
+        let figure = Figure::of(spec, suffix, Kind::Power, 1.0)?;
         sources.push(Source { pointer, figure });
     }
     let name = |source: &Source| match source.figure.kind {

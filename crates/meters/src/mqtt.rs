@@ -80,7 +80,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         return Err(spec.wrong("that is too long for MQTT"));
     }
     let about = spec.time("about")?.unwrap_or(ABOUT);
-    let figure = Figure::of(spec, "", (Kind::Power, 1.0))?;
+    let figure = Figure::of(spec, "", Kind::Power, 1.0)?;
     let name = if figure.kind == Kind::Power { "power" } else { "energy" };
     let place = address::with_port(host.trim_end_matches('/'), if encrypted { 8883 } else { 1883 });
     let until = web::opening();

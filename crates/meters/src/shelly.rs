@@ -150,7 +150,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
             }
             _ => (socket.power, Kind::Power, 1.0),
         };
-        let mut figure = Figure::of(&MeterSpec::of(DRIVER.name), "", (kind, unit))?;
+        let mut figure = Figure::of(&MeterSpec::of(DRIVER.name), "", kind, unit)?;
         if several {
             figure.scope = Scope::Part;
         }

@@ -49,7 +49,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let address = address::with_port(spec.address("10.0.0.3,preset=apc-rpdu2")?, 161);
     let place = preset::place(spec)?;
     let oid = oid(spec, &place.oid)?;
-    let mut figure = Figure::of(spec, "", (place.kind, place.unit))?;
+    let mut figure = Figure::of(spec, "", place.kind, place.unit)?;
     let (meter, who) = (spec.name().to_owned(), Who::of(spec)?);
     let mut agent = Agent { meter, address, who, session: None };
     let until = web::opening();

@@ -43,7 +43,7 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     if point.offset > 0 {
         for (_, address) in &found {
             let at = if point.symbol.is_empty() { 0 } else { *address } + point.offset;
-            is_instruction(&elf, &data, of_go.as_deref(), (&path, at))?;
+            is_instruction(&elf, &data, of_go.as_deref(), &path, at)?;
         }
     }
     // What is to be done on the way of an exception: C, Go and Fortran have no such tables.
@@ -81,7 +81,8 @@ fn is_instruction(
     elf: &ElfFile64<'_, Endianness>,
     data: &[u8],
     of_go: Option<&[GoFunction]>,
-    (path, address): (&Path, u64),
+    path: &Path,
+    address: u64,
 ) -> Result<(), ProbeError> {
     let named = debug::functions(elf, path).found.into_iter().map(|function| {
         let range = function.address..function.address.saturating_add(function.size);

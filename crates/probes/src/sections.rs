@@ -159,7 +159,7 @@ impl SectionProbes {
         let GoRuntime { path, leaves, comes, ends, .. } = &runtime;
         for (program, offsets) in [("go_comes", comes), ("go_ends", ends), ("go_leaves", leaves)] {
             for &offset in offsets {
-                self.attach_at(program, path, (Location::at(offset), "Go's runtime"), 0, false)?;
+                self.attach_at(program, path, Location::at(offset), "Go's runtime", 0, false)?;
             }
         }
         self.go.push(runtime);
@@ -175,7 +175,7 @@ impl SectionProbes {
     ) -> Result<(), ProbeError> {
         let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
         for &end in &body.ends {
-            self.attach_at("end", &place.path, (Location::at(end), &place.name), cookie, false)?;
+            self.attach_at("end", &place.path, Location::at(end), &place.name, cookie, false)?;
         }
         self.attach("begin", place, cookie, false)
     }
@@ -204,7 +204,7 @@ impl SectionProbes {
         retprobe: bool,
     ) -> Result<(), ProbeError> {
         for location in place.locations() {
-            self.attach_at(program, &place.path, (location, &place.name), cookie, retprobe)?;
+            self.attach_at(program, &place.path, location, &place.name, cookie, retprobe)?;
         }
         Ok(())
     }
@@ -213,7 +213,8 @@ impl SectionProbes {
         &mut self,
         program: &'static str,
         path: &Path,
-        (location, name): (Location, &str),
+        location: Location,
+        name: &str,
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {

@@ -159,7 +159,7 @@ impl Found {
     fn http(&self, line: &[u8], status: u16, has_urls: bool) -> (Option<[Span; 3]>, Span) {
         let path_of = |target: Span| if has_urls { behind_host(line, target) } else { target };
         if let Some(request) = self.given(Kind::Request, line) {
-            let range = (request.from as usize, request.to as usize);
+            let range = request.from as usize..request.to as usize;
             let http = clf::http_request(line, range, status);
             let http = http.map(|[method, target, protocol]| [method, path_of(target), protocol]);
             return (http, Span::default());

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {
     let mut reading = Reading::begin(clock, args.json);
-    let analysis = analyze::run(options, |at| reading.tell(at));
+    let analysis = analyze::run(options, |at| reading.update(at));
     reading.end();
     analysis.map_err(|error| {
         let hint = error.hint();

@@ -128,7 +128,7 @@ fn calibrate_utilisation(
     let tell = |done: usize, of: usize| {
         let left = options.step * u32::try_from(of - done).unwrap_or(0);
         let elapsed: Duration = monotonic().since(began);
-        progress.tell((done as u64, of as u64), elapsed, Some(left), || {
+        progress.update(done as u64, of as u64, elapsed, Some(left), || {
             format!("load {} of {of}", done + 1)
         });
     };

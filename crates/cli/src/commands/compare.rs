@@ -93,7 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 0 => String::new(),
                 count => format!(", {count} failed"),
             };
-            progress.tell(told.runs(), elapsed, told.left, || format!("{}{failed}", told.next));
+            let (done, total) = told.runs();
+            progress.update(done, total, elapsed, told.left, || format!("{}{failed}", told.next));
         });
         progress.end();
         ran

@@ -16,7 +16,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::count;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, time_left};
 use crate::signals::stop_on_signals;
 
 /// Watch a day of traffic meet a server that sleeps, and see what that saves
@@ -89,8 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let tell = |now: demo::Progress| {
         let first = *first.get_or_insert(now.at);
         let elapsed = clock.now().mono.since(started);
-        let left = time_left((now.done, now.total), elapsed);
-        progress.tell((now.done, now.total), elapsed, left, || {
+        let left = time_left(now.done, now.total, elapsed);
+        progress.update(now.done, now.total, elapsed, left, || {
             format!("{} requests, {}, server {}", count(now.done), time_of(&now, first), now.state)
         });
     };
@@ -148,12 +148,6 @@ fn introduce(address: SocketAddr, open: bool) {
         let _ =
             output::say(&format!("There is no `{opener}` here: open that address in a browser."));
     }
-}
-
-/// Estimated from what is done so far; unknown at the very start.
-fn time_left((done, total): (u64, u64), elapsed: Duration) -> Option<Duration> {
-    let left = total.checked_sub(done)? as f64 / done as f64;
-    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
 }
 
 /// `14:30` or `day 2, 14:30`, by the demo's own clock.

@@ -102,7 +102,7 @@ fn told<T>(
     let result = work(&mut |done, all| {
         let elapsed = clock.now().mono.since(started);
         let left = elapsed.mul_f64(all.saturating_sub(done) as f64 / done.max(1) as f64);
-        progress.tell((done, all), elapsed, Some(left), || format!("{done} of {all} simulations"));
+        progress.update(done, all, elapsed, Some(left), || format!("{done} of {all} simulations"));
     });
     progress.end();
     result.map_err(|error| failure(&error))

@@ -96,8 +96,9 @@ fn restored(key: &CacheKey, meta: &Meta, fingerprint: u64, rules: &Rules) -> Opt
     }
     let request =
         RequestHead { method: &Method::GET, authority, path_and_query: target, headers: &asked };
-    let basis = (meta.basis, meta.rules == fingerprint);
-    Stored::restored(&request, basis, meta.status, &meta.headers, meta.times, rules).ok()
+    let trusted = meta.rules == fingerprint;
+    Stored::restored(&request, meta.basis, trusted, meta.status, &meta.headers, meta.times, rules)
+        .ok()
 }
 
 /// The fields that selected it are unchanged: `Vary` is among what is stored.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::markers::area::{self, Header, RingReader};
-use nightwatt_energy::markers::{Mark, Merger};
+use nightwatt_energy::markers::{Mark, Merger, ThreadId};
 use nightwatt_energy::time::Mono;
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
@@ -481,7 +481,8 @@ impl Process {
                     // namespace, only the first thread's is known.
                     let thread = if thread == self.inside { self.number } else { thread };
                     let mark = Mark { section: *section, ..mark };
-                    trouble.torn += u64::from(!merger.mark((self.number, thread), mark));
+                    trouble.torn +=
+                        u64::from(!merger.mark(ThreadId { process: self.number, thread }, mark));
                 }
                 Some(None) => {}
                 None => trouble.torn += 1,

@@ -111,12 +111,12 @@ impl Bank {
 
     /// The plan that perfect knowledge of the future allows, in which no request waits.
     pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
-        plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
+        plan(self.busy.times(), Mono::ZERO, end, Waking::Ahead, rules)
     }
 
     /// The same behind a mirror that holds everything.
     pub(super) fn plan_ahead_behind_mirror(&self, end: Mono, rules: &Constraints) -> Plan {
-        plan(self.busy_behind_mirror.times(), (Mono::ZERO, end), Waking::Ahead, rules)
+        plan(self.busy_behind_mirror.times(), Mono::ZERO, end, Waking::Ahead, rules)
     }
 }
 
@@ -223,7 +223,7 @@ pub(super) fn table(
     let ski_rental = Came::under(&fixed.remove(bank.ski_rental));
     let outcomes: Vec<Came> =
         policies.into_iter().map(|policy| Came::of(policy, end)).chain([ski_rental]).collect();
-    let saved = |waking| plan(bank.busy.times(), (Mono::ZERO, end), waking, rules).saved;
+    let saved = |waking| plan(bank.busy.times(), Mono::ZERO, end, waking, rules).saved;
     let always_on = rules.states.on * end.0;
     let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));
     let mut table = CostTable {

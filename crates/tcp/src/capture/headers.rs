@@ -158,7 +158,7 @@ fn ipv4(ip: &[u8], left: usize, time_ns: i64) -> Kind {
     let Some(segment) = ip.get(length..) else { return Kind::Short };
     let id = u16::from_be_bytes([head[4], head[5]]);
     let id = Some(id).filter(|id| *id != 0);
-    tcp(segment, total - length, (address(12), address(16), id), time_ns)
+    tcp(segment, total - length, address(12), address(16), id, time_ns)
 }
 
 fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> Kind {
@@ -182,7 +182,7 @@ fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> Kind {
         if next == 6 {
             let Some(length) = total.checked_sub(at) else { return Kind::Malformed };
             let Some(segment) = ip.get(at..) else { return Kind::Short };
-            return tcp(segment, length, (address(8), address(24), None), time_ns);
+            return tcp(segment, length, address(8), address(24), None, time_ns);
         }
         let Some(&[following, length]) = ip.get(at..at + 2) else {
             return if known_extension(next) { Kind::Short } else { Kind::Other };
@@ -209,7 +209,14 @@ fn known_extension(next: u8) -> bool {
     matches!(next, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
 }
 
-fn tcp(segment: &[u8], length: usize, ip: (IpAddr, IpAddr, Option<u16>), time_ns: i64) -> Kind {
+fn tcp(
+    segment: &[u8],
+    length: usize,
+    from: IpAddr,
+    to: IpAddr,
+    id: Option<u16>,
+    time_ns: i64,
+) -> Kind {
     let Some(head) = segment.get(..20) else {
         return if length < 20 { Kind::Malformed } else { Kind::Short };
     };
@@ -221,9 +228,9 @@ fn tcp(segment: &[u8], length: usize, ip: (IpAddr, IpAddr, Option<u16>), time_ns
     let short = |at| be16(head, at).unwrap_or(0);
     Kind::Tcp(Packet {
         time_ns,
-        from: SocketAddr::new(ip.0, short(0)),
-        to: SocketAddr::new(ip.1, short(2)),
-        id: ip.2,
+        from: SocketAddr::new(from, short(0)),
+        to: SocketAddr::new(to, short(2)),
+        id,
         seq: number(4),
         ack: number(8),
         flags: head[13],

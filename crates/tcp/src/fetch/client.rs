@@ -367,7 +367,7 @@ impl<'a> Client<'a> {
         }
         self.tally.pass(now);
         let payload = slot.course.payload();
-        self.tally.finish(slot.number, (&slot.course.moments, now), payload, fault, &tcp);
+        self.tally.finish(slot.number, &slot.course.moments, now, payload, fault, &tcp);
         self.tally.finished_port(slot.number, port);
         let most = IN_VAIN.max(u64::from(self.plan.connections));
         let hopeless = fault.is_some_and(Fault::ends_the_run) || self.tally.in_vain >= most;
@@ -418,7 +418,7 @@ impl<'a> Client<'a> {
         let asked = self.plan.ask_server && self.tally.started > 0;
         let server = if asked { result::ask(self.plan, self.session) } else { None };
         let own = (self.plan.direction == Direction::Send).then_some(self.congestion);
-        Ok(result::of(self.plan, &mut self.tally, (ended, lasted), used, (own, server)))
+        Ok(result::of(self.plan, &mut self.tally, ended, lasted, used, own, server))
     }
 }
 

@@ -44,7 +44,7 @@ pub struct CpuReport {
 
 impl CpuReport {
     /// For `bytes` in all, and `completed` connections of `each` bytes.
-    fn of(usage: Usage, bytes: u64, (completed, each): (u64, u64)) -> Self {
+    fn of(usage: Usage, bytes: u64, completed: u64, each: u64) -> Self {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
         let per = |whole: f64, of: f64| (of > 0.0).then(|| whole / of);
@@ -160,9 +160,11 @@ pub(super) struct Asked {
 pub(super) fn of(
     plan: &Plan,
     tally: &mut Tally,
-    (ended, lasted): (Ended, Duration),
+    ended: Ended,
+    lasted: Duration,
     used: &Usage,
-    (own, asked): (Option<Name>, Option<Asked>),
+    own: Option<Name>,
+    asked: Option<Asked>,
 ) -> FetchReport {
     let theirs = asked.iter().flat_map(|asked| &asked.records);
     let theirs: BTreeMap<u32, &ServerRecord> =
@@ -202,11 +204,10 @@ pub(super) fn of(
         first_byte_s: tally.first_byte.times(),
         closed_s: tally.closed.times(),
         lifetimes: tally.lifetime.classes(),
-        cpu: CpuReport::of(*used, tally.bytes, (tally.completed, plan.bytes)),
+        cpu: CpuReport::of(*used, tally.bytes, tally.completed, plan.bytes),
         tcp: tally.tcp,
         server: asked.map(|Asked { session, bytes, .. }| {
-            let connections = (session.completed, plan.bytes);
-            let cpu = CpuReport::of(session.cpu, session.bytes, connections);
+            let cpu = CpuReport::of(session.cpu, session.bytes, session.completed, plan.bytes);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
             ServerSide { session, report_bytes: bytes, cpu_per }
@@ -263,11 +264,11 @@ mod tests {
             involuntary_switches: 100,
         };
         // A hundred connections, and as many more that were cut in the middle: one and a half lifetimes.
-        let cut = CpuReport::of(usage, 100 * 14_600 + 100 * 7300, (100, 14_600));
+        let cut = CpuReport::of(usage, 100 * 14_600 + 100 * 7300, 100, 14_600);
         assert_eq!((cut.s_per_connection, cut.switches_per_connection), (Some(0.01), Some(2.0)));
-        let whole = CpuReport::of(usage, 150 * 14_600, (150, 14_600));
+        let whole = CpuReport::of(usage, 150 * 14_600, 150, 14_600);
         assert_eq!(whole, cut, "as much as in a run of the same work of which none was cut");
-        let none = CpuReport::of(usage, 100 * 7300, (0, 14_600));
+        let none = CpuReport::of(usage, 100 * 7300, 0, 14_600);
         assert_eq!((none.s_per_connection, none.switches_per_connection), (None, None));
         assert!(none.s_per_gib > Some(0.0));
     }
