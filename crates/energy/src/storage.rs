@@ -81,7 +81,7 @@ pub struct Process {
 
 impl Process {
     /// No process: the system itself, or an unknown one.
-    pub const NOBODY: Self = Self { pid: 0, started: 0 };
+    pub const NONE: Self = Self { pid: 0, started: 0 };
 }
 
 /// Which process did something to which file.

@@ -234,8 +234,8 @@ impl Client {
             let fields = head.fields.iter();
             fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
         };
-        let now = (serving.timestamp(), &site.rules);
-        let object = site.store.find_plain(&self.scratch, sender, now, values);
+        let now = serving.timestamp();
+        let object = site.store.find_plain(&self.scratch, sender, now, &site.rules, values);
         Some(Aim { site: index, sender, object, own_path })
     }
 
@@ -263,7 +263,8 @@ impl Client {
         &mut self,
         head: &Head<'_, '_>,
         plain: &Plain<'_>,
-        (index, object): (usize, &Object),
+        index: usize,
+        object: &Object,
     ) -> Option<Prepared> {
         let arrived = self.serving.clock.now();
         self.meet(head)?;
@@ -339,7 +340,7 @@ impl Client {
         let site = &self.serving.sites[given.site];
         let Given { class, answered, status, now, .. } = given;
         let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
-        site.count(asker, (class, answered), status, now);
+        site.count(asker, class, answered, status, now);
         let reply = status.as_u16().into();
         // Other fields matter only for learning from misses.
         if given.credential.is_none() && !status.is_client_error() {
@@ -440,11 +441,11 @@ impl Service for Client {
         };
         match self.find(head, &plain) {
             Some(Aim { site, object: Some(object), .. }) => {
-                let prepared = self.stored(head, &plain, (site, &object));
+                let prepared = self.stored(head, &plain, site, &object);
                 prepared.map_or(Quick::No, Quick::Ready)
             }
             Some(Aim { site, sender, object: None, own_path: None }) => {
-                self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)
+                self.ask(head, &plain, site, sender).map_or(Quick::No, Quick::Asked)
             }
             _ => Quick::No,
         }

@@ -121,7 +121,8 @@ async fn connections(site: &Site) -> Vec<Connection> {
 /// Serves a connection from another proxy.
 pub(crate) async fn connection(
     mut live: Live<Serving>,
-    (stream, peer): (TcpStream, SocketAddr),
+    stream: TcpStream,
+    peer: SocketAddr,
     leaving: Arc<AtomicBool>,
     stopped: watch::Receiver<bool>,
 ) {
@@ -151,24 +152,24 @@ impl Service for Asker {
         Quick::No
     }
 
-    fn poll_asked(&mut self, nobody: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
-        match nobody {}
+    fn poll_asked(&mut self, never: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
+        match never {}
     }
 
-    fn patience(&self, nobody: &Infallible) -> Mono {
-        match *nobody {}
+    fn patience(&self, never: &Infallible) -> Mono {
+        match *never {}
     }
 
-    fn since(&self, nobody: &Infallible) -> Mono {
-        match *nobody {}
+    fn since(&self, never: &Infallible) -> Mono {
+        match *never {}
     }
 
-    fn resume(&mut self, _: Request<Incoming>, nobody: Infallible) -> Self::Answering {
-        match nobody {}
+    fn resume(&mut self, _: Request<Incoming>, never: Infallible) -> Self::Answering {
+        match never {}
     }
 
-    fn left(&mut self, _: &Head<'_, '_>, nobody: Infallible) {
-        match nobody {}
+    fn left(&mut self, _: &Head<'_, '_>, never: Infallible) {
+        match never {}
     }
 
     fn sent(&mut self, _: &Head<'_, '_>, _: &Prepared) {}

@@ -41,7 +41,8 @@ impl Machine {
     pub(crate) fn open(
         machine: &MachineConfig,
         common: &Common<'_>,
-        (controller, [meter, proxy_meter]): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
+        controller: Option<Box<dyn Controller>>,
+        [meter, proxy_meter]: [Option<Feed>; 2],
         below: Option<&Self>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
@@ -59,9 +60,10 @@ impl Machine {
         let mut records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
         // Earlier versions did not put it on the bills of machines.
         records.memory.bill = records.memory.bill.without_unsaid_proxy();
-        let mind =
-            (settings(machine, &server, config), Box::new(Timeout { idle: machine.linger }) as _);
-        let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
+        let settings = settings(machine, &server, config);
+        let policy = Box::new(Timeout { idle: machine.linger });
+        let (supervisor, task) =
+            Supervisor::start(&machine.name, clock, settings, policy, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         Ok(Self { name: machine.name.as_str().into(), supervisor, server, proxy, meter })
@@ -72,7 +74,8 @@ impl Machine {
     /// The machine with a changed configuration, and how its supervisor has to change. What runs on it notices nothing.
     pub(crate) fn changed(
         &self,
-        (was, machine): (&MachineConfig, &MachineConfig),
+        was: &MachineConfig,
+        machine: &MachineConfig,
         common: &Common<'_>,
         controller: Option<Box<dyn Controller>>,
         below: Option<&Self>,

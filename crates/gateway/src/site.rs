@@ -103,7 +103,8 @@ impl Site {
     pub(crate) fn open(
         site: &SiteConfig,
         common: &Common<'_>,
-        (controller, meters): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
+        controller: Option<Box<dyn Controller>>,
+        meters: [Option<Feed>; 2],
         machine: Option<&Machine>,
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
@@ -130,8 +131,8 @@ impl Site {
             policy(site, &scenario, common)
         };
         let records = Records { shelf, ..records };
-        let mind = (settings.clone(), policy);
-        let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
+        let (supervisor, task) =
+            Supervisor::start(&site.name, clock, settings.clone(), policy, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         if let Some(pool) = &pool {
@@ -141,8 +142,10 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
-        tasks.push(tokio::spawn(dropping));
+        tasks.push(tokio::spawn(OriginPool::drop_stale(
+            Arc::downgrade(&origin),
+            supervisor.phase(),
+        )));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -317,8 +320,8 @@ fn shadow(
         handed: None,
     };
     let server = &common.config.scenario_of(site).server;
-    let mind = (settings, policy);
-    let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
+    let context = context(site, common);
+    let (shadow, task) = Shadow::start(&context, settings, policy, server, records)
         .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
     tasks.push(task);
     Ok(shadow)

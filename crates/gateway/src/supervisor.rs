@@ -137,7 +137,8 @@ impl Supervisor {
     pub(crate) fn start(
         name: &str,
         clock: &Clock,
-        (settings, policy): (Settings, AnyPolicy),
+        settings: Settings,
+        policy: AnyPolicy,
         hands: ServerControl,
         Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
@@ -513,7 +514,7 @@ impl Driver {
             self.wake_loops = found;
             tracing::error!(
                 site = %self.supervisor.name,
-                hint = "something keeps waking it: see `cause` of the last wake-ups above; if there is none, \
+                hint = "something keeps waking it: see `cause` of the last wake-ups above; without one, \
                         look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
                         other machines that poll it",
                 "woken again and again without serving a request: it is left awake for an hour"

@@ -22,7 +22,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::uncertainty::Mean;
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 
 use crate::error::Error;
@@ -107,8 +107,7 @@ pub enum Step {
 }
 
 fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler, Error> {
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    Sampler::start(std::mem::take(meters), interval, nobody)
+    Sampler::start_without_sinks(std::mem::take(meters), interval)
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 

@@ -180,8 +180,6 @@ fn accuracy(spec: &MeterSpec) -> Result<Option<Accuracy>, MeterError> {
 mod tests {
     use super::*;
 
-    const WATTS: (Kind, f64) = (Kind::Power, 1.0);
-
     fn figure(options: &str) -> Result<Figure, String> {
         let spec = format!("http=x{options}").parse().unwrap();
         Figure::of(&spec, "", Kind::Power, 1.0).map_err(|error| error.to_string())

@@ -4,7 +4,6 @@
 //! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
 //! a log. Whatever it decides, it decides here.
 
-mod anew;
 mod background;
 mod books;
 mod breaker;
@@ -12,6 +11,7 @@ mod budgets;
 mod crawl;
 mod guests;
 mod habits;
+mod handover;
 mod hindrance;
 mod refresh;
 mod settings;

@@ -404,7 +404,7 @@ fn what_was_dirty_before_anybody_watched_is_nobodys() {
     disk.sync();
     let seen = Seen::of(&mut probes, disk.device);
     assert_eq!(seen.by(child.id()), Traffic::default());
-    let nobody = seen.by(Process::NOBODY.pid);
+    let nobody = seen.by(Process::NONE.pid);
     assert!(nobody.written <= 8 * MIB && close(nobody.written, 8 * MIB), "{nobody:?}");
 }
 

@@ -148,7 +148,7 @@ impl Session<'_> {
         let mut rows = Vec::new();
         for mut one in news {
             let path = self.path(&one)?;
-            if one.whose.process != Process::NOBODY && one.command.is_empty() {
+            if one.whose.process != Process::NONE && one.command.is_empty() {
                 // Another process's write was the first of the file that we saw.
                 one.command = command_of(&self.host, one.whose.process);
             }

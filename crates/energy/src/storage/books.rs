@@ -84,7 +84,7 @@ impl Books {
                 .collect();
             for key in small {
                 let Some(row) = self.rows.remove(&key) else { continue };
-                let process = if forget_processes { Process::NOBODY } else { row.whose.process };
+                let process = if forget_processes { Process::NONE } else { row.whose.process };
                 let file = File::none_on(row.whose.file.device);
                 let command = if forget_processes { "" } else { &row.command };
                 let whose = Whose { file, process };
@@ -119,7 +119,7 @@ impl Books {
 
 /// What a device does on its own, and for others: one row each for a device, which stays.
 fn is_systems(row: &Row) -> bool {
-    row.whose.process == Process::NOBODY && !row.whose.file.is_named()
+    row.whose.process == Process::NONE && !row.whose.file.is_named()
 }
 
 fn size(row: &Row) -> u64 {

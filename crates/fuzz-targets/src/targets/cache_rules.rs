@@ -104,7 +104,7 @@ fn is_shared_by_the_rule(
     if stored.basis() != Basis::Marked && filler == Filler::Client {
         assert!(sender.is_anonymous(), "{stored:?}");
     }
-    let known = "x-nobody-knows-this".parse::<HeaderName>().unwrap();
+    let known = "x-unknown-field".parse::<HeaderName>().unwrap();
     let mut headers = HeaderMap::new();
     headers.insert(known, HeaderValue::from_static("alice"));
     let stranger = RequestHead { method: &Method::GET, headers: &headers, ..*request };

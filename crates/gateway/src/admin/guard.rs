@@ -79,7 +79,7 @@ impl Guard {
     }
 
     /// Reads the password file again, for [`turn_to`](Self::turn_to).
-    pub(crate) fn read_anew(&self) -> Result<Password, StartError> {
+    pub(crate) fn reread(&self) -> Result<Password, StartError> {
         Password::read(self.config.as_ref())
     }
 

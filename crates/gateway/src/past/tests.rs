@@ -63,7 +63,7 @@ fn open(dir: &Path, second: i64) -> HistoryLog {
 
 fn take(chronicle: &mut HistoryLog, record: &Record) {
     let at = Now { wall: record.at, ..Now::default() };
-    chronicle.take(record, (at, &record.memory.bill));
+    chronicle.take(record, at, &record.memory.bill);
 }
 
 /// Day and seconds asleep.

@@ -36,7 +36,7 @@ impl Store {
             return;
         };
         // As for a request to the server: if it is forgotten from now on, this is too old.
-        let ticket = self.ask(key.clone(), Sake::Nobody);
+        let ticket = self.ask(key.clone(), Sake::Renewal);
         let read = disk.read(key).await;
         let is_there = !read.is_empty();
         let objects = read.into_iter().filter_map(|(meta, body, variant)| {

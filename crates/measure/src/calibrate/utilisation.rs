@@ -10,7 +10,7 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::power_model::{Fitted, PowerModel};
 use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::machine::Counts;
-use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 use serde::Serialize;
 
@@ -117,8 +117,7 @@ fn measure(
     stop: &Stop,
 ) -> Result<Option<UtilisationPoint>, Error> {
     let cannot = |what| move |source| Error::System { what, source };
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    let sampler = Sampler::start(std::mem::take(meters), None, nobody)
+    let sampler = Sampler::start_without_sinks(std::mem::take(meters), None)
         .map_err(cannot("start the meter's thread"))?;
     let before = Counts::read(host).map_err(cannot("read /proc/stat"))?;
     let begin = monotonic();

@@ -350,8 +350,8 @@ mod tests {
                 for &at in &demands {
                     busy.push(Mono::from_secs(at));
                 }
-                let end = Mono::from_secs(end);
-                let found = plan(busy.times(), Mono::ZERO, end, waking, &rules).saved.get();
+                let found = plan(busy.times(), Mono::ZERO, Mono::from_secs(end), waking, &rules);
+                let found = found.saved.get();
                 let best = by_brute_force(&demands, end, waking, &rules);
                 prop_assert!((found - best).abs() < 1e-6, "found {found}, best {best}");
             }

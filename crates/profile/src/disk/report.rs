@@ -125,7 +125,7 @@ impl DiskRow {
         let kept = traffic.dirtied.saturating_sub(traffic.dropped);
         let carries = devices.loop_on(file).map(|device| devices.name(device));
         Self {
-            pid: (row.whose.process != Process::NOBODY).then_some(row.whose.process.pid),
+            pid: (row.whose.process != Process::NONE).then_some(row.whose.process.pid),
             command: row.command.clone(),
             device: devices.name(file.device),
             inode: file.is_named().then_some(file.inode),
@@ -331,7 +331,7 @@ impl DeviceReport {
         let (kernel_written, kernel_read) = known.map_or((0, 0), Known::by_kernel);
         let unattributed = books
             .rows()
-            .filter(|row| row.whose.file.device == device && row.whose.process == Process::NOBODY)
+            .filter(|row| row.whose.file.device == device && row.whose.process == Process::NONE)
             .filter(|row| row.folded == 0)
             .map(|row| row.traffic.written)
             .sum();

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use socket2::Socket;
 
-use super::door::{Door, Knock, SPARE};
+use super::listener::{Accepted, ClientListener, SPARE};
 use super::sessions::Sessions;
 use super::{ServeReport, ServerPlan};
 use crate::course::Next;
@@ -79,7 +79,7 @@ struct Counts {
 /// The server, ready to run.
 pub(super) struct Loop {
     plan: ServerPlan,
-    door: Door,
+    listener: ClientListener,
     reactor: Reactor,
     slots: Vec<Option<Slot>>,
     most: u32,
@@ -106,7 +106,7 @@ impl Loop {
         let places = most + SPARE;
         let reactor = Reactor::new(places, stop).map_err(Error::Epoll)?;
         Ok(Self {
-            door: Door::new(listener, &reactor)?,
+            listener: ClientListener::new(listener, &reactor)?,
             reactor,
             slots: (0..places).map(|_| None).collect(),
             most,
@@ -126,7 +126,7 @@ impl Loop {
         let before = Usage::now();
         let mut stopped = false;
         while !stopped {
-            let deadline = self.earliest.min(self.door.opens());
+            let deadline = self.earliest.min(self.listener.resumes_at());
             let events = self.reactor.wait(deadline).map_err(Error::Epoll)?;
             let in_line = self.reactor.in_line();
             for index in 0..events {
@@ -142,8 +142,8 @@ impl Loop {
                 self.work(place);
             }
             let now = monotonic();
-            if now >= self.door.opens() || self.open < self.most {
-                self.door.open(&self.reactor)?;
+            if now >= self.listener.resumes_at() || self.open < self.most {
+                self.listener.resume(&self.reactor)?;
             }
             self.expire(now);
         }
@@ -153,10 +153,10 @@ impl Loop {
     fn let_in(&mut self) -> Result<(), Error> {
         for _ in 0..KNOCKS {
             let now = monotonic();
-            match self.door.accept(&self.reactor, now)? {
-                Knock::Nobody => break,
-                Knock::Gone => {}
-                Knock::Client(socket) => self.welcome(socket, now),
+            match self.listener.accept(&self.reactor, now)? {
+                Accepted::None => break,
+                Accepted::Gone => {}
+                Accepted::Client(socket) => self.welcome(socket, now),
             }
         }
         Ok(())

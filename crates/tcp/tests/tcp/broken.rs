@@ -172,7 +172,7 @@ fn where_nobody_listens_the_message_says_what_to_start() {
     let free = bound.local_addr().unwrap().as_socket().unwrap();
     let failed = try_fetch(&Plan::new(free)).unwrap_err().to_string();
     let expected = format!(
-        "the connection to {free} failed: nobody listens there (connection refused); start \
+        "the connection to {free} failed: no program listens there (connection refused); start \
          `nightwatt tcp serve` there, or give its port (HOST:PORT)"
     );
     assert_eq!(failed, expected);

@@ -185,8 +185,8 @@ impl Named {
     /// What was asked for.
     pub(super) fn of(section: &Section) -> Result<Self, Error> {
         let place = &section.begin;
-        let nobody = || Error::SampledAddress(section.name.clone());
-        let begin = place.function()?.ok_or_else(nobody)?;
+        let no_function = || Error::SampledAddress(section.name.clone());
+        let begin = place.function()?.ok_or_else(no_function)?;
         let found = fs::metadata(&place.path).ok();
         Ok(Self {
             name: section.name.clone(),

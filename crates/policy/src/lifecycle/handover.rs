@@ -1,5 +1,4 @@
-//! A lifecycle that goes on in other circumstances: with other patience, by another way to the server,
-//! or in another process.
+//! A lifecycle that goes on in another process, with another controller, or with other timeouts.
 
 use std::time::Duration;
 
@@ -89,7 +88,7 @@ impl Lifecycle {
 
     /// From now on the server is reached in another way, and the command that was under way, if any, was
     /// broken off: it is looked at, or woken once more if it was to wake.
-    pub fn reached_anew(&mut self, now: Mono, commands: &mut Vec<Command>) {
+    pub fn controller_changed(&mut self, now: Mono, commands: &mut Vec<Command>) {
         if self.phase == Phase::Waking {
             self.attempt = self.attempt.saturating_sub(1);
             self.start_waking(now, commands);

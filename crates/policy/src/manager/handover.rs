@@ -1,5 +1,4 @@
-//! A manager that goes on in other circumstances: with other settings after a reload, or in another
-//! process after a hand-over.
+//! A manager that goes on with other settings after a reload, or in another process after a hand-over.
 
 use super::{Action, Crawl, PowerManager, Settings, SlaWindow, WakeTime};
 use crate::ledger::Billing;
@@ -36,9 +35,9 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// The server is reached in another way from now on: see
-    /// [`Lifecycle::reached_anew`](crate::lifecycle::Lifecycle::reached_anew).
-    pub fn reached_anew(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.lifecycle.reached_anew(now.mono, &mut self.commands);
+    /// [`Lifecycle::controller_changed`](crate::lifecycle::Lifecycle::controller_changed).
+    pub fn controller_changed(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.lifecycle.controller_changed(now.mono, &mut self.commands);
         self.apply(now, None, actions);
     }
 

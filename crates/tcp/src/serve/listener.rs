@@ -18,51 +18,51 @@ pub(super) const SPARE: u32 = 16;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The outcome of an accept.
-pub(super) enum Knock {
+pub(super) enum Accepted {
     Client(Socket),
-    Nobody,
-    /// It was gone before it was let in.
+    None,
+    /// It closed the connection before it was accepted.
     Gone,
 }
 
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct ClientListener {
     listener: TcpListener,
-    /// Closed until then, or until a connection has ended.
-    closed_until: Option<Mono>,
+    /// Paused until then, or until a connection has ended.
+    paused_until: Option<Mono>,
 }
 
-impl Door {
+impl ClientListener {
     pub(super) fn new(listener: TcpListener, reactor: &Reactor) -> Result<Self, Error> {
         reactor.listen(&listener, true, true).map_err(Error::Epoll)?;
-        Ok(Self { listener, closed_until: None })
+        Ok(Self { listener, paused_until: None })
     }
 
     /// The next client.
-    pub(super) fn accept(&mut self, reactor: &Reactor, now: Mono) -> Result<Knock, Error> {
+    pub(super) fn accept(&mut self, reactor: &Reactor, now: Mono) -> Result<Accepted, Error> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match accept_with(&self.listener, flags) {
-            Ok(socket) => Ok(Knock::Client(Socket::from(socket))),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Knock::Nobody),
+            Ok(socket) => Ok(Accepted::Client(Socket::from(socket))),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Accepted::None),
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 // It would stay readable, and the loop would spin.
                 reactor.listen(&self.listener, false, false).map_err(Error::Epoll)?;
-                self.closed_until = Some(now + PAUSE);
-                Ok(Knock::Nobody)
+                self.paused_until = Some(now + PAUSE);
+                Ok(Accepted::None)
             }
             // accept(2): errors of the network that are already pending are the client's.
-            Err(_) => Ok(Knock::Gone),
+            Err(_) => Ok(Accepted::Gone),
         }
     }
 
-    /// When it is to be opened again.
-    pub(super) fn opens(&self) -> Mono {
-        self.closed_until.unwrap_or(Mono::NEVER)
+    /// When it accepts again.
+    pub(super) fn resumes_at(&self) -> Mono {
+        self.paused_until.unwrap_or(Mono::NEVER)
     }
 
     /// A descriptor is free, or time has passed.
-    pub(super) fn open(&mut self, reactor: &Reactor) -> Result<(), Error> {
-        if self.closed_until.take().is_some() {
+    pub(super) fn resume(&mut self, reactor: &Reactor) -> Result<(), Error> {
+        if self.paused_until.take().is_some() {
             reactor.listen(&self.listener, false, true).map_err(Error::Epoll)?;
         }
         Ok(())
