@@ -82,16 +82,11 @@ pub struct AnalyzeOptions {
 /// Policies that are compared as `serve` would run them, beside the scenario's own.
 fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
     let timeout = |secs| PolicyChoice::Timeout { idle: Duration::from_secs(secs) };
-    let mut choices = vec![
-        PolicyChoice::Learned,
-        PolicyChoice::Window,
-        PolicyChoice::SkiRental,
-        timeout(5),
-        timeout(30),
-        timeout(120),
-        timeout(300),
-        PolicyChoice::AlwaysOn,
-    ];
+    let each = |choice| match choice {
+        PolicyChoice::Timeout { .. } => [5, 30, 120, 300].map(timeout).to_vec(),
+        other => vec![other],
+    };
+    let mut choices: Vec<_> = PolicyChoice::EXAMPLES.into_iter().flat_map(each).collect();
     if !choices.contains(&scenario.policy) {
         choices.insert(0, scenario.policy.clone());
     }
@@ -104,7 +99,9 @@ fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
     let idle = match choice {
         PolicyChoice::Timeout { idle } => *idle,
         PolicyChoice::SkiRental => scenario.power_states().break_even(),
-        _ => return choice.clone(),
+        PolicyChoice::Learned | PolicyChoice::Window | PolicyChoice::AlwaysOn => {
+            return choice.clone();
+        }
     };
     let asked = scenario.server.min_on.min(scenario.server.quiet);
     PolicyChoice::Timeout { idle: if idle <= asked { Duration::ZERO } else { idle } }

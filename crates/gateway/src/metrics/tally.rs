@@ -449,8 +449,9 @@ mod tests {
             for _ in 0..threads {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        let how = (ClientClass::Human, Answered::Limited);
-                        tally.count(how, StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1));
+                        let status = StatusCode::TOO_MANY_REQUESTS;
+                        let delay = Duration::from_secs(1);
+                        tally.count(ClientClass::Human, Answered::Limited, status, delay);
                     }
                 });
             }
