@@ -8,7 +8,7 @@ use nightwatt_energy::time::Mono;
 
 use crate::fault::Fault;
 use crate::stream::Piece;
-use crate::wire::{Kind, Request, TEXT};
+use crate::wire::{Request, RequestKind, TEXT};
 
 /// What the driver is to do next. Reading is allowed as well at all times, unless this says `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn rehearse_server<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option
     for piece in pieces {
         if let Some(request) = course.read(piece) {
             course.accept(&request);
-            if request.kind == Kind::Report {
+            if request.kind == RequestKind::Report {
                 course.reported();
             }
         }
@@ -75,7 +75,7 @@ pub fn rehearse_client<'a>(
 
 /// What tests at both ends ask for.
 #[cfg(test)]
-fn request(kind: Kind, bytes: u64) -> Request {
+fn request(kind: RequestKind, bytes: u64) -> Request {
     Request {
         kind,
         nodelay: false,

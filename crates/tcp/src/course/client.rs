@@ -10,7 +10,9 @@ use nightwatt_energy::time::Mono;
 use super::Next;
 use crate::fault::Fault;
 use crate::stream::{Incoming, Outgoing};
-use crate::wire::{ANSWER, Answer, CONFIRMATION, Kind, Request, Status, TEXT, may_begin, part};
+use crate::wire::{
+    ANSWER, CONFIRMATION, Request, RequestKind, ServerAnswer, Status, TEXT, may_begin, part,
+};
 
 /// The moments of a connection's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +40,7 @@ enum State {
 /// One connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Course {
-    kind: Kind,
+    kind: RequestKind,
     state: State,
     out: Outgoing,
     incoming: Incoming<CONFIRMATION>,
@@ -50,9 +52,9 @@ impl Course {
     pub(crate) fn new(request: &Request, now: Mono) -> Self {
         let head = request.to_bytes();
         let (out, come) = match request.kind {
-            Kind::Fetch => (head.len() as u64, request.bytes),
-            Kind::Send => (request.bytes, CONFIRMATION as u64),
-            Kind::Report => (head.len() as u64, ANSWER as u64),
+            RequestKind::Fetch => (head.len() as u64, request.bytes),
+            RequestKind::Send => (request.bytes, CONFIRMATION as u64),
+            RequestKind::Report => (head.len() as u64, ANSWER as u64),
         };
         Self {
             kind: request.kind,
@@ -87,7 +89,8 @@ impl Course {
     /// From which position of the server's stream on what is read next is nothing but the pattern.
     pub(crate) fn pattern_at(&self) -> Option<u64> {
         let at = self.incoming.at();
-        (self.kind == Kind::Fetch && self.denied.is_none() && at >= ANSWER as u64).then_some(at)
+        (self.kind == RequestKind::Fetch && self.denied.is_none() && at >= ANSWER as u64)
+            .then_some(at)
     }
 
     /// How much more is to come, if the rest is payload that needn't be checked.
@@ -132,11 +135,11 @@ impl Course {
         if self.incoming.at() < ANSWER as u64 {
             return true;
         }
-        match Answer::from_bytes(&part(self.incoming.head(), 0)) {
+        match ServerAnswer::from_bytes(&part(self.incoming.head(), 0)) {
             Err(fault) => self.fail(fault),
-            Ok(Answer { status: Status::Fine, .. }) => return true,
-            Ok(Answer { length, .. }) if length as usize > TEXT => self.fail(Fault::Corrupt),
-            Ok(Answer { status, length }) => {
+            Ok(ServerAnswer { status: Status::Fine, .. }) => return true,
+            Ok(ServerAnswer { length, .. }) if length as usize > TEXT => self.fail(Fault::Corrupt),
+            Ok(ServerAnswer { status, length }) => {
                 self.denied = Some(status);
                 self.incoming.set_total(ANSWER as u64 + u64::from(length));
                 // The server no longer reads what we would still write.
@@ -157,7 +160,7 @@ impl Course {
         if let Some(status) = self.denied {
             return self.fail(Fault::Denied(status));
         }
-        if self.kind == Kind::Send && !self.is_confirmed() {
+        if self.kind == RequestKind::Send && !self.is_confirmed() {
             return self.fail(Fault::Count);
         }
         self.moments.last_byte = Some(now);
@@ -207,9 +210,9 @@ impl Course {
     /// Bytes of the stream that was asked for: received, or handed to the kernel.
     pub(crate) const fn payload(&self) -> u64 {
         match self.kind {
-            Kind::Send => self.out.at(),
-            Kind::Fetch if self.denied.is_some() => 0,
-            Kind::Fetch | Kind::Report => self.incoming.at(),
+            RequestKind::Send => self.out.at(),
+            RequestKind::Fetch if self.denied.is_some() => 0,
+            RequestKind::Fetch | RequestKind::Report => self.incoming.at(),
         }
     }
 }
@@ -225,10 +228,10 @@ mod tests {
     }
 
     fn fine() -> Vec<u8> {
-        Answer { status: Status::Fine, length: 0 }.to_bytes().to_vec()
+        ServerAnswer { status: Status::Fine, length: 0 }.to_bytes().to_vec()
     }
 
-    fn opened(kind: Kind, bytes: u64) -> Course {
+    fn opened(kind: RequestKind, bytes: u64) -> Course {
         let mut course = Course::new(&request(kind, bytes), at(1));
         assert_eq!(course.next(), Next::Read, "nothing is written before the handshake");
         course.opened(at(2));
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_fetched_connection_is_over_when_all_has_come_and_the_server_has_closed() {
-        let mut course = opened(Kind::Fetch, 100);
+        let mut course = opened(RequestKind::Fetch, 100);
         let Next::Write(piece) = course.next() else { panic!("{:?}", course.next()) };
         assert_eq!((piece.head.len(), piece.length), (REQUEST, 0), "the request and no pattern");
         course.wrote(64);
@@ -264,12 +267,12 @@ mod tests {
     #[test]
     fn a_sent_connection_is_over_when_the_server_has_seen_every_byte() {
         let confirmed = |seen: u64| {
-            let mut course = opened(Kind::Send, 1000);
+            let mut course = opened(RequestKind::Send, 1000);
             let Next::Write(piece) = course.next() else { panic!("{:?}", course.next()) };
             assert_eq!((piece.head.len(), piece.at, piece.length), (64, 64, 936));
             course.wrote(700);
             course.wrote(300);
-            let mut bytes = Answer { status: Status::Fine, length: 8 }.to_bytes().to_vec();
+            let mut bytes = ServerAnswer { status: Status::Fine, length: 8 }.to_bytes().to_vec();
             bytes.extend(seen.to_be_bytes());
             course.read(&bytes, at(3));
             course.ended(at(4));
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_short_or_long_or_of_another_server_is_a_fault_of_its_own() {
         let read = |bytes: &[u8], then_ends: bool| {
-            let mut course = opened(Kind::Fetch, 20);
+            let mut course = opened(RequestKind::Fetch, 20);
             course.wrote(64);
             course.read(bytes, at(3));
             if then_ends {
@@ -299,21 +302,21 @@ mod tests {
 
     #[test]
     fn a_refusal_is_read_with_its_text_and_explains_the_reset_after_it() {
-        let answer = Answer { status: Status::Congestion, length: 9 }.to_bytes();
+        let answer = ServerAnswer { status: Status::Congestion, length: 9 }.to_bytes();
         let refused = [&answer[..], b"reno bbr!"].concat();
-        let mut course = opened(Kind::Send, 1_000_000);
+        let mut course = opened(RequestKind::Send, 1_000_000);
         course.wrote(5000);
         let text =
             [course.read(&refused[..20], at(3)), course.read(&refused[20..], at(3))].concat();
         assert_eq!(text, b"reno bbr!");
         assert_eq!(course.fault(), Some(Fault::Denied(Status::Congestion)));
-        let mut course = opened(Kind::Send, 1_000_000);
+        let mut course = opened(RequestKind::Send, 1_000_000);
         course.read(&refused[..20], at(3));
         assert_eq!(course.next(), Next::Read, "nobody reads what we would still write");
         course.fail(Fault::Reset);
         assert_eq!(course.fault(), Some(Fault::Denied(Status::Congestion)));
-        let long = Answer { status: Status::Full, length: 100_000 }.to_bytes();
-        let mut course = opened(Kind::Fetch, 1000);
+        let long = ServerAnswer { status: Status::Full, length: 100_000 }.to_bytes();
+        let mut course = opened(RequestKind::Fetch, 1000);
         course.read(&long, at(3));
         assert_eq!(course.fault(), Some(Fault::Corrupt));
     }

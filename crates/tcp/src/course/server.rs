@@ -13,7 +13,8 @@ use super::Next;
 use crate::fault::Fault;
 use crate::stream::{HEAD, Incoming, Outgoing};
 use crate::wire::{
-    ANSWER, Answer, CONFIRMATION, Kind, REQUEST, Request, Status, TEXT, VERSION, Wrong, may_begin,
+    ANSWER, CONFIRMATION, REQUEST, Request, RequestKind, ServerAnswer, Status, TEXT, VERSION,
+    Wrong, may_begin,
 };
 
 /// What a client that was refused may still send before we stop to listen.
@@ -109,21 +110,21 @@ impl Course {
 
     /// The request will be done.
     pub(crate) fn accept(&mut self, request: &Request) {
-        let fine = Answer { status: Status::Fine, length: 0 }.to_bytes();
+        let fine = ServerAnswer { status: Status::Fine, length: 0 }.to_bytes();
         match request.kind {
-            Kind::Fetch => {
+            RequestKind::Fetch => {
                 self.out = Outgoing::new(&fine, request.bytes);
                 self.state = State::Sending;
             }
-            Kind::Send => {
+            RequestKind::Send => {
                 self.incoming.set_total(request.bytes);
                 self.state = State::Receiving;
                 self.taken(self.incoming.at() <= request.bytes);
             }
             // Its bytes are not the pattern: the driver writes them, and says when it has.
-            Kind::Report => self.state = State::Deciding,
+            RequestKind::Report => self.state = State::Deciding,
         }
-        if request.kind != Kind::Send && self.incoming.at() > REQUEST as u64 {
+        if request.kind != RequestKind::Send && self.incoming.at() > REQUEST as u64 {
             self.fail(Fault::Count);
         }
     }
@@ -143,7 +144,7 @@ impl Course {
             head[ANSWER + length] = *byte;
             length += 1;
         }
-        head[..ANSWER].copy_from_slice(&Answer { status, length: length as u32 }.to_bytes());
+        head[..ANSWER].copy_from_slice(&ServerAnswer { status, length: length as u32 }.to_bytes());
         let length = ANSWER + length;
         self.out = Outgoing::new(&head[..length], length as u64);
         self.state = State::Refusing;
@@ -154,7 +155,8 @@ impl Course {
             self.fail(Fault::Count);
         } else if self.incoming.left() == 0 && self.state == State::Receiving {
             let mut head = [0; CONFIRMATION];
-            head[..ANSWER].copy_from_slice(&Answer { status: Status::Fine, length: 8 }.to_bytes());
+            head[..ANSWER]
+                .copy_from_slice(&ServerAnswer { status: Status::Fine, length: 8 }.to_bytes());
             head[ANSWER..].copy_from_slice(&self.incoming.at().to_be_bytes());
             self.out = Outgoing::new(&head, CONFIRMATION as u64);
             self.state = State::Confirming;
@@ -224,11 +226,11 @@ impl Course {
     }
 
     /// Bytes of the stream that was asked for, so far.
-    pub(crate) fn payload(&self, kind: Kind) -> u64 {
+    pub(crate) fn payload(&self, kind: RequestKind) -> u64 {
         match kind {
-            Kind::Fetch => self.out.at(),
-            Kind::Send => self.incoming.at(),
-            Kind::Report => 0,
+            RequestKind::Fetch => self.out.at(),
+            RequestKind::Send => self.incoming.at(),
+            RequestKind::Report => 0,
         }
     }
 }
@@ -270,9 +272,9 @@ mod tests {
 
     #[test]
     fn the_server_sends_closes_first_and_waits_for_the_client_to_close() {
-        let mut course = accepted(&request(Kind::Fetch, 14_600));
+        let mut course = accepted(&request(RequestKind::Fetch, 14_600));
         let (head, pattern) = written(&course);
-        assert_eq!(head, Answer { status: Status::Fine, length: 0 }.to_bytes());
+        assert_eq!(head, ServerAnswer { status: Status::Fine, length: 0 }.to_bytes());
         assert_eq!(head.len() as u64 + pattern, 14_600, "the answer is part of what was asked for");
         course.wrote(14_600);
         assert_eq!(course.next(), Next::Shutdown);
@@ -280,12 +282,12 @@ mod tests {
         assert_eq!(course.next(), Next::Read);
         course.ended();
         assert_eq!((course.next(), course.fault()), (Next::Close, None));
-        assert_eq!(course.payload(Kind::Fetch), 14_600);
+        assert_eq!(course.payload(RequestKind::Fetch), 14_600);
     }
 
     #[test]
     fn the_server_confirms_what_it_has_seen() {
-        let mut course = accepted(&request(Kind::Send, 1000));
+        let mut course = accepted(&request(RequestKind::Send, 1000));
         assert_eq!(course.payload_left(), Some(936));
         course.read(&[0; 900]);
         course.discarded(36);
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(course.next(), Next::Shutdown);
         // All of it may come at once with the request.
         let mut course = Course::new();
-        let short = request(Kind::Send, 64);
+        let short = request(RequestKind::Send, 64);
         assert_eq!(course.read(&short.to_bytes()), Some(short));
         course.accept(&short);
         assert_eq!(written(&course).0.len(), CONFIRMATION);
@@ -319,12 +321,12 @@ mod tests {
 
     #[test]
     fn a_refused_client_gets_its_answer_and_is_listened_to_for_a_bounded_while() {
-        let mut bytes = request(Kind::Send, 1 << 40).to_bytes();
+        let mut bytes = request(RequestKind::Send, 1 << 40).to_bytes();
         bytes[9] = 9;
         let mut course = Course::new();
         assert_eq!(course.read(&bytes), None);
         let (head, _) = written(&course);
-        let answer = Answer::from_bytes(&part(&head, 0)).unwrap();
+        let answer = ServerAnswer::from_bytes(&part(&head, 0)).unwrap();
         assert_eq!(answer.status, Status::Version);
         assert_eq!(&head[16..], b"this server speaks version 2");
         assert_eq!(answer.length as usize, head.len() - 16);
@@ -341,13 +343,13 @@ mod tests {
 
     #[test]
     fn more_than_was_announced_ends_the_connection() {
-        let mut course = accepted(&request(Kind::Send, 100));
+        let mut course = accepted(&request(RequestKind::Send, 100));
         course.read(&[0; 37]);
         assert_eq!(course.fault(), Some(Fault::Count));
-        let mut course = accepted(&request(Kind::Fetch, 100));
+        let mut course = accepted(&request(RequestKind::Fetch, 100));
         course.read(&[0; 1]);
         assert_eq!(course.fault(), Some(Fault::Count));
-        let mut course = accepted(&request(Kind::Send, 100));
+        let mut course = accepted(&request(RequestKind::Send, 100));
         course.ended();
         assert_eq!(course.fault(), Some(Fault::Closed));
     }

@@ -12,7 +12,7 @@ use crate::info::TcpInfos;
 use crate::report::{self, ServerRecord, SessionReport};
 use crate::tally::{Record, Second, Tally, Times};
 use crate::usage::Usage;
-use crate::wire::{ANSWER, Answer, Kind, Name, Request, Status, part};
+use crate::wire::{ANSWER, Name, Request, RequestKind, ServerAnswer, Status, part};
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -149,7 +149,7 @@ pub struct FetchReport {
 }
 
 /// What a server has said.
-pub(super) struct Asked {
+pub(super) struct FetchedReport {
     session: SessionReport,
     records: Vec<ServerRecord>,
     /// In this many bytes.
@@ -164,7 +164,7 @@ pub(super) fn of(
     lasted: Duration,
     used: &Usage,
     own: Option<Name>,
-    asked: Option<Asked>,
+    asked: Option<FetchedReport>,
 ) -> FetchReport {
     let theirs = asked.iter().flat_map(|asked| &asked.records);
     let theirs: BTreeMap<u32, &ServerRecord> =
@@ -206,7 +206,7 @@ pub(super) fn of(
         lifetimes: tally.lifetime.classes(),
         cpu: CpuReport::of(*used, tally.bytes, tally.completed, plan.bytes),
         tcp: tally.tcp,
-        server: asked.map(|Asked { session, bytes, .. }| {
+        server: asked.map(|FetchedReport { session, bytes, .. }| {
             let cpu = CpuReport::of(session.cpu, session.bytes, session.completed, plan.bytes);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
@@ -224,14 +224,14 @@ fn longest(records: u64) -> u64 {
 }
 
 /// Asks the server what it knows; `None` if it does not say.
-pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
+pub(super) fn ask(plan: &Plan, session: u64) -> Option<FetchedReport> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;
     stream.set_write_timeout(Some(plan.timeout)).ok()?;
     // The first to end here are not the first there: those that were under way beside them may be.
     let records = (plan.records as u64).saturating_add(u64::from(plan.connections));
     let request = Request {
-        kind: Kind::Report,
+        kind: RequestKind::Report,
         bytes: records,
         congestion: Name::default(),
         buffer: 0,
@@ -242,12 +242,12 @@ pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     stream.write_all(&request.to_bytes()).ok()?;
     let mut bytes = Vec::new();
     stream.take(longest(records)).read_to_end(&mut bytes).ok()?;
-    let answer = Answer::from_bytes(&part(bytes.get(..ANSWER)?, 0)).ok()?;
+    let answer = ServerAnswer::from_bytes(&part(bytes.get(..ANSWER)?, 0)).ok()?;
     if answer.status != Status::Fine || answer.length as usize != bytes.len() - ANSWER {
         return None;
     }
     let (session, records) = report::read(&bytes[ANSWER..])?;
-    Some(Asked { session, records, bytes: bytes.len() as u64 })
+    Some(FetchedReport { session, records, bytes: bytes.len() as u64 })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::report::{ServerRecord, SessionReport};
 use crate::sys;
 use crate::transfer::{self, Buffer, ENOUGH, Moved};
 use crate::usage::Usage;
-use crate::wire::{ANSWER, Answer, Kind, REQUEST, Request, Status};
+use crate::wire::{ANSWER, REQUEST, Request, RequestKind, ServerAnswer, Status};
 
 /// Clients let in between two looks at the others.
 const KNOCKS: usize = 256;
@@ -292,14 +292,14 @@ impl Loop {
         let Some(slot) = &mut self.slots[place as usize] else { return };
         // One loop is for all connections, so what the last one asked for holds.
         let polls = self.reactor.busy_poll(request.busy_poll);
-        if request.kind == Kind::Report {
+        if request.kind == RequestKind::Report {
             return self.decide_report(place, request);
         }
         let options = SocketOptions {
             congestion: request.congestion,
             pacing: request.pacing,
-            send_buffer: if request.kind == Kind::Fetch { request.buffer } else { 0 },
-            receive_buffer: if request.kind == Kind::Send { request.buffer } else { 0 },
+            send_buffer: if request.kind == RequestKind::Fetch { request.buffer } else { 0 },
+            receive_buffer: if request.kind == RequestKind::Send { request.buffer } else { 0 },
             busy_poll: request.busy_poll,
             nodelay: request.nodelay,
             mss: 0,
@@ -321,8 +321,9 @@ impl Loop {
         }
         slot.course.accept(request);
         // What came behind the request is the first of the payload.
-        let more = slot.course.payload(Kind::Send).saturating_sub(REQUEST as u64).min(length);
-        if request.verify && request.kind == Kind::Send && more > 0 {
+        let more =
+            slot.course.payload(RequestKind::Send).saturating_sub(REQUEST as u64).min(length);
+        if request.verify && request.kind == RequestKind::Send && more > 0 {
             let bytes = self.buffer.bytes(length);
             let payload = &bytes[bytes.len() - more as usize..];
             if !self.pattern.matches(REQUEST as u64, payload) {
@@ -379,7 +380,7 @@ impl Loop {
         let record;
         let piece: &[u8] = if report.pieces == 0 {
             let length = SessionReport::BYTES as u64 + report.records * ServerRecord::BYTES as u64;
-            let answer = Answer { status: Status::Fine, length: length as u32 };
+            let answer = ServerAnswer { status: Status::Fine, length: length as u32 };
             head[..ANSWER].copy_from_slice(&answer.to_bytes());
             head[ANSWER..].copy_from_slice(&report.session.to_wire(report.records));
             &head
@@ -418,7 +419,7 @@ impl Loop {
             let _ = slot.socket.set_linger(Some(Duration::ZERO));
         }
         match slot.request {
-            Some(request) if request.kind != Kind::Report => {
+            Some(request) if request.kind != RequestKind::Report => {
                 let record = ServerRecord {
                     number: request.number,
                     fault,
