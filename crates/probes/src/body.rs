@@ -9,7 +9,7 @@ use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, ways_out};
 use crate::error::ProbeError;
 use crate::go;
-use crate::place::Place;
+use crate::place::ProbeSite;
 
 /// Where a function ends, for probes at these instructions instead of a return probe. Its stack
 /// stays unchanged, so that it may be unwound and moved.
@@ -22,7 +22,7 @@ pub struct Body {
 }
 
 /// Bodies of functions, in their order.
-pub fn function_bodies(places: &[&Place]) -> Result<Vec<Body>, ProbeError> {
+pub fn function_bodies(places: &[&ProbeSite]) -> Result<Vec<Body>, ProbeError> {
     let mut bodies = Vec::new();
     // Places of a file follow one another.
     for same in places.chunk_by(|one, other| one.path == other.path) {
@@ -77,7 +77,7 @@ fn body(
     elf: &ElfFile64<'_, Endianness>,
     data: &[u8],
     functions: &[Function],
-    place: &Place,
+    place: &ProbeSite,
 ) -> Result<Body, ProbeError> {
     let function = functions.iter().find(|function| {
         file_offset(elf, function.range.start).is_some_and(|begin| {

@@ -13,7 +13,7 @@ use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
 use crate::names::{demangled, fits, without_arguments};
-use crate::place::{InstructionKind, Place, instruction_kind};
+use crate::place::{InstructionKind, ProbeSite, instruction_kind};
 use crate::read::elf_file;
 use crate::target::{Point, resolve_file};
 use crate::usdt;
@@ -25,7 +25,7 @@ const MOST: usize = 64;
 const TOLD: usize = 3;
 
 /// All functions, or USDT probes, that a point names.
-pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
+pub fn function_entries(point: &Point) -> Result<Vec<ProbeSite>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
         elf_file(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
@@ -61,7 +61,7 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
             _ => name,
         };
         let instruction = instruction_kind(code);
-        Ok(Place {
+        Ok(ProbeSite {
             path: path.clone(),
             offset,
             semaphore: None,

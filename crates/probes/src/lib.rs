@@ -32,7 +32,7 @@ pub use find_functions::function_entries;
 pub use go::{GoRuntime, go_runtime};
 pub use idle::IdleProbe;
 pub use offers::{Offer, offers};
-pub use place::{InstructionKind, Location, Place, instruction_kind};
+pub use place::{InstructionKind, Location, ProbeSite, instruction_kind};
 pub use samples::{Function, Look, Program, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

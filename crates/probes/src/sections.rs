@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, ON_CPU, half_word, refused, word};
-use crate::place::{Location, Place};
+use crate::place::{Location, ProbeSite};
 use attach::Probe;
 
 use runs::Runs;
@@ -147,7 +147,7 @@ impl SectionProbes {
     }
 
     /// A function is section number `section`: from its entry to its return.
-    pub fn attach_function(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+    pub fn attach_function(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
         let cookie = u64::from(section) | IS_FUNCTION;
         // The return first: an entry without one would be counted as left by another way.
         self.attach("end", place, cookie, true)?;
@@ -170,7 +170,7 @@ impl SectionProbes {
     pub fn attach_body(
         &mut self,
         section: u32,
-        place: &Place,
+        place: &ProbeSite,
         body: &Body,
     ) -> Result<(), ProbeError> {
         let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
@@ -181,16 +181,16 @@ impl SectionProbes {
     }
 
     /// Section number `section` begins at a place.
-    pub fn attach_begin(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+    pub fn attach_begin(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
         self.attach("begin", place, self.cookie(section, place), false)
     }
 
     /// Section number `section` ends at a place.
-    pub fn attach_end(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+    pub fn attach_end(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
         self.attach("end", place, self.cookie(section, place), false)
     }
 
-    fn cookie(&self, section: u32, place: &Place) -> u64 {
+    fn cookie(&self, section: u32, place: &ProbeSite) -> u64 {
         let is_go =
             self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
         u64::from(section) | if is_go { IN_GO } else { 0 }
@@ -199,7 +199,7 @@ impl SectionProbes {
     fn attach(
         &mut self,
         program: &'static str,
-        place: &Place,
+        place: &ProbeSite,
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {

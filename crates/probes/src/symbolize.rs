@@ -11,10 +11,10 @@ use crate::debug;
 use crate::error::ProbeError;
 use crate::go;
 use crate::names::demangled;
-use crate::place::Place;
+use crate::place::ProbeSite;
 use crate::read::elf_file;
 
-impl Place {
+impl ProbeSite {
     /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
     /// does not tell. A probe may be some bytes behind its function's beginning.
     pub fn function(&self) -> Result<Option<u64>, ProbeError> {
