@@ -1,13 +1,13 @@
 //! The machine that is to sleep, looked at from within.
 
 use super::ethtool::Wake;
-use super::{Finding, Place};
+use super::{Finding, HostView};
 
 /// Clocks further apart than this are not set to the same time, seconds.
 const CLOCK_SLACK: i64 = 3;
 
 /// Looks at everything; best as root, since `ethtool` tells others little.
-pub fn examine(place: &Place) -> Vec<Finding> {
+pub fn examine(place: &HostView) -> Vec<Finding> {
     let mut findings = vec![kind(place), sleep_states(place)];
     findings.extend(mem_sleep(place));
     findings.extend(history(place));
@@ -26,7 +26,7 @@ const HYPERVISORS: [&str; 7] =
     ["QEMU", "KVM", "VMware", "innotek", "Xen", "Microsoft Corporation Virtual", "Bochs"];
 
 /// The guest's hypervisor, by its name.
-fn hypervisor(place: &Place) -> Option<&'static str> {
+fn hypervisor(place: &HostView) -> Option<&'static str> {
     let dmi = ["sys_vendor", "product_name"];
     let dmi: Vec<_> =
         dmi.iter().filter_map(|it| place.read(&format!("sys/class/dmi/id/{it}"))).collect();
@@ -34,7 +34,7 @@ fn hypervisor(place: &Place) -> Option<&'static str> {
     HYPERVISORS.into_iter().find(|name| dmi.contains(name))
 }
 
-fn kind(place: &Place) -> Finding {
+fn kind(place: &HostView) -> Finding {
     const ABOUT: &str = "machine";
     if place.exists(".dockerenv") || place.exists("run/.containerenv") {
         return Finding::bad(ABOUT, "this is a container: it cannot sleep by itself").cure(
@@ -59,7 +59,7 @@ fn kind(place: &Place) -> Finding {
     )
 }
 
-fn sleep_states(place: &Place) -> Finding {
+fn sleep_states(place: &HostView) -> Finding {
     const ABOUT: &str = "sleep states";
     let Some(states) = place.read("sys/power/state") else {
         return Finding::bad(ABOUT, "this kernel cannot sleep (no /sys/power/state)").cure(
@@ -80,11 +80,11 @@ fn sleep_states(place: &Place) -> Finding {
     )
 }
 
-fn swap_is_there(place: &Place) -> bool {
+fn swap_is_there(place: &HostView) -> bool {
     place.read("proc/swaps").is_some_and(|text| text.lines().count() > 1)
 }
 
-fn mem_sleep(place: &Place) -> Option<Finding> {
+fn mem_sleep(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "depth of sleep";
     let kinds = place.read("sys/power/mem_sleep")?;
     let chosen = kinds.split_whitespace().find(|it| it.starts_with('['))?;
@@ -106,7 +106,7 @@ fn mem_sleep(place: &Place) -> Option<Finding> {
 }
 
 /// How past attempts went.
-fn history(place: &Place) -> Option<Finding> {
+fn history(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "past suspends";
     let number =
         |name: &str| place.read(&format!("sys/power/suspend_stats/{name}"))?.parse::<u64>().ok();
@@ -132,7 +132,7 @@ fn history(place: &Place) -> Option<Finding> {
 }
 
 /// Network cards with a device behind them.
-fn cards(place: &Place) -> Vec<Finding> {
+fn cards(place: &HostView) -> Vec<Finding> {
     let names = place.names("sys/class/net");
     let mut cards: Vec<Finding> = names
         .iter()
@@ -151,7 +151,7 @@ fn cards(place: &Place) -> Vec<Finding> {
     cards
 }
 
-fn card(place: &Place, name: &str) -> Finding {
+fn card(place: &HostView, name: &str) -> Finding {
     let about = format!("network card {name}");
     let address = place.read(&format!("sys/class/net/{name}/address")).unwrap_or_default();
     if place.exists(&format!("sys/class/net/{name}/wireless")) {
@@ -201,7 +201,7 @@ fn card(place: &Place, name: &str) -> Finding {
 }
 
 /// Devices that may wake it.
-fn wakers(place: &Place) -> Option<Finding> {
+fn wakers(place: &HostView) -> Option<Finding> {
     let text = place.read("proc/acpi/wakeup")?;
     let enabled: Vec<&str> = text
         .lines()
@@ -217,7 +217,7 @@ fn wakers(place: &Place) -> Option<Finding> {
     ))
 }
 
-fn alarm(place: &Place) -> Finding {
+fn alarm(place: &HostView) -> Finding {
     const ABOUT: &str = "alarm clock";
     let clocks = place.names("sys/class/rtc");
     let with_alarm =
@@ -234,7 +234,7 @@ fn alarm(place: &Place) -> Finding {
 }
 
 /// Does the hardware's clock show the system's time, in UTC?
-fn rtc_time(place: &Place) -> Option<Finding> {
+fn rtc_time(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "hardware clock";
     let shown: i64 = place.read("sys/class/rtc/rtc0/since_epoch")?.parse().ok()?;
     let now: i64 = place.ask("date", &["+%s"])?.trim().parse().ok()?;
@@ -252,7 +252,7 @@ fn rtc_time(place: &Place) -> Option<Finding> {
     })
 }
 
-fn clock(place: &Place) -> Finding {
+fn clock(place: &HostView) -> Finding {
     const ABOUT: &str = "system clock";
     let says = place.ask("timedatectl", &["show", "-p", "NTPSynchronized", "--value"]);
     match says.as_deref().map(str::trim) {
@@ -270,7 +270,7 @@ fn clock(place: &Place) -> Finding {
     }
 }
 
-fn agent(place: &Place) -> Option<Finding> {
+fn agent(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "agent";
     let says =
         place.ask("systemctl", &["show", "-p", "ActiveState", "--value", "nightwatt-agent"])?;
@@ -284,7 +284,7 @@ fn agent(place: &Place) -> Option<Finding> {
 }
 
 /// What no program can look at.
-fn firmware(place: &Place) -> Option<Finding> {
+fn firmware(place: &HostView) -> Option<Finding> {
     if hypervisor(place).is_some() || !place.exists("sys/class/dmi/id") {
         return None;
     }
