@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::storage::{Books, Class, File, Process, StorageModel};
+use nightwatt_energy::storage::{Class, File, Process, StorageAccounting, StorageModel};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
 use nightwatt_probes::{DiskProbes, News};
@@ -65,7 +65,7 @@ struct Session<'a> {
     options: &'a DiskOptions,
     host: Host,
     probes: DiskProbes,
-    books: Books,
+    books: StorageAccounting,
     devices: Devices,
     begin: Mono,
 }
@@ -83,7 +83,7 @@ pub fn run(
     probes.start()?;
     let begin = monotonic();
     let mut session =
-        Session { options, host, probes, books: Books::new(MOST_ROWS), devices, begin };
+        Session { options, host, probes, books: StorageAccounting::new(MOST_ROWS), devices, begin };
     let finished = session.follow(running, watcher)?;
     if options.sync {
         // What others have made dirty is written too: that is in their rows.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_energy::quantity::Joules;
-use nightwatt_energy::storage::{Books, Class, Device, File, Process, Row, Traffic};
+use nightwatt_energy::storage::{Class, Device, File, Process, Row, StorageAccounting, Traffic};
 use nightwatt_probes::Lost;
 use serde::Serialize;
 
@@ -157,7 +157,7 @@ impl DiskReport {
         options: &DiskOptions,
         finished: Option<&Finished>,
         elapsed: Duration,
-        books: &Books,
+        books: &StorageAccounting,
         devices: &Devices,
         lost: Lost,
     ) -> Self {
@@ -248,7 +248,7 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn of(books: &Books, devices: &'a Devices) -> Self {
+    fn of(books: &StorageAccounting, devices: &'a Devices) -> Self {
         let mut sums = Self {
             devices,
             of_devices: HashMap::new(),
@@ -324,7 +324,7 @@ impl<'a> Sums<'a> {
 }
 
 impl DeviceReport {
-    fn of(device: Device, books: &Books, sums: &Sums) -> Self {
+    fn of(device: Device, books: &StorageAccounting, sums: &Sums) -> Self {
         let devices = sums.devices;
         let all = sums.of_device(device);
         let known = devices.get(device);

@@ -22,12 +22,12 @@ pub struct Row {
 /// All rows. When there are too many, the smallest rows of a process are merged into one, and then those of
 /// processes.
 #[derive(Debug, Clone, Default)]
-pub struct Books {
+pub struct StorageAccounting {
     rows: HashMap<(Whose, bool), Row>,
     most: usize,
 }
 
-impl Books {
+impl StorageAccounting {
     /// For at most this many rows.
     pub fn new(most: usize) -> Self {
         Self { rows: HashMap::new(), most: most.max(16) }
@@ -137,7 +137,7 @@ mod tests {
         fn however_many_files_there_are_no_byte_is_lost_and_rows_stay_few(
             entries in prop::collection::vec((1..400_u64, 0..300_u32, 0..3_u32, 0..1_u64 << 30), 1..800),
         ) {
-            let mut books = Books::new(40);
+            let mut books = StorageAccounting::new(40);
             let mut sums = HashMap::new();
             for (inode, pid, device, bytes) in entries {
                 let file = File { device: Device(device), inode, generation: 0 };
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_largest_rows_keep_their_names() {
-        let mut books = Books::new(16);
+        let mut books = StorageAccounting::new(16);
         let whose = |pid, inode| Whose {
             file: File { device: Device(1), inode, generation: 0 },
             process: Process { pid, started: 1 },
