@@ -35,7 +35,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_probes::{
-    Body, Extras, GoRuntime, Place, Point, SectionProbes, Watch, function_entries,
+    Body, Extras, GoRuntime, Point, ProbeSite, SectionProbes, Watch, function_entries,
 };
 
 use crate::error::Error;
@@ -103,9 +103,9 @@ pub struct CaliperOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
     name: String,
-    begin: Place,
+    begin: ProbeSite,
     /// None of a function.
-    end: Option<Place>,
+    end: Option<ProbeSite>,
     /// The instructions at which a function ends; none where a return probe tells.
     body: Option<Body>,
 }
@@ -115,7 +115,7 @@ impl Section {
     fn marked(name: &str) -> Self {
         let instruction = nightwatt_probes::InstructionKind::Nop;
         let (path, name) = (PathBuf::new(), name.to_owned());
-        let begin = Place {
+        let begin = ProbeSite {
             path,
             offset: 0,
             semaphore: None,
@@ -275,13 +275,13 @@ impl Books {
 /// switched.
 fn may_abort(sections: &[Section]) -> Vec<Step> {
     let by_probe = sections.iter().filter(|section| section.has_return_probe());
-    let mut places: Vec<&Place> = by_probe
+    let mut places: Vec<&ProbeSite> = by_probe
         .map(|section| &section.begin)
         .filter(|place| place.may_unwind || place.may_switch_stacks)
         .collect();
     places.sort_by_key(|place| &place.path);
     places.dedup_by_key(|place| &place.path);
-    let step = |place: &Place| Step::MayAbort {
+    let step = |place: &ProbeSite| Step::MayAbort {
         file: place.path.clone(),
         by_unwinding: place.may_unwind,
         by_switching: place.may_switch_stacks,
@@ -301,7 +301,7 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }
-                let function = |begin: Place| Section {
+                let function = |begin: ProbeSite| Section {
                     name: begin.name.clone(),
                     begin,
                     end: None,
@@ -347,7 +347,7 @@ fn one_path_for_each_file(sections: &mut [Section]) {
     }
 }
 
-fn single(point: &Point) -> Result<Place, Error> {
+fn single(point: &Point) -> Result<ProbeSite, Error> {
     let mut places = function_entries(point)?;
     if places.len() > 1 {
         return Err(Error::SeveralPlaces {
