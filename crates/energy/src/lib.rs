@@ -12,6 +12,7 @@ pub mod integration;
 pub mod least_squares;
 pub mod markers;
 pub mod power_model;
+pub mod power_states;
 pub mod quantity;
 pub mod samples;
 pub mod sections;

@@ -8,7 +8,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_energy::energy::{Energy, PowerStates};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
