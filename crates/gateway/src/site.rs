@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use nightwatt_clock::Clock;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_httpcache::Rules;
@@ -114,9 +114,7 @@ impl Site {
         let pool =
             has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
-        if let Some(text) = site.unknown_kind(&scenario) {
-            tracing::warn!(site = %site.name, "{text}");
-        }
+        warn_of_unknown_kind(site, &scenario);
         let settings = settings(site, &scenario);
         let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
@@ -142,10 +140,8 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        tasks.push(tokio::spawn(OriginPool::drop_stale(
-            Arc::downgrade(&origin),
-            supervisor.phase(),
-        )));
+        let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
+        tasks.push(tokio::spawn(dropping));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -298,6 +294,12 @@ fn hands(
     let probe = Probe::new(site.probe_config(), clock.clone());
     let neighbour = if observe { None } else { neighbour(site, clock) };
     Ok((ServerControl { controller, probe, neighbour }, guest))
+}
+
+fn warn_of_unknown_kind(site: &SiteConfig, scenario: &Scenario) {
+    if let Some(text) = site.unknown_kind(scenario) {
+        tracing::warn!(site = %site.name, "{text}");
+    }
 }
 
 fn shadow(

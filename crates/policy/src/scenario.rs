@@ -11,7 +11,7 @@ use crate::hours::Hours;
 use crate::sla::Sla;
 use crate::sleep::{Constraints, PolicyChoice, Terms};
 use nightwatt_energy::duration_text;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules, Watts};
 
 /// A scenario, as its TOML file says it. Everything left out is the default: the published server

@@ -14,7 +14,7 @@ pub use self::oracle::{Busy, BusyTimes, Constraints, Oracle, Plan, Waking, plan}
 pub use self::window::Window;
 use super::admission::ClientClass;
 use crate::visit::Visitor;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::{Mono, Now};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::electricity::Electricity;

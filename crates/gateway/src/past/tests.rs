@@ -1,4 +1,4 @@
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::manager::Memory;
