@@ -63,7 +63,7 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         return Some(Format::W3c);
     }
     if line.starts_with(b"{") {
-        return detect_json(line);
+        return json::detect(line);
     }
     let memo = &mut Memo::default();
     if let Ok(spans) = clf::find(line, memo)
@@ -80,25 +80,6 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         layouts.iter().any(|layout| layout.find(line, memo).is_ok_and(|spans| spans.is_request()))
     });
     fitting.next().map(|(format, _)| *format)
-}
-
-fn detect_json(line: &[u8]) -> Option<Format> {
-    let from = client::ClientFrom::default();
-    if json::traefik(line, from).is_ok() {
-        return Some(Format::Traefik);
-    }
-    if json::caddy(line, from).is_ok() {
-        return Some(Format::Caddy);
-    }
-    keys::find(line, from).ok()?;
-    let has = |part: &str| memmem::find(line, part.as_bytes()).is_some();
-    Some(if has("\"ClientRequestMethod\"") || has("\"EdgeStartTimestamp\"") {
-        Format::Cloudflare
-    } else if has("\"@timestamp\"") && (has("\"http.") || has("\"http\":") || has("\"ecs")) {
-        Format::Ecs
-    } else {
-        Format::Json
-    })
 }
 
 /// Whether the client is the second word, and the first is the name of a host.
