@@ -155,7 +155,7 @@ pub enum Line {
     /// Something happened to the guest.
     Event,
     /// What was asked is answered, or done.
-    QmpAnswer(QmpAnswer),
+    Answer(QmpAnswer),
     /// It says no, and why.
     No(String),
 }
@@ -167,7 +167,7 @@ impl Line {
             .map_err(|_| format!("`{}` is no message of QMP", brief(line)))?;
         match message {
             Message { error: Some(error), .. } => Ok(Self::No(brief(error.desc.as_bytes()))),
-            Message { answer: Some(answer), .. } => Ok(Self::QmpAnswer(answer)),
+            Message { answer: Some(answer), .. } => Ok(Self::Answer(answer)),
             Message { event: Some(_), .. } => Ok(Self::Event),
             Message { greeting: Some(_), .. } => Ok(Self::Greeting),
             _ => Err(format!("`{}` is no message of QMP", brief(line))),
@@ -250,7 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.get_mut().write_all(message.as_bytes()).await?;
         for _ in 0..EVENTS {
             match self.line().await? {
-                Line::QmpAnswer(answer) => return Ok(answer),
+                Line::Answer(answer) => return Ok(answer),
                 Line::No(why) => return Err(Broken::No(name, why)),
                 Line::Event => {}
                 Line::Greeting => return Err(Broken::Nonsense("another greeting".to_owned())),
@@ -410,11 +410,11 @@ mod tests {
             Ok(Line::Greeting)
         );
         assert_eq!(read(r#"{"event": "STOP", "timestamp": {"seconds": 1}}"#), Ok(Line::Event));
-        assert_eq!(read(r#"{"return": {}}"#), Ok(Line::QmpAnswer(QmpAnswer::default())));
+        assert_eq!(read(r#"{"return": {}}"#), Ok(Line::Answer(QmpAnswer::default())));
         let status = Some("paused".to_owned());
         assert_eq!(
             read(r#"{"return": {"running": false, "status": "paused"}}"#),
-            Ok(Line::QmpAnswer(QmpAnswer { status }))
+            Ok(Line::Answer(QmpAnswer { status }))
         );
         let no = r#"{"error": {"class": "GenericError", "desc": "not\u001b now"}}"#;
         assert_eq!(read(no), Ok(Line::No("not\u{fffd} now".to_owned())));

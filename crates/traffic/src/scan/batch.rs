@@ -75,9 +75,9 @@ pub(super) struct AgentCount {
 /// A piece of a log after parsing.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// BatchSpan in the order of pieces.
+    /// Place in the order of pieces.
     pub(super) piece: u32,
-    /// BatchSpan of its log among the inputs.
+    /// Place of its log among the inputs.
     pub(super) input: usize,
     /// The fields of the entries; each agent once.
     pub(super) text: String,
