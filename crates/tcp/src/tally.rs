@@ -9,7 +9,7 @@ use nightwatt_energy::stats::moments;
 use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
-use crate::course::client::Moments;
+use crate::connection::client::Moments;
 use crate::fault::Fault;
 use crate::info::{TcpInfo, TcpInfos};
 

@@ -39,7 +39,7 @@ enum State {
 
 /// One connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Course {
+pub(crate) struct ClientConnection {
     kind: RequestKind,
     state: State,
     out: Outgoing,
@@ -48,7 +48,7 @@ pub(crate) struct Course {
     pub(crate) moments: Moments,
 }
 
-impl Course {
+impl ClientConnection {
     pub(crate) fn new(request: &Request, now: Mono) -> Self {
         let head = request.to_bytes();
         let (out, come) = match request.kind {
@@ -231,29 +231,29 @@ mod tests {
         ServerAnswer { status: Status::Fine, length: 0 }.to_bytes().to_vec()
     }
 
-    fn opened(kind: RequestKind, bytes: u64) -> Course {
-        let mut course = Course::new(&request(kind, bytes), at(1));
-        assert_eq!(course.next(), Next::Read, "nothing is written before the handshake");
-        course.opened(at(2));
-        course
+    fn opened(kind: RequestKind, bytes: u64) -> ClientConnection {
+        let mut connection = ClientConnection::new(&request(kind, bytes), at(1));
+        assert_eq!(connection.next(), Next::Read, "nothing is written before the handshake");
+        connection.opened(at(2));
+        connection
     }
 
     #[test]
     fn a_fetched_connection_is_over_when_all_has_come_and_the_server_has_closed() {
-        let mut course = opened(RequestKind::Fetch, 100);
-        let Next::Write(piece) = course.next() else { panic!("{:?}", course.next()) };
+        let mut connection = opened(RequestKind::Fetch, 100);
+        let Next::Write(piece) = connection.next() else { panic!("{:?}", connection.next()) };
         assert_eq!((piece.head.len(), piece.length), (REQUEST, 0), "the request and no pattern");
-        course.wrote(64);
-        assert_eq!(course.next(), Next::Read);
-        course.read(&fine()[..9], at(3));
-        course.read(&fine()[9..], at(4));
-        assert_eq!(course.pattern_at(), Some(16));
-        course.read(&[0; 83], at(5));
-        assert_eq!(course.moments.last_byte, None, "one is missing");
-        course.read(&[0; 1], at(6));
-        assert_eq!(course.next(), Next::Read, "the server closes first");
-        course.ended(at(7));
-        assert_eq!((course.next(), course.fault()), (Next::Close, None));
+        connection.wrote(64);
+        assert_eq!(connection.next(), Next::Read);
+        connection.read(&fine()[..9], at(3));
+        connection.read(&fine()[9..], at(4));
+        assert_eq!(connection.pattern_at(), Some(16));
+        connection.read(&[0; 83], at(5));
+        assert_eq!(connection.moments.last_byte, None, "one is missing");
+        connection.read(&[0; 1], at(6));
+        assert_eq!(connection.next(), Next::Read, "the server closes first");
+        connection.ended(at(7));
+        assert_eq!((connection.next(), connection.fault()), (Next::Close, None));
         let moments = Moments {
             called: at(1),
             opened: Some(at(2)),
@@ -261,22 +261,22 @@ mod tests {
             last_byte: Some(at(6)),
             closed: Some(at(7)),
         };
-        assert_eq!((course.moments, course.payload()), (moments, 100));
+        assert_eq!((connection.moments, connection.payload()), (moments, 100));
     }
 
     #[test]
     fn a_sent_connection_is_over_when_the_server_has_seen_every_byte() {
         let confirmed = |seen: u64| {
-            let mut course = opened(RequestKind::Send, 1000);
-            let Next::Write(piece) = course.next() else { panic!("{:?}", course.next()) };
+            let mut connection = opened(RequestKind::Send, 1000);
+            let Next::Write(piece) = connection.next() else { panic!("{:?}", connection.next()) };
             assert_eq!((piece.head.len(), piece.at, piece.length), (64, 64, 936));
-            course.wrote(700);
-            course.wrote(300);
+            connection.wrote(700);
+            connection.wrote(300);
             let mut bytes = ServerAnswer { status: Status::Fine, length: 8 }.to_bytes().to_vec();
             bytes.extend(seen.to_be_bytes());
-            course.read(&bytes, at(3));
-            course.ended(at(4));
-            course
+            connection.read(&bytes, at(3));
+            connection.ended(at(4));
+            connection
         };
         assert_eq!((confirmed(1000).fault(), confirmed(1000).payload()), (None, 1000));
         assert_eq!(confirmed(999).fault(), Some(Fault::Count));
@@ -285,13 +285,13 @@ mod tests {
     #[test]
     fn what_is_short_or_long_or_of_another_server_is_a_fault_of_its_own() {
         let read = |bytes: &[u8], then_ends: bool| {
-            let mut course = opened(RequestKind::Fetch, 20);
-            course.wrote(64);
-            course.read(bytes, at(3));
+            let mut connection = opened(RequestKind::Fetch, 20);
+            connection.wrote(64);
+            connection.read(bytes, at(3));
             if then_ends {
-                course.ended(at(4));
+                connection.ended(at(4));
             }
-            course.fault()
+            connection.fault()
         };
         assert_eq!(read(b"", true), Some(Fault::Closed));
         assert_eq!(read(&[&fine()[..], b"abc"].concat(), true), Some(Fault::Closed));
@@ -304,20 +304,20 @@ mod tests {
     fn a_refusal_is_read_with_its_text_and_explains_the_reset_after_it() {
         let answer = ServerAnswer { status: Status::Congestion, length: 9 }.to_bytes();
         let refused = [&answer[..], b"reno bbr!"].concat();
-        let mut course = opened(RequestKind::Send, 1_000_000);
-        course.wrote(5000);
-        let text =
-            [course.read(&refused[..20], at(3)), course.read(&refused[20..], at(3))].concat();
+        let mut connection = opened(RequestKind::Send, 1_000_000);
+        connection.wrote(5000);
+        let text = [connection.read(&refused[..20], at(3)), connection.read(&refused[20..], at(3))]
+            .concat();
         assert_eq!(text, b"reno bbr!");
-        assert_eq!(course.fault(), Some(Fault::Denied(Status::Congestion)));
-        let mut course = opened(RequestKind::Send, 1_000_000);
-        course.read(&refused[..20], at(3));
-        assert_eq!(course.next(), Next::Read, "nobody reads what we would still write");
-        course.fail(Fault::Reset);
-        assert_eq!(course.fault(), Some(Fault::Denied(Status::Congestion)));
+        assert_eq!(connection.fault(), Some(Fault::Denied(Status::Congestion)));
+        let mut connection = opened(RequestKind::Send, 1_000_000);
+        connection.read(&refused[..20], at(3));
+        assert_eq!(connection.next(), Next::Read, "nobody reads what we would still write");
+        connection.fail(Fault::Reset);
+        assert_eq!(connection.fault(), Some(Fault::Denied(Status::Congestion)));
         let long = ServerAnswer { status: Status::Full, length: 100_000 }.to_bytes();
-        let mut course = opened(RequestKind::Fetch, 1000);
-        course.read(&long, at(3));
-        assert_eq!(course.fault(), Some(Fault::Corrupt));
+        let mut connection = opened(RequestKind::Fetch, 1000);
+        connection.read(&long, at(3));
+        assert_eq!(connection.fault(), Some(Fault::Corrupt));
     }
 }

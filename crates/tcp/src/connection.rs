@@ -26,28 +26,28 @@ pub(crate) enum Next<'a> {
 /// What a server makes of a client's bytes, in these pieces, without a socket: for tests with made-up bytes.
 /// The client accepts all that the server writes at once, and leaves at the end.
 pub fn rehearse_server<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Fault> {
-    let mut course = server::Course::new();
+    let mut connection = server::ServerConnection::new();
     for piece in pieces {
-        if let Some(request) = course.read(piece) {
-            course.accept(&request);
+        if let Some(request) = connection.read(piece) {
+            connection.accept(&request);
             if request.kind == RequestKind::Report {
-                course.reported();
+                connection.reported();
             }
         }
-        settle_server(&mut course);
+        settle_server(&mut connection);
     }
-    course.ended();
-    course.fault()
+    connection.ended();
+    connection.fault()
 }
 
-fn settle_server(course: &mut server::Course) {
+fn settle_server(connection: &mut server::ServerConnection) {
     loop {
-        match course.next() {
+        match connection.next() {
             Next::Write(piece) => {
                 let bytes = piece.head.len() as u64 + piece.length;
-                course.wrote(bytes);
+                connection.wrote(bytes);
             }
-            Next::Shutdown => course.shut_down(),
+            Next::Shutdown => connection.shut_down(),
             Next::Read | Next::Close => return,
         }
     }
@@ -58,19 +58,19 @@ pub fn rehearse_client<'a>(
     request: &Request,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Option<Fault> {
-    let mut course = client::Course::new(request, Mono::ZERO);
-    course.opened(Mono::ZERO);
-    if let Next::Write(piece) = course.next() {
+    let mut connection = client::ClientConnection::new(request, Mono::ZERO);
+    connection.opened(Mono::ZERO);
+    if let Next::Write(piece) = connection.next() {
         let bytes = piece.head.len() as u64 + piece.length;
-        course.wrote(bytes);
+        connection.wrote(bytes);
     }
     let mut said = 0;
     for piece in pieces {
-        said += course.read(piece, Mono::ZERO).len();
+        said += connection.read(piece, Mono::ZERO).len();
     }
-    assert!(said <= TEXT || course.fault().is_some(), "a text is bounded");
-    course.ended(Mono::ZERO);
-    course.fault()
+    assert!(said <= TEXT || connection.fault().is_some(), "a text is bounded");
+    connection.ended(Mono::ZERO);
+    connection.fault()
 }
 
 /// What tests at both ends ask for.

@@ -40,13 +40,13 @@ enum State {
 
 /// One connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Course {
+pub(crate) struct ServerConnection {
     state: State,
     incoming: Incoming<REQUEST>,
     out: Outgoing,
 }
 
-impl Course {
+impl ServerConnection {
     pub(crate) const fn new() -> Self {
         Self { state: State::Asked, incoming: Incoming::new(u64::MAX), out: Outgoing::NONE }
     }
@@ -255,102 +255,113 @@ mod tests {
     use super::*;
     use crate::wire::part;
 
-    fn accepted(request: &Request) -> Course {
-        let mut course = Course::new();
+    fn accepted(request: &Request) -> ServerConnection {
+        let mut connection = ServerConnection::new();
         let bytes = request.to_bytes();
-        assert_eq!(course.read(&bytes[..30]), None);
-        assert!(course.is_asked());
-        assert_eq!(course.read(&bytes[30..]), Some(*request));
-        course.accept(request);
-        course
+        assert_eq!(connection.read(&bytes[..30]), None);
+        assert!(connection.is_asked());
+        assert_eq!(connection.read(&bytes[30..]), Some(*request));
+        connection.accept(request);
+        connection
     }
 
-    fn written(course: &Course) -> (Vec<u8>, u64) {
-        let Next::Write(piece) = course.next() else { panic!("{:?}", course.next()) };
+    fn written(connection: &ServerConnection) -> (Vec<u8>, u64) {
+        let Next::Write(piece) = connection.next() else { panic!("{:?}", connection.next()) };
         (piece.head.to_vec(), piece.length)
     }
 
     #[test]
     fn the_server_sends_closes_first_and_waits_for_the_client_to_close() {
-        let mut course = accepted(&request(RequestKind::Fetch, 14_600));
-        let (head, pattern) = written(&course);
+        let mut connection = accepted(&request(RequestKind::Fetch, 14_600));
+        let (head, pattern) = written(&connection);
         assert_eq!(head, ServerAnswer { status: Status::Fine, length: 0 }.to_bytes());
         assert_eq!(head.len() as u64 + pattern, 14_600, "the answer is part of what was asked for");
-        course.wrote(14_600);
-        assert_eq!(course.next(), Next::Shutdown);
-        course.shut_down();
-        assert_eq!(course.next(), Next::Read);
-        course.ended();
-        assert_eq!((course.next(), course.fault()), (Next::Close, None));
-        assert_eq!(course.payload(RequestKind::Fetch), 14_600);
+        connection.wrote(14_600);
+        assert_eq!(connection.next(), Next::Shutdown);
+        connection.shut_down();
+        assert_eq!(connection.next(), Next::Read);
+        connection.ended();
+        assert_eq!((connection.next(), connection.fault()), (Next::Close, None));
+        assert_eq!(connection.payload(RequestKind::Fetch), 14_600);
     }
 
     #[test]
     fn the_server_confirms_what_it_has_seen() {
-        let mut course = accepted(&request(RequestKind::Send, 1000));
-        assert_eq!(course.payload_left(), Some(936));
-        course.read(&[0; 900]);
-        course.discarded(36);
-        let (head, pattern) = written(&course);
+        let mut connection = accepted(&request(RequestKind::Send, 1000));
+        assert_eq!(connection.payload_left(), Some(936));
+        connection.read(&[0; 900]);
+        connection.discarded(36);
+        let (head, pattern) = written(&connection);
         assert_eq!((head.len(), pattern), (CONFIRMATION, 0));
         assert_eq!(u64::from_be_bytes(part(&head, 16)), 1000);
-        course.wrote(24);
-        assert_eq!(course.next(), Next::Shutdown);
+        connection.wrote(24);
+        assert_eq!(connection.next(), Next::Shutdown);
         // All of it may come at once with the request.
-        let mut course = Course::new();
+        let mut connection = ServerConnection::new();
         let short = request(RequestKind::Send, 64);
-        assert_eq!(course.read(&short.to_bytes()), Some(short));
-        course.accept(&short);
-        assert_eq!(written(&course).0.len(), CONFIRMATION);
+        assert_eq!(connection.read(&short.to_bytes()), Some(short));
+        connection.accept(&short);
+        assert_eq!(written(&connection).0.len(), CONFIRMATION);
     }
 
     #[test]
     fn strangers_are_dropped_at_their_first_wrong_byte_and_get_no_answer() {
-        let mut course = Course::new();
-        assert_eq!(course.read(b"GET / HTTP/1.1\r\n"), None);
-        assert_eq!((course.next(), course.fault()), (Next::Close, Some(Fault::NotNightwatt)));
-        let mut course = Course::new();
-        assert_eq!(course.read(b"nX"), None);
-        assert_eq!(course.fault(), Some(Fault::NotNightwatt));
-        let mut course = Course::new();
-        assert_eq!(course.read(b"nwtcp\r"), None);
-        assert_eq!((course.next(), course.fault()), (Next::Read, None), "that may become one");
-        course.ended();
-        assert_eq!(course.fault(), Some(Fault::Closed));
+        let mut connection = ServerConnection::new();
+        assert_eq!(connection.read(b"GET / HTTP/1.1\r\n"), None);
+        assert_eq!(
+            (connection.next(), connection.fault()),
+            (Next::Close, Some(Fault::NotNightwatt))
+        );
+        let mut connection = ServerConnection::new();
+        assert_eq!(connection.read(b"nX"), None);
+        assert_eq!(connection.fault(), Some(Fault::NotNightwatt));
+        let mut connection = ServerConnection::new();
+        assert_eq!(connection.read(b"nwtcp\r"), None);
+        assert_eq!(
+            (connection.next(), connection.fault()),
+            (Next::Read, None),
+            "that may become one"
+        );
+        connection.ended();
+        assert_eq!(connection.fault(), Some(Fault::Closed));
     }
 
     #[test]
     fn a_refused_client_gets_its_answer_and_is_listened_to_for_a_bounded_while() {
         let mut bytes = request(RequestKind::Send, 1 << 40).to_bytes();
         bytes[9] = 9;
-        let mut course = Course::new();
-        assert_eq!(course.read(&bytes), None);
-        let (head, _) = written(&course);
+        let mut connection = ServerConnection::new();
+        assert_eq!(connection.read(&bytes), None);
+        let (head, _) = written(&connection);
         let answer = ServerAnswer::from_bytes(&part(&head, 0)).unwrap();
         assert_eq!(answer.status, Status::Version);
         assert_eq!(&head[16..], b"this server speaks version 2");
         assert_eq!(answer.length as usize, head.len() - 16);
-        course.wrote(head.len() as u64);
-        course.shut_down();
+        connection.wrote(head.len() as u64);
+        connection.shut_down();
         let more = vec![0; 100_000];
-        course.read(&more);
-        assert_eq!(course.next(), Next::Read, "reset at once, the client might not see the answer");
+        connection.read(&more);
+        assert_eq!(
+            connection.next(),
+            Next::Read,
+            "reset at once, the client might not see the answer"
+        );
         for _ in 0..20 {
-            course.read(&more);
+            connection.read(&more);
         }
-        assert_eq!(course.next(), Next::Close);
+        assert_eq!(connection.next(), Next::Close);
     }
 
     #[test]
     fn more_than_was_announced_ends_the_connection() {
-        let mut course = accepted(&request(RequestKind::Send, 100));
-        course.read(&[0; 37]);
-        assert_eq!(course.fault(), Some(Fault::Count));
-        let mut course = accepted(&request(RequestKind::Fetch, 100));
-        course.read(&[0; 1]);
-        assert_eq!(course.fault(), Some(Fault::Count));
-        let mut course = accepted(&request(RequestKind::Send, 100));
-        course.ended();
-        assert_eq!(course.fault(), Some(Fault::Closed));
+        let mut connection = accepted(&request(RequestKind::Send, 100));
+        connection.read(&[0; 37]);
+        assert_eq!(connection.fault(), Some(Fault::Count));
+        let mut connection = accepted(&request(RequestKind::Fetch, 100));
+        connection.read(&[0; 1]);
+        assert_eq!(connection.fault(), Some(Fault::Count));
+        let mut connection = accepted(&request(RequestKind::Send, 100));
+        connection.ended();
+        assert_eq!(connection.fault(), Some(Fault::Closed));
     }
 }
