@@ -20,12 +20,12 @@ use tracing::{debug, error, info, warn};
 use crate::Error;
 use crate::client::nonce;
 use crate::config::Config;
-use crate::course::{Action, Course, Terms};
 use crate::door::{Door, Ticket, Verdict};
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
 use crate::record::{self, Entry, Record, What};
 use crate::resumes::{Resumes, present};
+use crate::sequence::{Action, SleepSequence, Terms};
 use crate::worker::{Job, Report, Worker};
 
 /// Room for messages that come while the agent looks elsewhere, and for those of a flood.
@@ -81,8 +81,8 @@ impl Agent {
         let counter_file = config.state_dir.join(COUNTER);
         let counter = std::fs::read_to_string(&counter_file).ok();
         let counter = counter.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        let mut course = Course::new(terms(&config, boot), present(), counter, nonce);
-        recall(&mut course, &past);
+        let mut sequence = SleepSequence::new(terms(&config, boot), present(), counter, nonce);
+        recall(&mut sequence, &past);
         let door = Door::new(keys.clone(), secret);
         let mut agent = Running {
             config,
@@ -91,7 +91,7 @@ impl Agent {
             record,
             boot,
             host,
-            course,
+            sequence,
             door,
             jobs,
             counter_file,
@@ -99,27 +99,27 @@ impl Agent {
         };
         let mut actions = Vec::new();
         let booted = past.last().is_none_or(|last| last.boot != record::boot_text(&boot));
-        agent.course.counted(agent.host.suspends());
-        agent.course.begin(present(), booted, &mut actions);
+        agent.sequence.counted(agent.host.suspends());
+        agent.sequence.begin(present(), booted, &mut actions);
         let (clock, mut resumes) = (Clock::real(), Resumes::new());
         let mut stop = pin!(stop);
         loop {
             agent.perform(&mut actions).await;
             let now = present();
-            let wait = agent.course.next().since(now.mono);
+            let wait = agent.sequence.next().since(now.mono);
             tokio::select! {
                 // What is at the end may come without end.
                 biased;
                 () = &mut stop => break,
                 Some(report) = reports.recv() => agent.report(report, &mut actions),
                 () = resumes.next(&clock) => {
-                    agent.course.counted(agent.host.suspends());
-                    agent.course.look(present(), &mut actions);
+                    agent.sequence.counted(agent.host.suspends());
+                    agent.sequence.look(present(), &mut actions);
                 }
                 () = clock.sleep(wait), if wait < std::time::Duration::MAX => {}
                 socket = readable(&agent.sockets) => agent.receive(socket, &mut actions).await,
             }
-            agent.course.tick(present(), &mut actions);
+            agent.sequence.tick(present(), &mut actions);
         }
         agent.append(&Entry::new(present(), &agent.boot, What::Stopped));
         Ok(())
@@ -155,12 +155,12 @@ fn terms(config: &Config, boot: [u8; 16]) -> Terms {
 }
 
 /// When the machine last slept, from the record.
-fn recall(course: &mut Course, past: &[Entry]) {
+fn recall(sequence: &mut SleepSequence, past: &[Entry]) {
     let last = |is: fn(&What) -> bool| {
         past.iter().rev().find(|entry| is(&entry.what)).map_or(0, |entry| entry.at_ms)
     };
     let resumed = last(|what| matches!(what, What::Resumed { .. } | What::Booted));
-    course.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
+    sequence.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
@@ -191,7 +191,7 @@ struct Running {
     record: Record,
     boot: [u8; 16],
     host: Host,
-    course: Course,
+    sequence: SleepSequence,
     door: Door,
     jobs: mpsc::UnboundedSender<Job>,
     counter_file: PathBuf,
@@ -214,13 +214,13 @@ impl Running {
                 Verdict::Silence => {}
                 Verdict::Answer(datagram) => self.send(index, &datagram, from).await,
                 Verdict::Order(ticket, verb) => {
-                    self.course.counted(self.host.suspends());
+                    self.sequence.counted(self.host.suspends());
                     debug!(%from, ?verb, proxy = %self.config.proxy[ticket.proxy].name, "an order");
-                    self.course.order(now, ticket, verb, actions);
+                    self.sequence.order(now, ticket, verb, actions);
                     self.perform(actions).await;
                 }
                 Verdict::Heard { proxy, nonce } => {
-                    self.course.acknowledged(now, proxy, nonce, actions);
+                    self.sequence.acknowledged(now, proxy, nonce, actions);
                 }
             }
         }
@@ -231,13 +231,13 @@ impl Running {
     }
 
     fn report(&mut self, report: Report, actions: &mut Vec<Action>) {
-        self.course.counted(self.host.suspends());
+        self.sequence.counted(self.host.suspends());
         let now = present();
         match report {
-            Report::Checked(reasons) => self.course.checked(now, reasons, actions),
-            Report::Armed(outcome) => self.course.armed(now, outcome, actions),
-            Report::Returned(outcome) => self.course.returned(now, outcome, actions),
-            Report::Ready => self.course.ready(now, actions),
+            Report::Checked(reasons) => self.sequence.checked(now, reasons, actions),
+            Report::Armed(outcome) => self.sequence.armed(now, outcome, actions),
+            Report::Returned(outcome) => self.sequence.returned(now, outcome, actions),
+            Report::Ready => self.sequence.ready(now, actions),
         }
     }
 
@@ -257,8 +257,8 @@ impl Running {
                 }
             }
         }
-        let due = self.course.due(present());
-        for proxy in self.course.unheard() {
+        let due = self.sequence.due(present());
+        for proxy in self.sequence.unheard() {
             let proxy = &self.config.proxy[proxy];
             warn!(
                 proxy = proxy.name,
@@ -268,8 +268,8 @@ impl Running {
                 "no answer to an announcement"
             );
         }
-        if self.counter_kept != self.course.counter() {
-            self.counter_kept = self.course.counter();
+        if self.counter_kept != self.sequence.counter() {
+            self.counter_kept = self.sequence.counter();
             self.keep_counter(self.counter_kept);
         }
         for (proxy, news, nonce) in due {
@@ -288,10 +288,10 @@ impl Running {
     async fn reply(&mut self, ticket: Ticket, outcome: Outcome, texts: Vec<String>) {
         let now = present();
         let millis = |time: std::time::Duration| time.as_millis() as u64;
-        let (fell_asleep_ms, resumed_ms) = self.course.times_ms();
+        let (fell_asleep_ms, resumed_ms) = self.sequence.times_ms();
         let facts = Facts {
             boot: self.boot,
-            counter: self.course.counter(),
+            counter: self.sequence.counter(),
             awake_ms: millis(now.mono.0),
             suspended_ms: millis(now.suspended),
             wall_ms: now.wall_ns.div_euclid(1_000_000),

@@ -14,7 +14,6 @@
 pub mod announcer;
 pub mod client;
 pub mod config;
-pub mod course;
 mod daemon;
 pub mod dead_man;
 pub mod door;
@@ -28,6 +27,7 @@ pub mod protocol;
 pub mod record;
 mod resumes;
 pub mod rtc;
+pub mod sequence;
 mod worker;
 
 pub use config::Config;

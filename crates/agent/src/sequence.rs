@@ -103,7 +103,7 @@ struct Work {
 
 /// The machine's course.
 #[derive(Debug)]
-pub struct Course {
+pub struct SleepSequence {
     terms: Terms,
     phase: Phase,
     announcer: Announcer,
@@ -121,7 +121,7 @@ pub struct Course {
     resumed_ms: i64,
 }
 
-impl Course {
+impl SleepSequence {
     /// The agent starts. `counter` is the greatest that was ever announced; `nonces` makes them by chance.
     pub fn new(terms: Terms, now: Stamp, counter: u64, nonces: fn() -> Nonce) -> Self {
         Self {
@@ -493,5 +493,5 @@ fn millis(time: Duration) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "course/tests.rs"]
+#[path = "sequence/tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use crate::dead_man::Purpose;
 
 /// The machine's clocks, and its course.
 struct Machine {
-    course: Course,
+    sequence: SleepSequence,
     now: Stamp,
     sent: Vec<Event>,
     counters: Vec<u64>,
@@ -62,22 +62,25 @@ impl Machine {
             suspended: Duration::ZERO,
         };
         let mut machine = Self {
-            course: Course::new(terms, now, 0, nonce),
+            sequence: SleepSequence::new(terms, now, 0, nonce),
             now,
             sent: Vec::new(),
             counters: Vec::new(),
         };
-        let begun = machine.acts(|course, now, actions| course.begin(now, true, actions));
+        let begun = machine.acts(|sequence, now, actions| sequence.begin(now, true, actions));
         assert_eq!(events(&begun), ["booted"]);
         machine.hear();
         machine.sent.clear();
         machine
     }
 
-    fn acts(&mut self, act: impl FnOnce(&mut Course, Stamp, &mut Vec<Action>)) -> Vec<Action> {
+    fn acts(
+        &mut self,
+        act: impl FnOnce(&mut SleepSequence, Stamp, &mut Vec<Action>),
+    ) -> Vec<Action> {
         let mut actions = Vec::new();
-        act(&mut self.course, self.now, &mut actions);
-        for (_, news, _) in self.course.due(self.now) {
+        act(&mut self.sequence, self.now, &mut actions);
+        for (_, news, _) in self.sequence.due(self.now) {
             self.sent.push(news.event);
             self.counters.push(news.counter);
         }
@@ -86,17 +89,17 @@ impl Machine {
 
     /// The proxy acknowledges whatever is announced now.
     fn hear(&mut self) -> Vec<Action> {
-        self.acts(|course, now, actions| course.acknowledged(now, 0, nonce(), actions))
+        self.acts(|sequence, now, actions| sequence.acknowledged(now, 0, nonce(), actions))
     }
 
     fn passes(&mut self, awake: Duration) -> Vec<Action> {
         let until = self.now.mono + awake;
         let mut all = Vec::new();
         // Timers ring one after the other, as the daemon has it.
-        while self.course.next() <= until {
-            let step = self.course.next().since(self.now.mono);
+        while self.sequence.next() <= until {
+            let step = self.sequence.next().since(self.now.mono);
             self.advance(step);
-            all.extend(self.acts(Course::tick));
+            all.extend(self.acts(SleepSequence::tick));
         }
         self.advance(until.since(self.now.mono));
         all
@@ -114,23 +117,23 @@ impl Machine {
 
     /// So shortly that its clock, which counts whole seconds, does not notice.
     fn naps(&mut self, suspends: u64) {
-        self.course.counted(Some(suspends));
+        self.sequence.counted(Some(suspends));
     }
 
     fn orders(&mut self, number: u8, verb: Verb) -> Vec<Action> {
         let ticket = ticket(number);
-        self.acts(|course, now, actions| course.order(now, ticket, verb, actions))
+        self.acts(|sequence, now, actions| sequence.order(now, ticket, verb, actions))
     }
 
     fn is_checked(&mut self, reasons: &[&str]) -> Vec<Action> {
         let reasons = reasons.iter().map(|it| (*it).to_owned()).collect();
-        self.acts(|course, now, actions| course.checked(now, reasons, actions))
+        self.acts(|sequence, now, actions| sequence.checked(now, reasons, actions))
     }
 
     fn is_armed(&mut self, hours: u64) -> Vec<Action> {
         let at_s = self.now.wall_ns / 1_000_000_000 + hours.cast_signed() * 3600;
         let alarm = Alarm { at_s, purpose: Purpose::DeadMan };
-        self.acts(|course, now, actions| course.armed(now, Ok(Some(alarm)), actions))
+        self.acts(|sequence, now, actions| sequence.armed(now, Ok(Some(alarm)), actions))
     }
 
     /// As far as the command to sleep.
@@ -179,11 +182,11 @@ fn an_order_puts_the_machine_to_sleep_after_everybody_knows() {
     assert_eq!(machine.passes(Duration::from_millis(299)), []);
     assert_eq!(machine.passes(Duration::from_millis(1)), [Action::FallAsleep]);
     machine.sleeps(Duration::from_hours(3));
-    let returned = machine.acts(|course, now, actions| course.returned(now, Ok(()), actions));
+    let returned = machine.acts(|sequence, now, actions| sequence.returned(now, Ok(()), actions));
     assert_eq!(events(&returned), ["resumed"]);
     assert!(returned.contains(&Action::Disarm));
     assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
-    let (fell_asleep, resumed) = machine.course.times_ms();
+    let (fell_asleep, resumed) = machine.sequence.times_ms();
     assert_eq!(resumed - fell_asleep, 3 * 3_600_000 + 300);
     assert!(machine.counters.windows(2).all(|two| two[0] < two[1]), "{:?}", machine.counters);
 }
@@ -204,12 +207,12 @@ fn a_nap_that_the_clock_does_not_notice_is_a_sleep_all_the_same() {
     assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
     // The clocks tell of the next one before the kernel has counted it.
     machine.sleeps(Duration::from_secs(2));
-    assert_eq!(events(&machine.acts(Course::look)), ["resumed"]);
+    assert_eq!(events(&machine.acts(SleepSequence::look)), ["resumed"]);
     machine.naps(6);
-    assert_eq!(events(&machine.acts(Course::look)), [] as [&str; 0]);
+    assert_eq!(events(&machine.acts(SleepSequence::look)), [] as [&str; 0]);
     // And one that was put to sleep by others.
     machine.naps(7);
-    let looked = machine.acts(Course::look);
+    let looked = machine.acts(SleepSequence::look);
     assert_eq!(events(&looked), ["resumed"]);
 }
 
@@ -258,7 +261,7 @@ fn a_machine_that_does_not_fall_asleep_says_that_it_is_up() {
     let mut machine = Machine::new();
     machine.falls_asleep();
     let why = "`systemctl suspend` failed".to_owned();
-    let returned = machine.acts(|course, now, actions| course.returned(now, Err(why), actions));
+    let returned = machine.acts(|sequence, now, actions| sequence.returned(now, Err(why), actions));
     assert_eq!(events(&returned), ["failed"]);
     assert!(returned.contains(&Action::Disarm));
     assert_eq!(machine.sent, [Event::Leaving, Event::StayedAwake]);
@@ -266,7 +269,7 @@ fn a_machine_that_does_not_fall_asleep_says_that_it_is_up() {
     // The command ends well, and nothing happens.
     let mut machine = Machine::new();
     machine.falls_asleep();
-    machine.acts(|course, now, actions| course.returned(now, Ok(()), actions));
+    machine.acts(|sequence, now, actions| sequence.returned(now, Ok(()), actions));
     assert_eq!(events(&machine.passes(Duration::from_millis(29_999))), [""; 0]);
     assert_eq!(events(&machine.passes(Duration::from_millis(1))), ["failed"]);
     assert_eq!(machine.sent, [Event::Leaving, Event::StayedAwake]);
@@ -278,7 +281,7 @@ fn without_an_alarm_it_stays_awake_and_says_why() {
     machine.orders(1, Verb::Sleep);
     machine.is_checked(&[]);
     let no_clock = "cannot set the alarm".to_owned();
-    let failed = machine.acts(|course, now, actions| course.armed(now, Err(no_clock), actions));
+    let failed = machine.acts(|sequence, now, actions| sequence.armed(now, Err(no_clock), actions));
     assert_eq!(
         (events(&failed), outcomes(&failed)),
         (vec!["failed".to_owned()], vec![Outcome::Failed])
@@ -292,15 +295,15 @@ fn a_sleep_that_others_ordered_is_noticed_and_told() {
     let mut machine = Machine::new();
     machine.passes(Duration::from_hours(1));
     machine.sleeps(Duration::from_mins(5));
-    let looked = machine.acts(Course::look);
+    let looked = machine.acts(SleepSequence::look);
     assert_eq!(events(&looked), ["resumed"]);
     assert_eq!(machine.sent, [Event::Back]);
-    let (fell_asleep, resumed) = machine.course.times_ms();
+    let (fell_asleep, resumed) = machine.sequence.times_ms();
     assert_eq!(resumed - fell_asleep, 300_000);
-    assert_eq!(machine.acts(Course::look), [], "once");
+    assert_eq!(machine.acts(SleepSequence::look), [], "once");
     // Two clocks that are read one after the other always differ a little.
     machine.sleeps(Duration::from_millis(99));
-    assert_eq!(machine.acts(Course::look), []);
+    assert_eq!(machine.acts(SleepSequence::look), []);
 }
 
 #[test]
@@ -329,7 +332,7 @@ fn what_was_ordered_is_not_done_when_nobody_waits_for_it_any_more() {
     let mut machine = Machine::new();
     let mut hasty = ticket(1);
     hasty.until = since_boot(machine.now) + PATIENCE;
-    machine.acts(|course, now, actions| course.order(now, hasty, Verb::Sleep, actions));
+    machine.acts(|sequence, now, actions| sequence.order(now, hasty, Verb::Sleep, actions));
     assert_eq!(machine.passes(PATIENCE + Duration::from_millis(1)), []);
     let refused = machine.is_checked(&[]);
     assert_eq!(
@@ -344,7 +347,7 @@ fn what_was_ordered_is_not_done_when_nobody_waits_for_it_any_more() {
             assert_eq!(machine.is_checked(&[]), [Action::Arm]);
         }
         machine.sleeps(Duration::from_secs(5));
-        let resumed = machine.acts(Course::look);
+        let resumed = machine.acts(SleepSequence::look);
         assert_eq!(
             (events(&resumed), outcomes(&resumed)),
             (vec!["resumed".to_owned()], vec![Outcome::Busy])
@@ -383,7 +386,7 @@ fn the_dead_mans_switch_wakes_a_machine_whose_proxy_is_dead_and_it_stays_awake()
     machine.falls_asleep();
     machine.sent.clear();
     machine.sleeps(Duration::from_hours(24));
-    let woken = machine.acts(Course::look);
+    let woken = machine.acts(SleepSequence::look);
     assert_eq!(events(&woken), ["resumed", "dead_man"]);
     // Its own hook, which has the key too, is no proxy.
     assert_eq!(outcomes(&machine.orders(9, Verb::Return)), [Outcome::Done]);
@@ -395,7 +398,7 @@ fn the_dead_mans_switch_wakes_a_machine_whose_proxy_is_dead_and_it_stays_awake()
     assert_eq!(events(&machine.orders(2, Verb::State)), ["proxy_found"]);
     machine.falls_asleep();
     machine.sleeps(Duration::from_hours(24));
-    assert_eq!(events(&machine.acts(Course::look)), ["resumed", "dead_man"]);
+    assert_eq!(events(&machine.acts(SleepSequence::look)), ["resumed", "dead_man"]);
     // This time it hears that the machine is back.
     machine.hear();
     assert_eq!(events(&machine.passes(Duration::from_hours(24))), [""; 0]);
@@ -407,7 +410,7 @@ fn sleeper(purpose: Purpose) -> Machine {
     machine.orders(1, Verb::Sleep);
     machine.is_checked(&[]);
     let alarm = Alarm { at_s: NOON + 3600, purpose };
-    machine.acts(|course, now, actions| course.armed(now, Ok(Some(alarm)), actions));
+    machine.acts(|sequence, now, actions| sequence.armed(now, Ok(Some(alarm)), actions));
     machine.hear();
     machine.passes(LINGER);
     machine
@@ -418,7 +421,7 @@ fn a_machine_that_was_woken_for_work_does_not_sleep_in_the_middle_of_it() {
     let backup = || Purpose::Work("backup.timer".to_owned());
     let mut machine = sleeper(backup());
     machine.sleeps(Duration::from_hours(1).saturating_sub(LINGER));
-    assert_eq!(events(&machine.acts(Course::look)), ["resumed"]);
+    assert_eq!(events(&machine.acts(SleepSequence::look)), ["resumed"]);
     machine.hear();
     // It is 13:00, the work is due at 13:02, and nothing else inhibits.
     machine.passes(Duration::from_mins(5));
@@ -448,7 +451,7 @@ fn whoever_is_woken_for_no_work_may_sleep_again_at_once() {
     for (purpose, slept) in [(Purpose::DeadMan, 60), (backup, 30)] {
         let mut machine = sleeper(purpose);
         machine.sleeps(Duration::from_mins(slept));
-        machine.acts(Course::look);
+        machine.acts(SleepSequence::look);
         machine.orders(2, Verb::Sleep);
         assert_eq!(machine.is_checked(&[]), [Action::Arm], "after {slept} min");
     }
@@ -458,20 +461,20 @@ fn whoever_is_woken_for_no_work_may_sleep_again_at_once() {
 fn counters_grow_even_if_the_clock_was_set_back() {
     let mut machine = Machine::new();
     machine.sleeps(Duration::from_secs(10));
-    machine.acts(Course::look);
+    machine.acts(SleepSequence::look);
     machine.now.wall_ns = 0;
     machine.sleeps(Duration::from_secs(10));
-    machine.acts(Course::look);
+    machine.acts(SleepSequence::look);
     assert!(machine.counters.windows(2).all(|two| two[0] < two[1]), "{:?}", machine.counters);
-    assert_eq!(machine.course.counter(), *machine.counters.last().unwrap());
+    assert_eq!(machine.sequence.counter(), *machine.counters.last().unwrap());
 }
 
 #[test]
 fn readiness_is_told_after_the_resume() {
     let mut machine = Machine::new();
-    machine.course.terms.awaits_ready = true;
+    machine.sequence.terms.awaits_ready = true;
     machine.sleeps(Duration::from_mins(5));
-    assert!(machine.acts(Course::look).contains(&Action::AwaitReady));
-    assert_eq!(events(&machine.acts(Course::ready)), ["ready"]);
+    assert!(machine.acts(SleepSequence::look).contains(&Action::AwaitReady));
+    assert_eq!(events(&machine.acts(SleepSequence::ready)), ["ready"]);
     assert_eq!(machine.sent, [Event::Back, Event::Ready]);
 }
