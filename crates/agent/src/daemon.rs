@@ -1,4 +1,4 @@
-//! The agent as it runs: sockets, the door, the course, and a thread that does what may take long.
+//! The agent as it runs: sockets, authentication, the sequence, and a thread that does what may take long.
 //!
 //! The sockets' side never waits for anything else: what keeps the machine awake is found out, and the
 //! machine put to sleep, in the worker's thread.
@@ -18,9 +18,9 @@ use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
 use crate::Error;
+use crate::authentication::{Authenticator, Ticket, Verdict};
 use crate::client::nonce;
 use crate::config::Config;
-use crate::door::{Door, Ticket, Verdict};
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
 use crate::record::{self, Entry, Record, What};
@@ -83,7 +83,7 @@ impl Agent {
         let counter = counter.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         let mut sequence = SleepSequence::new(terms(&config, boot), present(), counter, nonce);
         recall(&mut sequence, &past);
-        let door = Door::new(keys.clone(), secret);
+        let authenticator = Authenticator::new(keys.clone(), secret);
         let mut agent = Running {
             config,
             keys,
@@ -92,7 +92,7 @@ impl Agent {
             boot,
             host,
             sequence,
-            door,
+            authenticator,
             jobs,
             counter_file,
             counter_kept: counter,
@@ -192,7 +192,7 @@ struct Running {
     boot: [u8; 16],
     host: Host,
     sequence: SleepSequence,
-    door: Door,
+    authenticator: Authenticator,
     jobs: mpsc::UnboundedSender<Job>,
     counter_file: PathBuf,
     counter_kept: u64,
@@ -210,7 +210,7 @@ impl Running {
             };
             let now = present();
             let since_boot = now.mono.0 + now.suspended;
-            match self.door.receive(since_boot, index, from, &buffer[..length]) {
+            match self.authenticator.receive(since_boot, index, from, &buffer[..length]) {
                 Verdict::Silence => {}
                 Verdict::Answer(datagram) => self.send(index, &datagram, from).await,
                 Verdict::Order(ticket, verb) => {
@@ -225,8 +225,8 @@ impl Running {
             }
         }
         let now = present();
-        if let Some(counts) = self.door.refused(now.mono.0 + now.suspended) {
-            warn!(total = self.door.refused_total(), "refused messages: {counts}");
+        if let Some(counts) = self.authenticator.refused(now.mono.0 + now.suspended) {
+            warn!(total = self.authenticator.refused_total(), "refused messages: {counts}");
         }
     }
 
@@ -299,7 +299,7 @@ impl Running {
             resumed_ms,
         };
         let reply = Reply { outcome, facts, texts };
-        let datagram = self.door.answer(now.mono.0 + now.suspended, &ticket, reply);
+        let datagram = self.authenticator.answer(now.mono.0 + now.suspended, &ticket, reply);
         self.send(ticket.socket, &datagram, ticket.from).await;
     }
 

@@ -24,9 +24,9 @@ use nightwatt_energy::civil::utc;
 use nightwatt_energy::time::Mono;
 
 use crate::announcer::Announcer;
+use crate::authentication::Ticket;
 use crate::config::How;
 use crate::dead_man::{Alarm, DeadMan, Purpose, Turn};
-use crate::door::Ticket;
 use crate::protocol::{Event, News, Nonce, Outcome, Verb};
 use crate::record::{Entry, What};
 
@@ -40,15 +40,15 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Find out what inhibits, then [`Course::checked`].
+    /// Find out what inhibits, then [`SleepSequence::checked`].
     Check,
-    /// Set the alarm, then [`Course::armed`].
+    /// Set the alarm, then [`SleepSequence::armed`].
     Arm,
     /// Clear the alarm.
     Disarm,
-    /// Put the machine to sleep, then [`Course::returned`].
+    /// Put the machine to sleep, then [`SleepSequence::returned`].
     FallAsleep,
-    /// Find out when the service answers, then [`Course::ready`].
+    /// Find out when the service answers, then [`SleepSequence::ready`].
     AwaitReady,
     /// Answer an order.
     Reply(Ticket, Outcome, Vec<String>),
@@ -101,7 +101,7 @@ struct Work {
     until: Duration,
 }
 
-/// The machine's course.
+/// The steps in which the machine falls asleep and wakes up.
 #[derive(Debug)]
 pub struct SleepSequence {
     terms: Terms,
@@ -313,7 +313,7 @@ impl SleepSequence {
     }
 
     /// Sets how many times the kernel has suspended the machine since boot, if the kernel counts that. Call
-    /// it before [`Course::look`]: many clocks count whole seconds and miss a shorter sleep.
+    /// it before [`SleepSequence::look`]: many clocks count whole seconds and miss a shorter sleep.
     pub fn counted(&mut self, suspends: Option<u64>) {
         self.counted = suspends;
         self.suspends = self.suspends.or(suspends);
@@ -394,7 +394,7 @@ impl SleepSequence {
         self.announcer.unheard()
     }
 
-    /// When [`Course::tick`] and [`Course::due`] are to be called next.
+    /// When [`SleepSequence::tick`] and [`Course::due`] are to be called next.
     pub fn next(&self) -> Mono {
         let phase = match &self.phase {
             Phase::Leaving { since, .. } => *since + LINGER,

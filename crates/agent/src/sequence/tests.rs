@@ -3,7 +3,7 @@ use nightwatt_energy::time::Mono;
 use super::*;
 use crate::dead_man::Purpose;
 
-/// The machine's clocks, and its course.
+/// The machine's clocks, and its sequence.
 struct Machine {
     sequence: SleepSequence,
     now: Stamp,
@@ -22,19 +22,19 @@ fn nonce() -> Nonce {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn ticket(number: u8) -> Ticket {
-    // As the door makes them.
-    let mut door = crate::door::Door::new(vec![key()], key());
+    // As authentication makes them.
+    let mut authenticator = crate::authentication::Authenticator::new(vec![key()], key());
     let from = "10.0.0.1:4000".parse().unwrap();
     let mut exchange =
         crate::client::Exchange::new(key(), Nonce([number; 16]), Verb::Sleep, PATIENCE);
-    let crate::door::Verdict::Answer(challenge) =
-        door.receive(Duration::ZERO, 0, from, &exchange.message())
+    let crate::authentication::Verdict::Answer(challenge) =
+        authenticator.receive(Duration::ZERO, 0, from, &exchange.message())
     else {
         panic!()
     };
     exchange.receive(&challenge);
-    let verdict = door.receive(Duration::ZERO, 0, from, &exchange.message());
-    let crate::door::Verdict::Order(mut ticket, _) = verdict else { panic!() };
+    let verdict = authenticator.receive(Duration::ZERO, 0, from, &exchange.message());
+    let crate::authentication::Verdict::Order(mut ticket, _) = verdict else { panic!() };
     // The client of this order waits for ever.
     ticket.until = Duration::MAX;
     ticket

@@ -45,7 +45,7 @@ pub enum Verdict {
     Silence,
     /// Send this back to the sender.
     Answer(Vec<u8>),
-    /// A proxy gives an order: carry it out, then call [`Door::answer`].
+    /// A proxy gives an order: carry it out, then call [`Authenticator::answer`].
     Order(Ticket, Verb),
     /// A proxy has heard an announcement.
     Heard {
@@ -67,16 +67,16 @@ struct Used {
     until: Duration,
 }
 
-/// The door. One for all sockets of an agent.
+/// Authenticates messages. One for all sockets of an agent.
 #[derive(Debug)]
-pub struct Door {
+pub struct Authenticator {
     keys: Vec<Key>,
     secret: Key,
     used: BTreeMap<[u8; 16], Used>,
     refused: Refused,
 }
 
-impl Door {
+impl Authenticator {
     /// Accepts messages authenticated with one of `keys`. `secret` must be random, and new at each start.
     pub fn new(keys: Vec<Key>, secret: Key) -> Self {
         Self { keys, secret, used: BTreeMap::new(), refused: Refused::default() }
@@ -252,5 +252,5 @@ impl Refused {
 }
 
 #[cfg(test)]
-#[path = "door/tests.rs"]
+#[path = "authentication/tests.rs"]
 mod tests;
