@@ -11,6 +11,9 @@ pub enum Error {
     /// There is nothing to replay.
     #[error("{0} holds no request that could be replayed")]
     Empty(String),
+    /// The scenario cannot be true.
+    #[error("the scenario is wrong: {0}")]
+    Scenario(#[from] nightwatt_policy::scenario::BadValue),
     /// A file or folder.
     #[error("cannot use {path}: {source}")]
     File {
