@@ -14,6 +14,9 @@ pub enum Error {
     /// The controller cannot be built.
     #[error("the server's controller cannot be built: {0}")]
     Power(#[from] nightwatt_power::ConfigError),
+    /// The server cannot be started or stopped.
+    #[error("the server cannot be controlled: {0}")]
+    Control(#[from] nightwatt_power::Error),
     /// The runtime or a socket.
     #[error("cannot {what}: {source}")]
     System {
@@ -32,6 +35,7 @@ impl Error {
                 "try the controller by itself: `nightwatt sleep` and `nightwatt wake` while `serve` runs",
             ),
             Self::Power(error) => Some(error.hint()),
+            Self::Control(error) => Some(error.hint()),
             Self::System { .. } => None,
         }
     }
