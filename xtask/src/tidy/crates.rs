@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("needs", &[]),
     ("markers", &[]),
     ("model", &[]),
@@ -19,6 +19,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     ("report", &["model"]),
     ("mining", &["model", "report"]),
     ("traffic", &["model"]),
+    ("transfer", &["model"]),
     ("agent", &["clock", "model"]),
     ("environments", &["clock", "model"]),
     ("http1", &["clock", "model"]),
