@@ -4,43 +4,11 @@ use std::fmt::Write;
 
 use clap::{Command, CommandFactory};
 
-use crate::args::Args;
-
-/// The groups, in the order of the work: measure, model, compare, act.
-const GROUPS: [(&str, &[&str]); 6] = [
-    (
-        "Measure: how many joules something uses",
-        &["run", "caliper", "disk", "record", "export", "meters", "calibrate"],
-    ),
-    ("Model: what a service could do without", &["analyze", "fleet", "mining"]),
-    (
-        "Compare: environments, servers, published results",
-        &["compare", "report", "published", "reproduce", "replay", "load", "tcp", "origin"],
-    ),
-    (
-        "Act: let servers sleep",
-        &[
-            "demo",
-            "init",
-            "serve",
-            "agent",
-            "status",
-            "wake",
-            "sleep",
-            "stay-awake",
-            "purge",
-            "why",
-            "forgive",
-            "reload",
-        ],
-    ),
-    ("Check: configurations and machines", &["check", "doctor"]),
-    ("Install: completions and manual pages", &["completions", "man"]),
-];
+use crate::commands::{Cli, Group, LISTED, Listed};
 
 /// The command line with its grouped help.
 pub(crate) fn command() -> Command {
-    let command = Args::command();
+    let command = Cli::command();
     let contents = contents(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{contents}\nOptions:\n{{options}}\n\n\
@@ -50,13 +18,14 @@ pub(crate) fn command() -> Command {
 
 fn contents(command: &Command) -> String {
     let mut text = String::new();
-    for (heading, names) in GROUPS {
-        let _ = writeln!(text, "{heading}");
-        for name in names {
-            // A static binary goes without those that need eBPF.
-            let Some(found) = command.find_subcommand(name) else { continue };
-            let about = found.get_about().map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(text, "  {name:<12}{about}");
+    for group in Group::ALL {
+        let _ = writeln!(text, "{}", group.heading());
+        for listed in [Listed::First(group), Listed::In(group), Listed::Last(group)] {
+            let commands = command.get_subcommands().zip(LISTED);
+            for (command, _) in commands.filter(|(_, its)| **its == listed) {
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                let _ = writeln!(text, "  {:<12}{about}", command.get_name());
+            }
         }
         text.push('\n');
     }
@@ -66,8 +35,6 @@ fn contents(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
@@ -77,18 +44,18 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let command = Args::command();
-        let commands: BTreeSet<&str> = command.get_subcommands().map(Command::get_name).collect();
-        let is_here = |name: &&str| cfg!(feature = "bpf") || !["caliper", "disk"].contains(name);
-        let listed: Vec<&str> =
-            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).filter(is_here).collect();
-        assert_eq!(listed.len(), commands.len());
-        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), commands);
+        let command = Cli::command();
+        let contents = contents(&command);
+        for command in command.get_subcommands() {
+            let row = format!("\n  {:<12}", command.get_name());
+            assert_eq!(contents.matches(&row).count(), 1, "{}", command.get_name());
+        }
+        assert_eq!(contents.matches("\n  ").count(), command.get_subcommands().count());
     }
 
     #[test]
     fn every_command_has_examples() {
-        for command in Args::command().get_subcommands() {
+        for command in Cli::command().get_subcommands() {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let example = format!("nightwatt {}", command.get_name());
             assert!(after.contains(&example), "{}", command.get_name());

@@ -54,13 +54,23 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Parquet, Self::Csv, Self::JsonLines];
+
     /// By the end of a file's name.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "parquet" => Some(Self::Parquet),
-            "csv" => Some(Self::Csv),
-            "jsonl" | "ndjson" => Some(Self::JsonLines),
-            _ => None,
+            "ndjson" => Some(Self::JsonLines),
+            extension => Self::ALL.into_iter().find(|format| format.extension() == extension),
+        }
+    }
+
+    /// The usual end of a file's name, behind the dot.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::JsonLines => "jsonl",
         }
     }
 }

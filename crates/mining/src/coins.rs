@@ -49,7 +49,12 @@ impl Coins {
         };
         self.coin.iter().find(is_meant).ok_or_else(|| Error::NoCoin {
             name: name.to_owned(),
-            known: self.coin.iter().map(|coin| coin.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: self.names().collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.coin.iter().map(|coin| coin.name.as_str())
     }
 }

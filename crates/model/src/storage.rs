@@ -224,6 +224,9 @@ pub enum Class {
 }
 
 impl Class {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Hdd, Self::SataSsd, Self::Nvme];
+
     /// As users write it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ mod text;
 use nightwatt_clock::meter::Stop;
 use nightwatt_compare::pure::experiment::{Cell as Place, Design, Restart, Rule};
 
-pub use change::{Change, USUAL};
+pub use change::{Change, FORMS, USUAL};
 pub use result::{ChangeReport, Effect, HelpsReport, KIND, LinkHelps, SCHEMA, SHOWN, Verdict};
 
 use super::Error;

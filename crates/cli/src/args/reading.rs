@@ -11,9 +11,18 @@ pub(crate) struct ReadingArgs {
     /// Their format as nginx's `log_format` or Apache's `LogFormat` has it
     #[arg(long, value_name = "STRING", conflicts_with = "format")]
     log_format: Option<Pattern>,
-    /// Which entry of a chain of forwarded addresses is the client: public (the left-most public address), first, last, or a number from the left
-    #[arg(long, value_name = "WHICH", default_value_t)]
+    #[arg(long, value_name = "WHICH", default_value_t, help = client_from_help())]
     client_from: ClientFrom,
+}
+
+fn client_from_help() -> String {
+    format!(
+        "Which entry of a chain of forwarded addresses is the client: {} (the left-most public address), {}, {}, \
+         or a number from the left",
+        ClientFrom::Public,
+        ClientFrom::First,
+        ClientFrom::Last
+    )
 }
 
 impl ReadingArgs {

@@ -4,19 +4,58 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_traffic::classes::ClassifierConfig;
 
 use crate::ExitStatus;
-use crate::args::AnalyzeArgs;
+use crate::args::{ReadingArgs, ScenarioArgs};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
 
+/// Compute from a log what sleep would save, and which requests it would delay
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Access logs, in any order, plain or packed; `-` for stdin
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Only the first so many days
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Write a report for people: one page with charts that loads nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every table as CSV into this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Show clients' addresses and queries of URLs as they are [default: labels, and no queries]
+    #[arg(long)]
+    pub(crate) show_addresses: bool,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Model);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt analyze /var/log/nginx/access.log*
+  nightwatt analyze access.log.gz --html report.html --csv tables
+  nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
+  ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
+  nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
+
 /// Reads, thinks, reports.
-pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = AnalyzeOptions {
         logs: args.logs.clone(),
         reading: args.reading.reading(),
@@ -46,11 +85,7 @@ pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn analyzed(
-    args: &AnalyzeArgs,
-    options: &AnalyzeOptions,
-    clock: &Clock,
-) -> Result<Analysis, Failure> {
+fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {
     let mut reading = Reading::begin(clock, args.json);
     let analysis = analyze::run(options, |at| reading.tell(at));
     reading.end();
@@ -87,7 +122,7 @@ struct Target<'a> {
 }
 
 impl<'a> Files<'a> {
-    fn prepare(args: &'a AnalyzeArgs) -> Result<Self, Failure> {
+    fn prepare(args: &'a Args) -> Result<Self, Failure> {
         let html = match &args.html {
             None => None,
             Some(path) => {

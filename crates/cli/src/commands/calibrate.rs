@@ -8,23 +8,95 @@ mod wakeups;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Subcommand, ValueHint};
 use nightwatt_clock::meter::monotonic;
 use nightwatt_measure::Error;
 use nightwatt_measure::calibrate::utilisation::{self, Calibration, UtilisationOptions};
 use nightwatt_measure::pure::calibrate::utilisation::Better;
+use nightwatt_meters::{MeterError, MeterSpec};
 
 use crate::ExitStatus;
-use crate::args::{Calibrate, CalibrateArgs};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
+use crate::written;
+
+/// Measure what this machine draws awake, asleep and under load
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to calibrate
+    #[command(subcommand)]
+    pub(crate) what: Calibrate,
+}
+
+pub(crate) const LISTED: Listed = Listed::Last(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt calibrate states runs.csv
+  nightwatt calibrate states --log night.parquet --times sleeps.csv
+  nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
+  nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
+  nightwatt run -m model,fitted=this-machine.json -- make
+  nightwatt calibrate wakeups -m shelly=http://10.0.0.9
+  nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv
+  nightwatt calibrate sync align daq.txt stamps.csv --rate 10000 -o daq-with-times.csv
+
+`states` fits E = P_on x on_s + P_off x off_s + E_switch x cycles by least squares. `off_s` counts
+from the sleep command until the wake command has been answered. Sleeps of different lengths are
+needed to separate P_off from E_switch.
+
+Docs: docs/calibrate.md";
+
+/// What can be calibrated.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Calibrate {
+    /// Measure power awake, power asleep and energy of a sleep cycle: from runs, from a recording, or by
+    /// putting the machine to sleep and waking it
+    States(states::Args),
+    /// Measure power by CPU utilisation: keeps this machine busy in steps while it reads a meter
+    Utilisation {
+        /// The meter
+        #[arg(short, long, value_name = "METER")]
+        meter: MeterSpec,
+        /// Channel of the meter [default: the one that covers the machine]
+        #[arg(long, value_name = "NAME")]
+        channel: Option<String>,
+        /// Duration of each of 20 loads
+        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+        step: Duration,
+        /// Write the model of this machine to this file, for `-m model,fitted=FILE`
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure the energy that a disk uses for a write and for each byte: from a recording, or from a table
+    Storage(storage::Args),
+    /// Measure the energy that a transition from idle to active costs: keeps this machine busy for periods
+    /// of different lengths while it reads a meter, or reads a table
+    Wakeups(wakeups::Args),
+    /// Put a DAQ's log on this machine's clock, by a line that both record
+    Sync {
+        /// The step
+        #[command(subcommand)]
+        step: sync::Sync,
+    },
+}
+
+/// A recording, as the meter `file` has it, without that word: `log.csv,mean=1s`.
+fn recording(text: &str) -> Result<MeterSpec, String> {
+    format!("file={text}").parse().map_err(|error: MeterError| error.to_string())
+}
 
 /// Measures, fits, tells.
-pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.what {
         Calibrate::States(args) => states::run(args),
         Calibrate::Utilisation { meter, channel, step, output, json } => {

@@ -22,15 +22,35 @@ use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
-use crate::args::CheckArgs;
+use crate::args::ConfigArgs;
 use crate::commands::status::certificate_words;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{counted, percent, time};
 use crate::output;
 
+/// Check a configuration and explain it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Check);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt check -c nightwatt.toml
+  nightwatt check -c nightwatt.toml && systemctl restart nightwatt
+
+Exit status: 0 if it can be used, 2 if not.";
+
 /// Reads the configuration and says what it means.
-pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let config = control::load(&args.config)?;
     let files = Gateway::look_over(&config, &Clock::real());
     // Who may not read a certificate may look at a configuration all the same: it says so below.

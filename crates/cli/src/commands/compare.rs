@@ -2,21 +2,62 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, Told};
 
 use crate::ExitStatus;
-use crate::args::CompareArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
+/// Run the same work in several environments, and compare its energy
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct Args {
+    /// TOML file with environments, workloads and settings
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
+    /// in place of `.toml`]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Delete earlier results, and start from the beginning
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Print which runs would be made, in which order and how often, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// List the tools whose output `compare` can read
+    #[arg(long, exclusive = true)]
+    pub(crate) tools: bool,
+    /// List the kinds of environments and their options
+    #[arg(long, exclusive = true)]
+    pub(crate) environments: bool,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::First(Group::Compare);
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt compare experiments/quick.toml            make all runs; write quick.results/report.html
+  nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
+  nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
+
+Docs: docs/compare.md";
+
 /// As a shell has it of a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// Lists, plans, or runs.
-pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.tools {
         output::say(&compare::tools())?;
         return Ok(ExitStatus::Success);

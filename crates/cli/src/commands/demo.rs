@@ -1,22 +1,73 @@
 //! `nightwatt demo`: a day of traffic meets a server that sleeps.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_demo::{self as demo, DemoOptions, Shown};
+use nightwatt_model::duration_text;
 use nightwatt_model::time::{Now, Wall};
 
 use crate::ExitStatus;
-use crate::args::DemoArgs;
+use crate::args::ScenarioArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::count;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
 
+/// Watch a day of traffic meet a server that sleeps, and see what that saves
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Seed of the generated traffic: same seed, same day
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Days of traffic [default: 1, or all of the log]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    /// A real log (Common or Combined, plain or gzip) instead of generated traffic
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Let a day take a day, instead of jumping over the time in which nothing happens
+    #[arg(long)]
+    pub(crate) real_time: bool,
+    /// Show the dashboard at this address, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", conflicts_with = "json")]
+    pub(crate) dashboard: Option<SocketAddr>,
+    /// Open the dashboard in a browser; without `--dashboard`, on a free port
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) open: bool,
+    /// With a dashboard: how long the day takes to watch; 0: as long as it has to
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration_text::parse)]
+    pub(crate) day_in: Duration,
+    /// Keep logs, ledger and records here
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::First(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt demo
+  nightwatt demo --open
+  nightwatt demo --dashboard 127.0.0.1:9180 --days 30 --day-in 0
+  nightwatt demo --policy 'timeout 5s' --no-sla
+  nightwatt demo --log access.log.gz --days 7
+  nightwatt demo --json | jq '{requests, wakeups, saving}'
+
+Exit status: 1 also if a request was lost or answered twice.";
+
 /// Runs the demo and shows the bill.
-pub(crate) fn run(args: &DemoArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let origin_program = std::env::current_exe().map_err(|error| {
         Failure::because("cannot find the program itself, which is the demo's server too", &error)
     })?;
@@ -71,7 +122,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// What is shown in a browser, if anything is.
-fn shown(args: &DemoArgs) -> Result<Option<Shown>, Failure> {
+fn shown(args: &Args) -> Result<Option<Shown>, Failure> {
     let free = || SocketAddr::from(([127, 0, 0, 1], 0));
     let Some(address) = args.dashboard.or_else(|| args.open.then(free)) else { return Ok(None) };
     // Whoever has closed stdout looks at the page.

@@ -1,25 +1,100 @@
 //! `nightwatt disk`: whose bytes go to which device, and what that takes.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_measure::run::Running;
-use nightwatt_model::storage::StorageModel;
+use nightwatt_model::storage::{Class, StorageModel};
 use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use serde::Serialize;
 
 use super::run::{cannot_watch, failed};
 use crate::ExitStatus;
-use crate::args::DiskArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;
+use crate::written;
+
+/// Count the bytes that each process writes to each disk, and their energy
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Stop after this time [default: when the command ends, or at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) time: Option<Duration>,
+    /// Time between two updates of the table and the log
+    #[arg(short = 'I', long, value_name = "TIME", default_value = "1s", value_parser = written::measuring_time)]
+    pub(crate) interval: Duration,
+    /// Show the table, updated at each interval
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// At the end, write all dirty data to the disks (as `sync` does), and count that too
+    #[arg(long)]
+    pub(crate) sync: bool,
+    #[arg(long, value_name = "DEVICE=KIND", value_parser = device_class, help = class_help())]
+    pub(crate) class: Vec<(String, Class)>,
+    /// The energy model of a device, as `calibrate storage -o FILE` wrote it: `sda=disk.json`
+    #[arg(long, value_name = "DEVICE=FILE", value_parser = device_model)]
+    pub(crate) model: Vec<(String, PathBuf)>,
+    /// Write a line of JSON for each process and file that was active in an interval
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+    /// Write the figures here; `-` for stdout [default: stderr]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A command to run during the measurement, and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt disk --live
+  nightwatt disk --for 1h --log writes.jsonl --json -o hour.json
+  nightwatt disk --sync -- make -j4
+  nightwatt disk --class vda=nvme --for 10m
+
+`disk` watches all processes, whether or not it runs a command. It attributes bytes to the process
+that made them dirty, also when the kernel writes them after that process has ended. Needs root, or
+CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. Exit status: the command's, as for
+`nightwatt run`; 125 if nightwatt itself failed.
+
+Docs: docs/disk.md";
+
+fn class_help() -> String {
+    let [hdd, sata_ssd, nvme] = Class::ALL.map(Class::name);
+    format!("The kind of a device: `vda={nvme}`; kinds are `{hdd}`, `{sata_ssd}` and `{nvme}`")
+}
+
+/// A device and its kind: `vda=nvme`.
+fn device_class(text: &str) -> Result<(String, Class), String> {
+    let (device, kind) =
+        text.split_once('=').ok_or("write a device and its kind, as in `vda=nvme`")?;
+    let class = Class::ALL.into_iter().find(|class| class.name() == kind);
+    let known = || Class::ALL.map(Class::name).join(", ");
+    let class = class.ok_or_else(|| format!("`{kind}` is not one of {}", known()))?;
+    Ok((device.trim_start_matches("/dev/").to_owned(), class))
+}
+
+/// A device and the file of its model: `sda=disk.json`.
+fn device_model(text: &str) -> Result<(String, PathBuf), String> {
+    let (device, file) =
+        text.split_once('=').ok_or("write a device and a file, as in `sda=disk.json`")?;
+    Ok((device.trim_start_matches("/dev/").to_owned(), file.into()))
+}
 
 /// Watches and reports.
-pub(crate) fn run(args: &DiskArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = DiskOptions {
         command: args.command.clone(),
         time: args.time,
@@ -58,7 +133,7 @@ fn model((device, path): &(String, PathBuf)) -> Result<(String, StorageModel), F
     Ok((device.clone(), model))
 }
 
-fn log(args: &DiskArgs) -> Result<Option<BufWriter<File>>, Failure> {
+fn log(args: &Args) -> Result<Option<BufWriter<File>>, Failure> {
     let Some(path) = &args.log else { return Ok(None) };
     let file = File::create(path).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)

@@ -2,20 +2,62 @@
 
 use std::fmt::Write;
 use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_doctor::cycle::{self, Cycle, Plan, Step, Times};
 use nightwatt_doctor::proxy::{self, Findings, Target};
 use nightwatt_doctor::{Place, Verdict, machine};
 use nightwatt_gateway::Config;
+use nightwatt_model::duration_text;
 use nightwatt_power::ControllerConfig;
 use nightwatt_power::probe::{self, Probe};
 use serde::Serialize;
 
 use crate::ExitStatus;
-use crate::args::DoctorArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+
+/// Find what keeps a machine from sleeping or from waking
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Check the servers of this configuration from here [default: check this machine]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Put a server to sleep and wake it this many times, and measure how long both need [without a number: once]
+    #[arg(long, value_name = "TIMES", requires = "config", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) cycle: Option<u32>,
+    /// Check only the server of this site or machine
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub(crate) site: Option<String>,
+    /// Time asleep in each cycle
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_text::parse, requires = "cycle")]
+    pub(crate) rest: Duration,
+    /// Longest time allowed for falling asleep and for waking
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_text::parse, requires = "cycle")]
+    pub(crate) patience: Duration,
+    /// Try each kind of eBPF probe that `caliper` and `disk` need
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) probes: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Check);
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo nightwatt doctor                               on the machine that should sleep
+  nightwatt doctor -c /etc/nightwatt.toml             on the proxy: check every server once
+  sudo nightwatt doctor --probes                      which eBPF probes this kernel supports
+  nightwatt doctor -c /etc/nightwatt.toml --cycle 5   sleep and wake five times, and time it
+
+Only `--cycle` changes a machine; stop the gateway before. Exit status: 1 if something is bad.";
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -35,7 +77,7 @@ struct CycleReport {
 }
 
 /// Looks, and says what was found.
-pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.probes {
         return probes(args);
     }
@@ -63,18 +105,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
 }
 
 #[cfg(feature = "bpf")]
-fn probes(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+fn probes(args: &Args) -> Result<ExitStatus, Failure> {
     let findings = nightwatt_doctor::probes::examine();
     say(args, vec![Findings { name: "this kernel".to_owned(), findings }])
 }
 
 #[cfg(not(feature = "bpf"))]
-fn probes(_: &DoctorArgs) -> Result<ExitStatus, Failure> {
+fn probes(_: &Args) -> Result<ExitStatus, Failure> {
     Err(Failure::saying("this nightwatt was built without eBPF".to_owned())
         .hint("`cargo build --features bpf`; static binaries have none".to_owned()))
 }
 
-fn say(args: &DoctorArgs, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
+fn say(args: &Args, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
     let is_bad = machines.iter().flat_map(|it| &it.findings).any(|it| it.verdict == Verdict::Bad);
     let report = Report { schema: SCHEMA, machines };
     output::say_result(&report, args.json, || page(&report), &[])?;
@@ -99,7 +141,7 @@ fn page(report: &Report) -> String {
 }
 
 async fn try_out(
-    args: &DoctorArgs,
+    args: &Args,
     config: &Config,
     clock: &Clock,
     times: u32,
@@ -148,7 +190,7 @@ async fn try_out(
     Ok(ExitStatus::Success)
 }
 
-fn target<'a>(args: &DoctorArgs, config: &'a Config) -> Result<Target<'a>, Failure> {
+fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
     let mut all = Target::all(config);
     let names: Vec<String> = all.iter().map(|it| it.name.to_owned()).collect();
     let place = match &args.site {

@@ -1,5 +1,6 @@
 //! `nightwatt export`: what meters say, for Prometheus and for OpenTelemetry.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +14,55 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::ExitStatus;
-use crate::args::ExportArgs;
+use crate::args::{LogArgs, MeterArgs};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::logging;
-use crate::meters;
 use crate::output;
 use crate::signals::Signals;
+use crate::written;
+
+/// Serve the readings of meters to Prometheus and OpenTelemetry
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Where Prometheus finds the figures, under `/metrics`
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:9836")]
+    pub(crate) listen: SocketAddr,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Tell the energy of so many processes too, by name: the machine's by share of CPU time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) processes: usize,
+    /// Send the figures to a collector of OpenTelemetry as well
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<Endpoint>,
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time, requires = "otlp")]
+    pub(crate) otlp_every: Duration,
+    /// Print the address as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt export
+  nightwatt export -l 0.0.0.0:9836 -m rapl -m shelly=http://10.0.0.9
+  nightwatt export --processes 20                      # who uses how much of it
+  nightwatt export --otlp http://127.0.0.1:4318 --otlp-every 15s
+  curl -s http://127.0.0.1:9836/metrics
+
+docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";
 
 /// Reads meters and answers until stopped.
-pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     logging::start(&args.log)?;
     let clock = Clock::real();
     let runtime =
@@ -49,16 +90,16 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
     })
 }
 
-fn start(args: &ExportArgs) -> Result<Sampler, Failure> {
+fn start(args: &Args) -> Result<Sampler, Failure> {
     let host = Host::default();
-    let opened = meters::opened(&host, &args.meters, args.interval)?;
+    let opened = args.meters.opened(&host, args.interval)?;
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     Sampler::start(opened, args.interval, nobody)
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))
 }
 
 /// Looks at processes and sends to the collector, until stopped.
-fn begin_threads(args: &ExportArgs, source: &Arc<Source>) -> Result<Stop, Failure> {
+fn begin_threads(args: &Args, source: &Arc<Source>) -> Result<Stop, Failure> {
     let cannot = |error| Failure::because("cannot start a thread", &error);
     let stop = Stop::new().map_err(cannot)?;
     if args.processes > 0 {

@@ -1,5 +1,7 @@
 //! `nightwatt fleet`: pools of servers, simulated.
 
+mod args;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,15 +15,19 @@ use nightwatt_savings::fleet::plan::{
 };
 use nightwatt_savings::fleet::{Error, fit, size};
 
-use crate::ExitStatus;
-use crate::args::{
-    FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
+pub(crate) use self::args::Args;
+use self::args::{
+    FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
     FleetSizeArgs, FleetStep,
 };
+use crate::ExitStatus;
+use crate::args::ScenarioArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
-use crate::scenario::ScenarioArgs;
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 
 /// What is tried where nobody names a policy.
 const USUAL: [&str; 4] =
@@ -59,7 +65,7 @@ const KEYS: [(&str, &str); 21] = [
 ];
 
 /// Does one step.
-pub(crate) fn run(args: &FleetArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
         None => simulate(&args.plan),
         Some(FleetStep::Size(args)) => size_up(args),

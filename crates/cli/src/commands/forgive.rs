@@ -4,15 +4,34 @@ use serde_json::json;
 
 use crate::ExitStatus;
 use crate::args::ClientArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::counted;
 use crate::output;
 
+/// Forget why a client is refused
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt forgive 203.0.113.9 -c nightwatt.toml
+  nightwatt forgive 203.0.113.9 --agent 'curl/8.5.0' -c nightwatt.toml
+
+Forgets misses, failed log-ins and that robots.txt was read, and gives the budgets of the address and its
+network back. What follows from the agent alone stays, and so does the budget of all clients that are not
+recognised: name the agent in `api_agents` of `[site.clients]`.";
+
 /// Has a running gateway forget what a client did wrong.
-pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
-    let forgiven = control::forgive(args)?;
-    if args.gateway.json {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let forgiven = control::forgive(&args.client)?;
+    if args.client.gateway.json {
         output::say_json(&json!({ "forgiven": forgiven.clients, "budgets": forgiven.budgets }))?;
     } else {
         let clients = counted(forgiven.clients as u64, "client");

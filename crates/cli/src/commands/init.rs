@@ -9,10 +9,11 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use nightwatt_gateway::Config;
+use nightwatt_gateway::config::SiteKind;
 use nightwatt_power::wol::Mac;
 
 use self::dialog::Dialog;
@@ -20,15 +21,100 @@ use self::draft::{Draft, Power};
 use self::look::Server;
 use super::check;
 use crate::ExitStatus;
-use crate::args::{InitArgs, KindChoice, PowerChoice};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+
+/// Write a first configuration, after six questions
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Address of the server: `http://10.0.0.5:8080`
+    #[arg(long, value_name = "URL")]
+    pub(crate) origin: Option<String>,
+    /// Host name of the site; may be given several times [default: any]
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Address to listen on; may be given several times [default: port 80 of all addresses]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
+    /// where systemd does not run]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub(crate) power: Option<PowerChoice>,
+    /// Target of `--power`: a MAC address (agent, ssh), a unit, a container, or a command line [default: the
+    /// server's MAC address, if this machine knows it]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) target: Option<String>,
+    /// Power of the server awake and asleep, in watts: `43.3,1.6`
+    #[arg(long, value_name = "ON,OFF")]
+    pub(crate) watts: Option<String>,
+    /// Kind of the site: does every visitor who is not logged in see the same? [default: unsure]
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub(crate) kind: Option<KindChoice>,
+    /// Propose a kind for each site of a configuration that has none, from the contents of the disk cache. Writes
+    /// it only with `--force`
+    #[arg(long)]
+    pub(crate) upgrade: bool,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "nightwatt.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Ask nothing, and use the proposed answers
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Overwrite an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt init                                   # asks six questions
+  nightwatt init -o /etc/nightwatt/nightwatt.toml
+  nightwatt init --yes --origin http://10.0.0.5:8080 --host blog.example.org --kind pages
+  nightwatt init --yes --origin http://127.0.0.1:8080 --power systemd --target nginx
+  nightwatt init --yes --origin http://127.0.0.1:8081 --listen 127.0.0.1:8080 \\
+    --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
+  nightwatt init --upgrade -o /etc/nightwatt/nightwatt.toml
+
+`init` contacts the server to find out whether it answers and which MAC address it has, so the
+server must be awake. It asks before it overwrites a file, unless you give `--force`.";
+
+/// What kind of site it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindChoice {
+    /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki
+    #[value(name = SiteKind::Pages.as_str())]
+    Pages,
+    /// Answers depend on the user: Nextcloud, Jellyfin, an API
+    #[value(name = SiteKind::App.as_str())]
+    App,
+    /// Unknown: keep only answers that the server marks as cacheable
+    Unsure,
+}
+
+/// How a server is woken and put to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PowerChoice {
+    /// Woken by a magic packet, put to sleep by its nightwatt agent
+    Agent,
+    /// Woken by a magic packet, put to sleep by ssh
+    Ssh,
+    /// A systemd unit on this machine
+    Systemd,
+    /// A Docker container on this machine
+    Docker,
+    /// A process on this machine
+    Process,
+}
 
 /// The file that the unit of systemd reads.
 const OF_THE_SERVICE: &str = "/etc/nightwatt/nightwatt.toml";
 
 /// Asks, writes, and says what was written.
-pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.upgrade {
         return upgrade::run(args);
     }
@@ -59,7 +145,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// The six questions.
-fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
+fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
     let origin = "1/6  Where does the server answer? (http://HOST:PORT, or https)";
     let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
     output::complain(&format!("     {}", server.words()));
@@ -76,12 +162,11 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
 
     let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
                  process: on this machine)";
-    let said = args.power.and_then(|it| it.to_possible_value());
-    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
-    let proposed = server.power(Path::new(look::SYSTEMD).is_dir());
-    let power = dialog.ask(power, "--power", said, Some(proposed), |text| {
+    let said = args.power.as_ref().map(name_of);
+    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
+    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
         PowerChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of agent, ssh, systemd, docker, process"))
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
     })?;
     let (what, proposed) = match power {
         PowerChoice::Agent | PowerChoice::Ssh => ("MAC address of its card", server.mac()),
@@ -112,14 +197,25 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
 
     let kind = "6/6  Does every visitor who is not logged in see the same? (pages: yes, as of a blog or a wiki; \
                 app: no, as of Nextcloud or an API; unsure: nothing is assumed)";
-    let said = args.kind.and_then(|it| it.to_possible_value());
-    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
-    let kind = dialog.ask(kind, "--kind", said, Some("unsure"), |text| {
+    let said = args.kind.as_ref().map(name_of);
+    let proposed = name_of(&KindChoice::Unsure);
+    let kind = dialog.ask(kind, "--kind", said.as_deref(), Some(&proposed), |text| {
         KindChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of pages, app, unsure"))
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<KindChoice>()))
     })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, is_root })
+}
+
+/// As it is written.
+fn name_of(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// All of a kind, with commas between them.
+fn names_of<T: ValueEnum>() -> String {
+    let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
+    names.join(", ")
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -207,4 +303,19 @@ fn next(draft: &Draft, name: &str) -> String {
         "next:\n{first}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
          nightwatt serve -c {name} --observe   # see first what it would do\n{service}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_power::DRIVERS;
+
+    use super::*;
+
+    #[test]
+    fn every_choice_is_a_driver() {
+        for choice in PowerChoice::value_variants() {
+            let name = name_of(choice);
+            assert!(DRIVERS.iter().any(|driver| driver.name == name), "{name}");
+        }
+    }
 }

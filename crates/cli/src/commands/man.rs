@@ -1,18 +1,37 @@
 //! `nightwatt man`: manual pages, made from the command line itself.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Command;
+use clap::{Command, ValueHint};
 use clap_mangen::Man;
 
 use crate::ExitStatus;
-use crate::args::ManArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::{help, output};
 
+/// Print a manual page, or write all of them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Command, such as `serve` or `tcp lab` [default: nightwatt itself]
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    pub(crate) command: Vec<String>,
+    /// Write the pages of all commands to this folder: `nightwatt.1`, `nightwatt-serve.1`, ..
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Install);
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt man serve | man -l -
+  nightwatt man --out /usr/local/share/man/man1";
+
 /// Prints one page, or writes all.
-pub(crate) fn run(args: &ManArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut command = help::command().disable_help_subcommand(true);
     // Names of commands within commands, as `nightwatt-tcp-lab`, are known from here on.
     command.build();

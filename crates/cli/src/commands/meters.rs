@@ -13,9 +13,64 @@ use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Sco
 use serde::Serialize;
 
 use crate::ExitStatus;
-use crate::args::MetersArgs;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+use crate::written;
+
+/// List the meters of this machine, their readings, and the meters it could have
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Compare this meter with the one behind `--against`, on the same load: error, scale, offset,
+    /// lag, noise. Two recordings (`file=...`) are read as fast as can be
+    #[arg(long, value_name = "METER", requires = "against", conflicts_with_all = ["meters", "spectrum"])]
+    pub(crate) check: Option<MeterSpec>,
+    /// The meter that is believed
+    #[arg(long, value_name = "METER", requires = "check")]
+    pub(crate) against: Option<MeterSpec>,
+    /// Show how fast this meter's power changes (its power spectrum), and how often it is worth
+    /// reading
+    #[arg(long, value_name = "METER", conflicts_with = "meters")]
+    pub(crate) spectrum: Option<MeterSpec>,
+    /// Channel of the meter [default: the only one, or the one that covers the machine]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+    /// Channel of the meter behind `--against`
+    #[arg(long, value_name = "NAME", requires = "against")]
+    pub(crate) against_channel: Option<String>,
+    /// Read for this long
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    pub(crate) time: Duration,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Look for a lag up to this, either way
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = written::measuring_time)]
+    pub(crate) longest_lag: Duration,
+    /// Separate frequencies that differ by this many Hz [default: what the readings allow]
+    #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = written::factor)]
+    pub(crate) resolution: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::Last(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt meters                                   # what is here, what is missing, and why
+  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?
+  nightwatt meters --check rapl --against shelly=http://10.0.0.9 --for 10m
+  nightwatt meters --check file=a.parquet --against file=b.csv
+  nightwatt meters --spectrum iio=ina226,rate=1000 --for 30s
+  nightwatt meters --spectrum file=daq.csv.gz,sense=cpu:0:0.0025:100:4
+
+While two meters are checked, the load should change, from idle to full: a steady one says nothing of
+scale, offset and lag.";
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -61,7 +116,7 @@ struct Said {
 }
 
 /// Looks, asks, lists; or checks.
-pub(crate) fn run(args: &MetersArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let (Some(meter), Some(reference)) = (&args.check, &args.against) {
         return check::run(args, meter, reference);
     }

@@ -1,43 +1,158 @@
-//! One file per subcommand; each has a `run` from its arguments to the exit status.
+//! All commands, one file each. A command's file has its arguments with their help (`Args`), the place of the command in
+//! `nightwatt --help` (`LISTED`), and its `run`.
+//!
+//! To add a command, write its file, and name it here: with the modules, and in the list below.
 
-pub(crate) mod agent;
-pub(crate) mod analyze;
-pub(crate) mod calibrate;
+mod agent;
+mod analyze;
+mod calibrate;
 #[cfg(feature = "bpf")]
-pub(crate) mod caliper;
-pub(crate) mod check;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod demo;
+mod caliper;
+mod check;
+mod compare;
+mod completions;
+mod demo;
 #[cfg(feature = "bpf")]
-pub(crate) mod disk;
-pub(crate) mod doctor;
-pub(crate) mod export;
-pub(crate) mod fleet;
-pub(crate) mod forgive;
-pub(crate) mod init;
-pub(crate) mod load;
-pub(crate) mod man;
-pub(crate) mod meters;
-pub(crate) mod mining;
-pub(crate) mod origin;
-pub(crate) mod published;
-pub(crate) mod purge;
-pub(crate) mod record;
-pub(crate) mod reload;
-pub(crate) mod replay;
-pub(crate) mod report;
-pub(crate) mod reproduce;
-pub(crate) mod run;
-pub(crate) mod serve;
-pub(crate) mod sleep;
-pub(crate) mod status;
-pub(crate) mod stay_awake;
-pub(crate) mod tcp;
-pub(crate) mod tcp_helps;
-pub(crate) mod tcp_lab;
-pub(crate) mod tcp_link;
-#[cfg(feature = "bpf")]
-pub(crate) mod tcp_where;
-pub(crate) mod wake;
-pub(crate) mod why;
+mod disk;
+mod doctor;
+mod export;
+mod fleet;
+mod forgive;
+mod init;
+mod load;
+mod man;
+mod meters;
+mod mining;
+mod origin;
+mod published;
+mod purge;
+mod record;
+mod reload;
+mod replay;
+mod report;
+mod reproduce;
+mod run;
+mod serve;
+mod sleep;
+mod status;
+mod stay_awake;
+mod tcp;
+mod wake;
+mod why;
+
+use clap::{Parser, Subcommand};
+
+use crate::ExitStatus;
+use crate::errors::Failure;
+
+/// Measures the energy that a network service uses, models what it could do without, and saves it by
+/// letting servers sleep behind a caching proxy that keeps the service up.
+#[derive(Debug, Parser)]
+#[command(name = "nightwatt", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+macro_rules! commands {
+    ($($(#[$when:meta])* $command:ident = $module:ident,)+) => {
+        /// What can be done.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$when])* $command(Box<$module::Args>),)+
+        }
+
+        impl Command {
+            /// Runs it.
+            pub(crate) fn run(&self) -> Result<ExitStatus, Failure> {
+                match self {
+                    $($(#[$when])* Self::$command(args) => $module::run(args),)+
+                }
+            }
+        }
+
+        /// Where the help lists each command, in their order.
+        pub(crate) const LISTED: &[Listed] = &[$($(#[$when])* $module::LISTED,)+];
+    };
+}
+
+// Completions and manual pages have them in this order, and so has each group of the help.
+commands! {
+    Meters = meters,
+    Run = run,
+    #[cfg(feature = "bpf")]
+    Caliper = caliper,
+    #[cfg(feature = "bpf")]
+    Disk = disk,
+    Record = record,
+    Export = export,
+    Calibrate = calibrate,
+    Init = init,
+    Serve = serve,
+    Agent = agent,
+    Status = status,
+    Wake = wake,
+    Sleep = sleep,
+    StayAwake = stay_awake,
+    Purge = purge,
+    Why = why,
+    Forgive = forgive,
+    Reload = reload,
+    Analyze = analyze,
+    Published = published,
+    Fleet = fleet,
+    Mining = mining,
+    Compare = compare,
+    Report = report,
+    Reproduce = reproduce,
+    Demo = demo,
+    Replay = replay,
+    Load = load,
+    Tcp = tcp,
+    Origin = origin,
+    Check = check,
+    Doctor = doctor,
+    Completions = completions,
+    Man = man,
+}
+
+/// Where `nightwatt --help` lists a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// In its group, before the others.
+    First(Group),
+    /// In its group.
+    In(Group),
+    /// In its group, after the others.
+    Last(Group),
+}
+
+/// Commands that help with the same kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    Measure,
+    Model,
+    Compare,
+    Act,
+    Check,
+    Install,
+}
+
+impl Group {
+    /// All groups, in the order of the work.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Measure, Self::Model, Self::Compare, Self::Act, Self::Check, Self::Install];
+
+    /// Its heading in the help.
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Self::Measure => "Measure: how many joules something uses",
+            Self::Model => "Model: what a service could do without",
+            Self::Compare => "Compare: environments, servers, published results",
+            Self::Act => "Act: let servers sleep",
+            Self::Check => "Check: configurations and machines",
+            Self::Install => "Install: completions and manual pages",
+        }
+    }
+}

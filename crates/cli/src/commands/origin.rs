@@ -1,19 +1,77 @@
 //! `nightwatt origin`: the log-backed server.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueHint;
 use nightwatt_clock::Clock;
-use nightwatt_load::{BadGateway, CacheRules, OriginOptions, serve_origin};
+use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
+use nightwatt_model::duration_text;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::ExitStatus;
-use crate::args::OriginArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::signals::Signals;
+use crate::written;
+
+/// Answer replayed requests as the server of the log did
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Address to listen on; port 0 for any free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    pub(crate) listen: SocketAddr,
+    /// Append one line per request: id, method, target, status, bytes of the request's body
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) record: Option<PathBuf>,
+    /// How long answers may be cached
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = written::duration)]
+    pub(crate) ttl: Duration,
+    /// The same for some paths; may be given more than once, the first that matches holds
+    #[arg(long, value_name = "PATTERN=TIME", value_parser = cache_rule)]
+    pub(crate) cache: Vec<CacheRule>,
+    /// Paths that begin so are never cached; may be given more than once
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) no_store: Vec<String>,
+    /// Answer 502 for this long after the start
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    pub(crate) bad_gateway_for: Duration,
+    /// What each answer takes
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    pub(crate) delay: Duration,
+    /// Stop when the program with this process id, which started this one, ends
+    #[arg(long, value_name = "PID")]
+    pub(crate) die_with_parent: Option<u32>,
+    /// Print what is printed as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt origin --listen 127.0.0.1:8081
+  nightwatt origin --listen 127.0.0.1:0 --record served.tsv --ttl 10m --cache '*.css=1d'
+  nightwatt origin --bad-gateway-for 3s --delay 5ms        # a server that is slow to start
+
+Requests of `nightwatt replay` are answered with the status and size that the log says; others
+with a small page. SIGTERM or SIGINT stops it.";
+
+/// `/static/*=1h`.
+fn cache_rule(text: &str) -> Result<CacheRule, String> {
+    let (pattern, ttl) = text
+        .rsplit_once('=')
+        .ok_or("write a path pattern and a time to live, as in `/static/*=1h`")?;
+    Ok(CacheRule { pattern: pattern.to_owned(), ttl: duration_text::parse(ttl)? })
+}
 
 /// Serves until a signal.
-pub(crate) fn run(args: &OriginArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Some(parent) = args.die_with_parent {
         // An interrupted demo must not leave its server behind.
         set_parent_process_death_signal(Some(Signal::TERM))
@@ -28,7 +86,7 @@ pub(crate) fn run(args: &OriginArgs) -> Result<ExitStatus, Failure> {
     runtime.block_on(serve(args, clock))
 }
 
-async fn serve(args: &OriginArgs, clock: Clock) -> Result<ExitStatus, Failure> {
+async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
     let mut signals = Signals::catch()?;
     let wrong = |error| {
         Failure::because(format!("cannot listen on {}", args.listen), &error)

@@ -1,20 +1,84 @@
 //! `nightwatt published`: the published comparison over a log.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{ValueEnum, ValueHint};
 use nightwatt_clock::Clock;
+use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;
-use crate::args::{CrawlerRule, PublishedArgs};
+use crate::args::{ReadingArgs, ScenarioArgs};
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
-use crate::scenario::ScenarioArgs;
+use crate::written;
+
+/// Run the published comparison of five configurations over a log
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Access logs, in any order, plain or packed; `-` for stdin
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Who is a crawler: whom the nine published strings name, or nightwatt's classifier
+    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    pub(crate) crawlers: CrawlerRule,
+    #[arg(long, value_name = "POLICY", default_value_t = PolicyChoice::Window, help = policy_help())]
+    pub(crate) policy: PolicyChoice,
+    /// Set no SLA: sleep even if requests have to wait
+    #[arg(long)]
+    pub(crate) no_sla: bool,
+    /// Server, proxy, SLA and cache, as in `[scenario]` of a configuration
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Write the table as CSV, in the rows and columns of the published one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write a report with charts, and the published figures for comparison
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt published access.log.gz
+  nightwatt published --csv table.csv --html report.html /var/log/nginx/access.log*
+  nightwatt published --crawlers classifier --no-sla access.log
+  nightwatt published --json access.log | jq '.configurations[] | {name, saving}'
+
+No proxy; a cache; a cache with an hour of grace; a server that sleeps besides while crawlers are
+sent away; and waiting pages besides. Delays and energy are modelled: docs/published-comparison.md.";
+
+/// Without the policy that never sleeps: there would be nothing to compare.
+fn policy_help() -> String {
+    let published = PolicyChoice::Window;
+    let mut others = PolicyChoice::EXAMPLES.to_vec();
+    others.retain(|policy| *policy != published && *policy != PolicyChoice::AlwaysOn);
+    let others = written::as_words(others);
+    format!("When the server sleeps: {published} (the published rule), {others}")
+}
+
+/// Who counts as a crawler in the published comparison.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum CrawlerRule {
+    /// Whose agent holds one of the nine strings.
+    #[default]
+    Published,
+    /// Whom the classifier of `serve` and `analyze` takes for one.
+    Classifier,
+}
 
 /// Reads, compares, reports.
-pub(crate) fn run(args: &PublishedArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let scenario = ScenarioArgs {
         policy: Some(args.policy.clone()),
         no_sla: args.no_sla,

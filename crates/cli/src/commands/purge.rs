@@ -4,14 +4,44 @@ use nightwatt_gateway::control::{LONGEST, Order};
 use serde_json::json;
 
 use crate::ExitStatus;
-use crate::args::PurgeArgs;
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::counted;
 use crate::output;
 
+/// Remove answers from the cache of a running gateway
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// URLs, or paths that are meant on every host of the site
+    #[arg(value_name = "URL", required_unless_present = "all")]
+    pub(crate) places: Vec<String>,
+    /// Everything whose URL begins like one of these
+    #[arg(long)]
+    pub(crate) prefix: bool,
+    /// Everything that is stored, of one site or of all
+    #[arg(long, conflicts_with_all = ["places", "prefix"])]
+    pub(crate) all: bool,
+    /// Name of the site; needed for paths if there are several sites
+    #[arg(long, value_name = "NAME")]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml
+  nightwatt purge --prefix /articles/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt purge --all
+
+An answer that is on its way when it is purged is not stored either.";
+
 /// Has stored answers forgotten.
-pub(crate) fn run(args: &PurgeArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut purged = 0;
     for places in orders(&args.places) {
         let order = Order::Purge {

@@ -1,9 +1,10 @@
 //! `nightwatt record`: every reading of every meter, into a file.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_measure::cross::{Cross, CrossReport};
@@ -18,13 +19,62 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
-use crate::args::RecordArgs;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
+use crate::written;
+
+/// Record the readings of meters
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
+    pub(crate) output: PathBuf,
+    /// For how long [default: until Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) time: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// The meter that the others are compared with as it goes: `plug`, `rapl/psys` [default: of those
+    /// that cover the machine, the one that states the best accuracy]
+    #[arg(long, value_name = "METER")]
+    pub(crate) reference: Option<String>,
+    /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    pub(crate) part: Duration,
+    /// Join the parts that a killed recorder has left of FILE, and record nothing
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters", "reference"])]
+    pub(crate) recover: bool,
+    /// Print what was recorded as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt record -o night.parquet --for 8h
+  nightwatt record -o fast.parquet -I 1ms -m rapl          # a thousand readings a second
+  nightwatt record -o plug.csv -m shelly=http://10.0.0.9
+  nightwatt record -o night.parquet --recover              # after a power failure
+
+  duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+
+fn output_help() -> String {
+    format!("Where to; the name says how: {}", extensions())
+}
+
+fn extensions() -> String {
+    let [parquet, csv, json_lines] = Format::ALL.map(Format::extension);
+    format!("`.{parquet}`, `.{csv}` or `.{json_lines}`")
+}
 
 /// How often somebody who watches is told how it goes, and the recorder is looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -59,17 +109,17 @@ struct ChannelTotal {
 }
 
 /// Records, or joins what a killed recorder has left.
-pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
         Failure::saying(format!("{} says not how to record", args.output.display()))
             .into_usage()
-            .hint("let its name end with `.parquet`, `.csv` or `.jsonl`")
+            .hint(format!("let its name end with {}", extensions()))
     })?;
     if args.recover {
         return recover(args, format);
     }
     let host = Host::default();
-    let opened = meters::opened(&host, &args.meters, args.interval)?;
+    let opened = args.meters.opened(&host, args.interval)?;
     let mut cross = Cross::of(&opened, args.interval, args.reference.as_deref())
         .map_err(|error| Failure::usage(&error))?;
     let meta = meta(&host, &opened, args);
@@ -103,7 +153,7 @@ fn failed(error: &MeterError) -> Failure {
     Failure::failed(error).maybe_hint(error.hint())
 }
 
-fn recover(args: &RecordArgs, format: Format) -> Result<ExitStatus, Failure> {
+fn recover(args: &Args, format: Format) -> Result<ExitStatus, Failure> {
     if format != Format::Parquet {
         return Err(Failure::saying("there is nothing to recover: lines are on disk as they come")
             .into_usage());
@@ -118,7 +168,7 @@ fn recover(args: &RecordArgs, format: Format) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
+fn meta(host: &Host, opened: &[Opened], args: &Args) -> Meta {
     let name = host.read("/proc/sys/kernel/hostname").unwrap_or_default();
     let kernel = host.read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let now = Clock::real().now().wall;
@@ -139,7 +189,7 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
 
 /// Waits for the end: of the time, by a signal, or since nothing can be written any more.
 fn watch(
-    args: &RecordArgs,
+    args: &Args,
     sampler: &Sampler,
     recorder: &Recorder,
     cross: &mut Option<Cross>,
@@ -211,7 +261,7 @@ fn end(measured: &[Measured], cross: &[CrossReport]) -> Value {
 }
 
 fn report(
-    args: &RecordArgs,
+    args: &Args,
     measured: &[Measured],
     cross: Vec<CrossReport>,
     dropped: u64,

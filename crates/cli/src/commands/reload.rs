@@ -3,13 +3,30 @@
 use nightwatt_gateway::Reloaded;
 
 use crate::ExitStatus;
-use crate::args::ReloadArgs;
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::output;
 
+/// Make a running gateway reload its configuration
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt check -c nightwatt.toml && nightwatt reload -c nightwatt.toml
+  nightwatt reload --socket /var/lib/nightwatt/control.sock --json
+
+A configuration that cannot be used changes nothing. SIGHUP does the same, without an answer.";
+
 /// Has it read, and says what that changed.
-pub(crate) fn run(args: &ReloadArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let done = control::reload(&args.gateway)?;
     if args.gateway.json {
         output::say_json(&done)?;

@@ -3,32 +3,122 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_load::replay::Progress as Sent;
 use nightwatt_load::summary::{csv_table, text_table};
 use nightwatt_load::{
-    ClassOf, Options, ReplaySummary, Returning, Run, ServiceTime, Target, csv, replay, speed_for,
+    ClassOf, Options, ReplaySummary, Returning, Run, ServiceTime, Target, Waiting, csv, replay,
+    speed_for,
 };
+use nightwatt_model::duration_text;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, Counts, LogReader, arrivals};
 use serde_json::json;
 
 use crate::ExitStatus;
-use crate::args::ReplayArgs;
+use crate::args::ReadingArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::{count, counted};
 use crate::output;
 use crate::progress::Progress;
+use crate::written;
+
+/// Send the requests of a log to a server, at the times of the log
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Log to replay, plain or packed; `-` for stdin
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Server to replay against: `http://HOST[:PORT]/`
+    #[arg(value_hint = ValueHint::Url)]
+    pub(crate) url: String,
+    /// So many times faster than the log [default: 1]
+    #[arg(long, value_name = "K", value_parser = written::factor)]
+    pub(crate) speed: Option<f64>,
+    /// Choose the speed at which it takes so many minutes
+    #[arg(long, value_name = "M", value_parser = written::factor, conflicts_with = "speed")]
+    pub(crate) minutes: Option<f64>,
+    /// Only the first so many days of the log
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    /// Ask for this host instead of the URL's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Leave out the headers that only `nightwatt origin` understands: for real servers
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// What browsers do with a waiting page: poll, ignore, or open it again after a TIME
+    #[arg(long, value_name = "HOW", default_value = "poll")]
+    pub(crate) waiting: WaitingChoice,
+    /// Crawlers told to come back do so within this time [default: the length of the replay]
+    #[arg(long, value_name = "TIME", value_parser = written::duration)]
+    pub(crate) returns_within: Option<Duration>,
+    /// Timeout of a request
+    #[arg(long, value_name = "TIME", default_value = "2m30s", value_parser = written::some_time)]
+    pub(crate) timeout: Duration,
+    /// At most so many connections [default: as many as the system allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_open: Option<u64>,
+    /// Ask `nightwatt origin` for no more than so many bytes an answer
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) body_limit: Option<u64>,
+    /// Name of the column in the table
+    #[arg(long, value_name = "NAME", default_value = "replay")]
+    pub(crate) name: String,
+    /// Write one row per request
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the table as CSV too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt replay access.log.gz http://127.0.0.1:8080/ --minutes 10
+  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --csv requests.csv
+  zstdcat access.log.zst | nightwatt replay - http://test.example.org/ --plain --days 1
+
+Requests leave at the log's times whatever became of those before (open loop). Only replay against
+a server of your own.";
+
+/// What browsers do with a waiting page: `poll`, `ignore`, or a time after which they open it again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitingChoice(pub(crate) Waiting);
+
+impl FromStr for WaitingChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "poll" => Waiting::Poll { every: Duration::from_secs(1), cap: Duration::from_mins(5) },
+            "ignore" => Waiting::Ignore,
+            time => Waiting::ReopenAfter(duration_text::parse(time).map_err(|_| {
+                format!("`{time}` is not `poll`, `ignore` or a time such as `10s`")
+            })?),
+        }))
+    }
+}
 
 /// How often a crawler that is told to comes back.
 const RETURNS: u32 = 3;
 
 /// Reads, sends, reports.
-pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (requests, counts) = read(args)?;
     // Before the work, so that a wrong path does not cost its results.
     let csv = args.csv.as_deref().map(create).transpose()?;
@@ -71,7 +161,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn read(args: &ReplayArgs) -> Result<(Vec<Arrival>, Counts), Failure> {
+fn read(args: &Args) -> Result<(Vec<Arrival>, Counts), Failure> {
     let reader = LogReader::open(&args.log).map_err(|error| Failure::failed(&error))?;
     let reading = args.reading.reading();
     let mut reader = reader.with_reading(&reading);
@@ -104,11 +194,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
         .hint("check that its directory exists, may be written, and has room")
 }
 
-async fn send(
-    args: &ReplayArgs,
-    requests: &[Arrival],
-    clock: &Clock,
-) -> Result<(Run, f64), Failure> {
+async fn send(args: &Args, requests: &[Arrival], clock: &Clock) -> Result<(Run, f64), Failure> {
     let wrong = |error| Failure::usage(&error);
     let mut target = Target::resolve(&args.url).await.map_err(wrong)?;
     if let Some(host) = &args.host {
@@ -171,7 +257,7 @@ fn class_of(requests: &[Arrival]) -> ClassOf {
     })
 }
 
-fn report(args: &ReplayArgs, counts: &Counts, summary: &ReplaySummary) -> String {
+fn report(args: &Args, counts: &Counts, summary: &ReplaySummary) -> String {
     let mut text = format!(
         "{}: {}, {}, {} without one, {} unreadable\n",
         args.log.display(),

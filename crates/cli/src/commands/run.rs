@@ -1,18 +1,64 @@
 //! `nightwatt run`: how much energy a command takes.
 
+use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_measure::Error;
 use nightwatt_measure::run::{self, RunOptions, Running, Step};
 
 use crate::ExitStatus;
-use crate::args::RunArgs;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures;
-use crate::meters;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;
+use crate::written;
+
+/// Measure how much energy a command uses
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Run the command N times, and print the mean with its 95 % interval
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Run it N times before that, unmeasured
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) warm_up: u32,
+    /// Measure the idle machine first for this long, and print what the command uses beyond it
+    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) idle: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Write the figures into this file instead of to stderr; `-` for stdout
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt run -- sleep 1
+  nightwatt run -r 5 --idle 10s -- make -j2
+  nightwatt run -m shelly=http://10.0.0.9 -- ./backup.sh
+  nightwatt run --json -o energy.json -r 10 -- gzip -k big.tar
+
+The command's own output is left alone: figures go to stderr, or where `-o` says. Exit status: the
+command's (128 + N if signal N ended it), of the first run that failed; 125 if nightwatt itself failed,
+126 and 127 if the command cannot be started or found.";
 
 /// As `env`, `timeout` and their like: we failed; the command is no program; there is none.
 const FAILED: u8 = 125;
@@ -22,7 +68,7 @@ const NOT_FOUND: u8 = 127;
 const INTERRUPTED: u8 = 130;
 
 /// Measures, runs, reports.
-pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // Made first, so that a path that cannot be written does not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let options = RunOptions {
@@ -30,7 +76,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         repeats: args.repeat,
         warm_ups: args.warm_up,
         idle: args.idle,
-        meters: meters::chosen(&args.meters),
+        meters: args.meters.chosen(),
         interval: args.interval,
     };
     let running = Running::new()

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use self::process::Process;
 use crate::ExitStatus;
-use crate::args::ServeArgs;
+use crate::args::{ConfigArgs, LogArgs};
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{counted, energy, part, percent, provenance, ratio, seconds};
@@ -21,8 +22,50 @@ use crate::output;
 use crate::service_manager::{self, ServiceManager};
 use crate::signals::Signals;
 
+/// Serve sites and let their servers sleep
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    /// Shadow mode: leave servers alone, and report at the end what sleeping would have saved
+    #[arg(long)]
+    pub(crate) observe: bool,
+    /// Take the place of the gateway that runs with this configuration, without a lost connection; if none
+    /// runs, just start
+    #[arg(long)]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    /// Print what is printed as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = r#"Examples:
+  nightwatt serve -c nightwatt.toml
+  nightwatt serve -c nightwatt.toml --observe        # see first what it would do
+  nightwatt serve -c nightwatt.toml --log-format json
+  nightwatt serve -c nightwatt.toml --replace        # a new release takes over
+
+A small configuration:
+  listen = ["0.0.0.0:8080"]
+  state_dir = "/var/lib/nightwatt"
+
+  [[site]]
+  name = "blog"
+  origin = "http://10.0.0.5:80"
+
+  [site.power.command]
+  wake = "wakeonlan 00:11:22:33:44:55"
+  sleep = "ssh root@10.0.0.5 systemctl suspend"
+
+SIGTERM or SIGINT stops it in good order; a second one stops it at once."#;
+
 /// Serves until a signal.
-pub(crate) fn run(args: &ServeArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let inherited = service_manager::sockets()?;
     let manager = ServiceManager::from_environment()?;
     service_manager::forget_environment();
@@ -34,7 +77,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitStatus, Failure> {
 }
 
 async fn serve(
-    args: &ServeArgs,
+    args: &Args,
     (config, inherited): (Config, Inherited),
     clock: Clock,
     manager: ServiceManager,
@@ -51,7 +94,7 @@ async fn serve(
 
 /// With `--replace`: the process that serves now, and its sockets.
 fn predecessor(
-    args: &ServeArgs,
+    args: &Args,
     config: &Config,
     inherited: Inherited,
 ) -> Result<(Option<Predecessor>, Inherited), Failure> {
@@ -159,7 +202,7 @@ impl Introduction {
 }
 
 /// In shadow mode: what would have been.
-fn report(status: &Status, args: &ServeArgs) -> Result<(), Failure> {
+fn report(status: &Status, args: &Args) -> Result<(), Failure> {
     if !status.observe {
         return Ok(());
     }

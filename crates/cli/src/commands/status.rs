@@ -8,14 +8,32 @@ use nightwatt_gateway::status::{
 };
 
 use crate::ExitStatus;
-use crate::args::StatusArgs;
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted, energy, part, percent, provenance, seconds};
 use crate::output;
 
+/// Show the state of a running gateway, and what it has saved
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Name of the site [default: all]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt status -c nightwatt.toml
+  nightwatt status blog --socket /var/lib/nightwatt/control.sock
+  nightwatt status --json | jq '.sites[] | {name, state, saving: .ledger.saving}'";
+
 /// Asks and shows.
-pub(crate) fn run(args: &StatusArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut status = control::status(&args.gateway)?;
     if let Some(wanted) = &args.site {
         let sites = status.sites.iter().map(|site| site.name.clone());

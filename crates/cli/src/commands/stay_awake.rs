@@ -1,15 +1,40 @@
 //! `nightwatt stay-awake`.
 
+use std::time::Duration;
+
 use nightwatt_gateway::control::Order;
 
 use crate::ExitStatus;
-use crate::args::StayAwakeArgs;
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures;
+use crate::written;
+
+/// Keep a server awake for a while
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Name of the site; can be left out if there is only one
+    pub(crate) site: Option<String>,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = written::some_time)]
+    pub(crate) time: Duration,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt stay-awake --for 2h -c nightwatt.toml
+  nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
+
+`nightwatt sleep` ends it early.";
 
 /// Keeps a server awake.
-pub(crate) fn run(args: &StayAwakeArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // The gateway counts whole seconds: rather one too many.
     let seconds = args.time.as_secs() + u64::from(args.time.subsec_nanos() > 0);
     let order = Order::StayAwake { site: args.site.clone(), seconds };

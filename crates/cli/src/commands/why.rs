@@ -7,16 +7,34 @@ use serde_json::json;
 
 use crate::ExitStatus;
 use crate::args::ClientArgs;
+use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{count, counted, percent, seconds};
 use crate::output;
 
+/// Show the class of a client, and why it has that class
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt why 203.0.113.9 -c nightwatt.toml
+  nightwatt why 203.0.113.9 --agent 'curl/8.5.0' --site blog -c nightwatt.toml
+
+Shows the class of each client behind the address, the rule that gives it, since when and until when, and
+what is left of its budgets. `nightwatt forgive` ends what a client has earned by what it did.";
+
 /// Asks and shows.
-pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
-    let sites = control::why(args)?;
-    if args.gateway.json {
-        output::say_json(&json!({ "client": args.client, "sites": sites }))?;
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let sites = control::why(&args.client)?;
+    if args.client.gateway.json {
+        output::say_json(&json!({ "client": args.client.client, "sites": sites }))?;
     } else {
         output::say(page(&sites).trim_end())?;
     }

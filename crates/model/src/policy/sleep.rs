@@ -122,7 +122,10 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
 }
 
 /// What can be chosen, for messages.
-const CHOICES: &str = "`learned`, `window`, `ski-rental`, `timeout 5s` or `always-on`";
+fn choices() -> String {
+    let [learned, window, ski_rental, timeout, always_on] = PolicyChoice::EXAMPLES;
+    format!("`{learned}`, `{window}`, `{ski_rental}`, `{timeout}` or `{always_on}`")
+}
 
 /// Which policy, as configured: one line of text, as in `policy = "timeout 5s"`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -166,7 +169,7 @@ impl std::str::FromStr for PolicyChoice {
             None if text == "window" => Ok(Self::Window),
             None if text == "ski-rental" => Ok(Self::SkiRental),
             Some(("timeout", idle)) => Ok(Self::Timeout { idle: duration_text::parse(idle)? }),
-            _ => Err(format!("`{text}` is not a policy: choose {CHOICES}")),
+            _ => Err(format!("`{text}` is not a policy: choose {}", choices())),
         }
     }
 }
@@ -185,7 +188,7 @@ impl<'de> Deserialize<'de> for PolicyChoice {
             type Value = PolicyChoice;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "a policy: {CHOICES}")
+                write!(f, "a policy: {}", choices())
             }
 
             fn visit_str<E: de::Error>(self, line: &str) -> Result<PolicyChoice, E> {
@@ -198,6 +201,15 @@ impl<'de> Deserialize<'de> for PolicyChoice {
 }
 
 impl PolicyChoice {
+    /// Each policy once, for help and messages.
+    pub const EXAMPLES: [Self; 5] = [
+        Self::Learned,
+        Self::Window,
+        Self::SkiRental,
+        Self::Timeout { idle: Duration::from_secs(5) },
+        Self::AlwaysOn,
+    ];
+
     /// Builds the policy.
     pub fn build(&self, terms: &Terms) -> Box<dyn SleepPolicy + Send> {
         let states = &terms.states;

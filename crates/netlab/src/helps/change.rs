@@ -29,6 +29,10 @@ pub enum Change {
 /// All that is tried where nothing is named.
 pub const USUAL: &str = "tso+gso+gro,tso,gso,gro,checksum,coalescing,pacing,buffers,busy-poll";
 
+/// What can be tried, for help.
+pub const FORMS: &str = "tso, gso, gro, checksum (together: `tso+gro`), coalescing[=US], pacing[=RATE], \
+                         buffers[=BYTES], busy-poll[=US]";
+
 /// The share of a link that its connections are paced to together: headers and acknowledgements need some.
 const PACED: f64 = 0.95;
 

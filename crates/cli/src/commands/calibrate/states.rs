@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
 use nightwatt_measure::calibrate::states::drive::DriveOptions;
@@ -12,18 +14,71 @@ use nightwatt_measure::calibrate::states::{self, StatesFound};
 use nightwatt_measure::pure::calibrate::Estimate;
 use nightwatt_measure::pure::calibrate::states::StatesFit;
 use nightwatt_measure::pure::calibrate::states::drive::{Drive, DrivePlan, Phase};
+use nightwatt_meters::MeterSpec;
 use nightwatt_model::time::Mono;
 
-use super::{failed, read};
+use super::{failed, read, recording};
 use crate::ExitStatus;
-use crate::args::StatesArgs;
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
+use crate::written;
+
+/// `calibrate states`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["table", "log", "drive"]))]
+pub(crate) struct Args {
+    /// CSV file of runs, with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// A recording, with the options of the meter `file`: `night.parquet`, `log.csv,mean=1s`
+    #[arg(long, value_name = "RECORDING", requires = "times", value_parser = recording)]
+    pub(crate) log: Option<MeterSpec>,
+    /// CSV file with two times per line: of the sleep command, and when the machine was awake again
+    #[arg(long, value_name = "FILE", requires = "log", value_hint = ValueHint::FilePath)]
+    pub(crate) times: Option<PathBuf>,
+    /// Put the machine of this `serve` configuration through sleep cycles. Stop `serve` first
+    #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(crate) drive: Option<PathBuf>,
+    /// The site of the server [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "drive")]
+    pub(crate) site: Option<String>,
+    /// The meter of the machine [default: the site's]
+    #[arg(short, long, value_name = "METER", requires = "drive")]
+    pub(crate) meter: Option<MeterSpec>,
+    /// The machine's channel of the meter or the recording [default: the only one, or the one that covers
+    /// a machine]
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    pub(crate) channel: Option<String>,
+    /// Number of sleep cycles
+    #[arg(short, long, value_name = "N", default_value_t = 8, requires = "drive", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) cycles: u32,
+    /// Shortest and longest time awake
+    #[arg(long, value_name = "TIME,TIME", default_value = "1m,2m", requires = "drive", value_parser = times)]
+    pub(crate) on: (Duration, Duration),
+    /// Shortest and longest time from the sleep command to the wake command
+    #[arg(long, value_name = "TIME,TIME", default_value = "30s,5m", requires = "drive", value_parser = times)]
+    pub(crate) off: (Duration, Duration),
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Two times, the shorter one first: `30s,5m`.
+fn times(text: &str) -> Result<(Duration, Duration), String> {
+    let (least, most) =
+        text.split_once(',').ok_or("write two times, the shorter one first, as in `30s,5m`")?;
+    let (least, most) =
+        (written::measuring_time(least.trim())?, written::measuring_time(most.trim())?);
+    if least > most {
+        return Err("the shorter time comes first, as in `30s,5m`".to_owned());
+    }
+    Ok((least, most))
+}
 
 /// From whichever source was named.
-pub(super) fn run(args: &StatesArgs) -> Result<ExitStatus, Failure> {
+pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Some(table) = &args.table {
         return of_table(table, args.json);
     }
@@ -49,7 +104,7 @@ pub(super) fn run(args: &StatesArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// Puts the machine to sleep and wakes it, for as long as the plan takes.
-fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
+fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     let config = Config::load(config).map_err(|error| Failure::usage(&error))?;
     if UnixStream::connect(config.control_socket()).is_ok() {
         let text =
@@ -92,7 +147,7 @@ fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
 }
 
 /// The machine of the site that is meant, and what measures it.
-fn drive_options(args: &StatesArgs, config: &Config) -> Result<DriveOptions, Failure> {
+fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> {
     let site = match &args.site {
         Some(name) => config.site.iter().find(|site| site.name == *name),
         None => config.site.first().filter(|_| config.site.len() == 1),
@@ -100,7 +155,7 @@ fn drive_options(args: &StatesArgs, config: &Config) -> Result<DriveOptions, Fai
     let site = site.ok_or_else(|| {
         let names: Vec<_> = config.site.iter().map(|site| format!("`{}`", site.name)).collect();
         let names = names.join(", ");
-        Failure::saying(&format!("say by `--site` whose server is meant: there are {names}"))
+        Failure::saying(format!("say by `--site` whose server is meant: there are {names}"))
     })?;
     let (meter, channel) = match (&args.meter, &site.meter) {
         (Some(meter), _) => (meter.clone(), args.channel.clone()),

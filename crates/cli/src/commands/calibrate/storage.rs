@@ -2,19 +2,55 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_measure::calibrate::storage::{self, LogOptions, StorageFound};
 use nightwatt_measure::pure::calibrate::storage::ActivityRule;
+use nightwatt_meters::MeterSpec;
 
-use super::{cannot_write, create, failed, read};
+use super::{cannot_write, create, failed, read, recording};
 use crate::ExitStatus;
-use crate::args::StorageArgs;
 use crate::errors::Failure;
 use crate::output;
+use crate::written;
+
+/// `calibrate storage`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("writes_from").required(true).args(["table", "log"]))]
+pub(crate) struct Args {
+    /// CSV file of writes, with the columns `bytes,joules`, without the idle disk's energy; `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// A recording, with the options of the meter `file`: `disk.parquet`, `log.csv,mean=100ms`
+    #[arg(long, value_name = "RECORDING", requires = "writes", value_parser = recording)]
+    pub(crate) log: Option<MeterSpec>,
+    /// CSV file of writes, with two columns: the time at which a write was issued, and its bytes
+    #[arg(long, value_name = "FILE", requires = "log", value_hint = ValueHint::FilePath)]
+    pub(crate) writes: Option<PathBuf>,
+    /// The channel of the recording [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "log")]
+    pub(crate) channel: Option<String>,
+    /// Period before a write from which the idle power is computed
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) baseline: Duration,
+    /// A write has ended when power has been down for this time
+    #[arg(long, value_name = "TIME", default_value = "3s", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) quiet: Duration,
+    /// Longest time from the issue of a write until power rises
+    #[arg(long, value_name = "TIME", default_value = "1m", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) patience: Duration,
+    /// Write the model of this disk to this file, for `disk --model DEVICE=FILE`
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Fits, tells.
-pub(super) fn run(args: &StorageArgs) -> Result<ExitStatus, Failure> {
+pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let file = args.output.as_deref().map(create).transpose()?;
     let found = match (&args.table, &args.log, &args.writes) {
         (Some(table), ..) => storage::of_table(&text_of(table)?),

@@ -1,21 +1,85 @@
 //! `nightwatt calibrate sync`: the signal, and the log on this machine's clock.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Subcommand, ValueHint};
 use nightwatt_clock::meter::monotonic;
+use nightwatt_measure::calibrate::sync::LineSpec;
 use nightwatt_measure::calibrate::sync::{
     AlignOptions, Aligned, FaultCounts, GenerateOptions, align, generate,
 };
 
 use super::failed;
 use crate::ExitStatus;
-use crate::args::{AlignArgs, Sync};
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
+use crate::written;
+
+/// The two steps of `calibrate sync`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sync {
+    /// Toggle a line that the DAQ records, and write a time stamp for each toggle
+    Generate {
+        #[arg(short, long, value_name = "LINE", help = format!("The line: {}", LineSpec::FORMS))]
+        line: LineSpec,
+        /// Stop after this time [default: at Ctrl-C or SIGTERM]
+        #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+        time: Option<Duration>,
+        /// Write the time stamps to this new CSV file
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+        /// Print a summary as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compute when each sample of the DAQ was taken
+    Align(AlignArgs),
+}
+
+/// `calibrate sync align`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AlignArgs {
+    /// The DAQ's log: columns of text, plain or gzipped
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) log: PathBuf,
+    /// The time stamps that `generate` wrote
+    #[arg(value_name = "STAMPS", value_hint = ValueHint::FilePath)]
+    pub(crate) stamps: PathBuf,
+    /// The log's column of the line: its name, or its number from 0
+    #[arg(short, long, value_name = "COLUMN", default_value = "Sync")]
+    pub(crate) channel: String,
+    /// Samples per second [default: from LOG's `_meta.csv`]
+    #[arg(short, long, value_name = "HZ", value_parser = written::factor)]
+    pub(crate) rate: Option<f64>,
+    /// Low and high level of the line, in the unit of its column [default: found in the log]
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = levels)]
+    pub(crate) levels: Option<(f64, f64)>,
+    /// Write the log as CSV, with the time of each sample
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the drift of each interval between two toggles as CSV
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) intervals: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Two levels, the lower one first: `0,3.3`.
+fn levels(text: &str) -> Result<(f64, f64), String> {
+    let both = text.split_once(',').and_then(|(low, high)| {
+        let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite());
+        number(low).zip(number(high))
+    });
+    both.filter(|(low, high)| low < high).ok_or_else(|| {
+        "write the lower level, a comma and the higher one, as in `0,3.3`".to_owned()
+    })
+}
 
 pub(super) fn run(step: &Sync) -> Result<ExitStatus, Failure> {
     match step {

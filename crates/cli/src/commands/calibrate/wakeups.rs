@@ -1,20 +1,45 @@
 //! `nightwatt calibrate wakeups`: what a transition from idle to active takes.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::ValueHint;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_measure::calibrate::wakeups::{self, WakeupOptions, WakeupsFound};
+use nightwatt_meters::MeterSpec;
 
 use super::{failed, read};
 use crate::ExitStatus;
-use crate::args::WakeupsArgs;
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
+use crate::written;
+
+/// `calibrate wakeups`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("wakeups_from").required(true).args(["table", "meter"]))]
+pub(crate) struct Args {
+    /// CSV file of loads, with the columns `watts,busy,wakeups_per_s`; `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// The meter of this machine
+    #[arg(short, long, value_name = "METER")]
+    pub(crate) meter: Option<MeterSpec>,
+    /// Channel of the meter [default: the one that covers the machine]
+    #[arg(long, value_name = "NAME", requires = "meter")]
+    pub(crate) channel: Option<String>,
+    /// Duration of each of 16 loads
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+    pub(crate) step: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Measures or reads, fits, tells.
-pub(super) fn run(args: &WakeupsArgs) -> Result<ExitStatus, Failure> {
+pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = match (&args.table, &args.meter) {
         (Some(table), _) => {
             let text = read(table).map_err(|error| {

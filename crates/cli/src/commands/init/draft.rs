@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use nightwatt_gateway::config::SiteKind;
 use toml::Value;
 
 use super::look::Server;
-use crate::args::{KindChoice, PowerChoice};
+use super::{KindChoice, PowerChoice};
 
 /// How the server is woken and put to sleep, and what belongs to that.
 #[derive(Debug, Clone)]
@@ -56,11 +57,14 @@ impl Draft {
             quoted(state_dir),
             quoted(&self.name())
         );
-        text.push_str(match self.kind {
-            KindChoice::Pages => "kind = \"pages\"\n",
-            KindChoice::App => "kind = \"app\"\n",
-            KindChoice::Unsure => "# kind = \"pages\"  # or \"app\": see docs/caching.md\n",
-        });
+        let [pages, app] = [SiteKind::Pages, SiteKind::App].map(SiteKind::as_str);
+        let _ = match self.kind {
+            KindChoice::Pages => writeln!(text, "kind = \"{pages}\""),
+            KindChoice::App => writeln!(text, "kind = \"{app}\""),
+            KindChoice::Unsure => {
+                writeln!(text, "# kind = \"{pages}\"  # or \"{app}\": see docs/caching.md")
+            }
+        };
         if !self.hosts.is_empty() {
             let _ = writeln!(text, "hosts = {}", list(self.hosts.iter().cloned()));
         }

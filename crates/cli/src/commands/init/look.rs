@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use super::PowerChoice;
+
 /// A server that does not answer by then does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -50,11 +52,11 @@ impl Server {
 
     /// How it is woken and put to sleep, if nobody says. On this machine it is rather a unit: a process is a child
     /// of nightwatt, confined as that is and stopped with it (docs/operate.md).
-    pub(super) fn power(&self, has_systemd: bool) -> &'static str {
+    pub(super) fn power(&self, has_systemd: bool) -> PowerChoice {
         match (self.address.ip().is_loopback(), has_systemd) {
-            (false, _) => "agent",
-            (true, true) => "systemd",
-            (true, false) => "process",
+            (false, _) => PowerChoice::Agent,
+            (true, true) => PowerChoice::Systemd,
+            (true, false) => PowerChoice::Process,
         }
     }
 
@@ -105,11 +107,11 @@ IP address       HW type     Flags       HW address            Mask     Device
             mac: None,
         };
         for here in ["127.0.0.1:80", "[::1]:80"] {
-            assert_eq!(at(here).power(true), "systemd");
-            assert_eq!(at(here).power(false), "process");
+            assert_eq!(at(here).power(true), PowerChoice::Systemd);
+            assert_eq!(at(here).power(false), PowerChoice::Process);
         }
-        assert_eq!(at("10.0.0.5:80").power(true), "agent");
-        assert_eq!(at("10.0.0.5:80").power(false), "agent");
+        assert_eq!(at("10.0.0.5:80").power(true), PowerChoice::Agent);
+        assert_eq!(at("10.0.0.5:80").power(false), PowerChoice::Agent);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{DiskConfig, SiteConfig, SiteKind};
 use nightwatt_gateway::disk_cache::survey::{Survey, survey};
 
+use super::Args;
 use crate::ExitStatus;
-use crate::args::InitArgs;
 use crate::errors::Failure;
 use crate::figures::counted;
 use crate::output;
@@ -21,7 +21,7 @@ use crate::output;
 const FEW: u64 = 5;
 
 /// Reads a configuration and proposes; writes the proposals into it only with `--force`.
-pub(super) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
+pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (path, name) = (&args.output, args.output.display().to_string());
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::because(format!("cannot read {name}"), &error)

@@ -11,7 +11,7 @@ use nightwatt_traffic::{LogReader, arrivals};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::args::{ArrivalKind, LoadArgs};
+use super::{Args, ArrivalKind};
 use crate::errors::Failure;
 
 /// For so long where nobody says how long.
@@ -21,7 +21,7 @@ const USUAL_TIME: Duration = Duration::from_secs(30);
 const STREAM: u64 = 17;
 
 /// Everything that `load` needs to know.
-pub(super) fn of(args: &LoadArgs) -> Result<Plan, Failure> {
+pub(super) fn of(args: &Args) -> Result<Plan, Failure> {
     let (when, how) = (&args.when, &args.how);
     let (arrivals, mix) = match &args.when.trace {
         Some(path) => traced(args, path)?,
@@ -49,7 +49,7 @@ pub(super) fn of(args: &LoadArgs) -> Result<Plan, Failure> {
     })
 }
 
-fn process(args: &LoadArgs) -> Result<Arrivals, ArrivalsError> {
+fn process(args: &Args) -> Result<Arrivals, ArrivalsError> {
     let when = &args.when;
     let rate = Rate::new(when.rate)?;
     Ok(match when.arrivals {
@@ -65,7 +65,7 @@ fn process(args: &LoadArgs) -> Result<Arrivals, ArrivalsError> {
     })
 }
 
-fn dress(args: &LoadArgs) -> Result<Dress, Failure> {
+fn dress(args: &Args) -> Result<Dress, Failure> {
     let what = &args.what;
     let body = match (&what.body, &what.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
@@ -75,7 +75,7 @@ fn dress(args: &LoadArgs) -> Result<Dress, Failure> {
     Ok(Dress { fields: what.fields.clone(), body, close: args.how.no_keep_alive })
 }
 
-fn mix(args: &LoadArgs) -> Result<Mix, Failure> {
+fn mix(args: &Args) -> Result<Mix, Failure> {
     let what = &args.what;
     let mut wanted: Vec<Wanted> = args.urls.iter().map(Wanted::page).collect();
     for one in &mut wanted {
@@ -110,7 +110,7 @@ fn wrong_file(path: &Path, why: &str) -> Failure {
 }
 
 /// Times of a file, or times and targets of a log.
-fn traced(args: &LoadArgs, path: &Path) -> Result<(Arrivals, Mix), Failure> {
+fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
     let usage = |error: &dyn std::error::Error| Failure::usage(error);
     // What is no text is a packed log.
     let text = std::fs::read(path).map_err(|error| unread(path, &error))?;

@@ -9,8 +9,8 @@ use nightwatt_measure::meter_check::{self, CheckOptions, CheckReport, Side, Side
 use nightwatt_meters::MeterSpec;
 use nightwatt_model::quantity::Watts;
 
+use super::Args;
 use crate::ExitStatus;
-use crate::args::MetersArgs;
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
@@ -19,7 +19,7 @@ use crate::signals;
 
 /// Reads both, compares, tells.
 pub(super) fn run(
-    args: &MetersArgs,
+    args: &Args,
     meter: &MeterSpec,
     reference: &MeterSpec,
 ) -> Result<ExitStatus, Failure> {

@@ -7,8 +7,8 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_measure::spectrum::{self, SpectrumOptions, SpectrumReport};
 use nightwatt_meters::MeterSpec;
 
+use super::Args;
 use crate::ExitStatus;
-use crate::args::MetersArgs;
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
@@ -19,7 +19,7 @@ use crate::signals;
 const WIDEST: f64 = 40.0;
 
 /// Reads, transforms, tells.
-pub(super) fn run(args: &MetersArgs, meter: &MeterSpec) -> Result<ExitStatus, Failure> {
+pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure> {
     let options = SpectrumOptions {
         meter: meter.clone(),
         channel: args.channel.clone(),

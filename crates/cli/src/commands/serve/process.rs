@@ -9,7 +9,7 @@ use nightwatt_gateway::control::Demand;
 use nightwatt_gateway::{Options, Reloaded, Running, Taker};
 use nightwatt_model::time::Mono;
 
-use super::{ServeArgs, report};
+use super::{Args, report};
 use crate::ExitStatus;
 use crate::control;
 use crate::errors::Failure;
@@ -18,7 +18,7 @@ use crate::signals::{Signals, Told};
 
 /// A gateway that serves, and whom it answers to.
 pub(super) struct Process<'a> {
-    pub(super) args: &'a ServeArgs,
+    pub(super) args: &'a Args,
     pub(super) running: Running,
     pub(super) clock: Clock,
     pub(super) manager: ServiceManager,

@@ -3,20 +3,50 @@
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use nightwatt_tcp::capture::{self, At, Beside, CaptureReport, Fetched, Pair};
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
-use crate::args::{CaptureAt, TcpCheckArgs};
 use crate::errors::Failure;
 use crate::output;
+
+/// `tcp check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Capture that `tcpdump -w` or `dumpcap` wrote; `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) capture: PathBuf,
+    /// Where it was captured: at the side that sends most, or at the other. Needed where handshakes do not show
+    /// it, as between sides within 200 µs of each other (one machine, one switch)
+    #[arg(long, value_name = "SIDE")]
+    pub(crate) at: Option<CaptureAt>,
+    /// Compare with the kernels' figures in the JSON of `tcp fetch`
+    #[arg(long, value_name = "FETCH.json", value_hint = ValueHint::FilePath)]
+    pub(crate) beside: Option<PathBuf>,
+    /// Connections that are listed one by one; the sums and `--beside` include all
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) rows: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A side of a connection.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum CaptureAt {
+    /// At the side that sends
+    Sender,
+    /// At the side that receives
+    Receiver,
+}
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 
-pub(crate) fn run(args: &TcpCheckArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let at = args.at.map(|at| match at {
         CaptureAt::Sender => At::Sender,
         CaptureAt::Receiver => At::Receiver,

@@ -54,6 +54,12 @@ const KINDS: [(&str, Kind); 5] = [
     ("gpio", Kind::Gpio),
 ];
 
+impl LineSpec {
+    /// What can be written, for help.
+    pub const FORMS: &str = "`rts=PORT`, `dtr=PORT`, `break=PORT` or `bytes=PORT` of a serial port, \
+                             `gpio=CHIP:OFFSET` or `gpio=NAME`";
+}
+
 impl FromStr for LineSpec {
     type Err = String;
 

@@ -50,6 +50,18 @@ impl std::fmt::Display for Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyList(pub Vec<Policy>);
 
+impl PolicyList {
+    /// One of each form, for help.
+    pub const EXAMPLES: [&str; 6] = [
+        "predictive",
+        "baseline",
+        "always-on 1..10",
+        "delayed-off 1s 10s",
+        "hybrid 2 4 1s",
+        "oracle",
+    ];
+}
+
 impl std::str::FromStr for PolicyList {
     type Err = String;
 
@@ -128,6 +140,13 @@ mod tests {
         assert_eq!(listed("baseline"), ["baseline"]);
         assert_eq!(listed("oracle"), ["oracle 1"]);
         assert_eq!(listed("oracle 0 2..3"), ["oracle 0", "oracle 2", "oracle 3"]);
+    }
+
+    #[test]
+    fn examples_are_policies() {
+        for example in PolicyList::EXAMPLES {
+            assert!(!listed(example).is_empty(), "{example}");
+        }
     }
 
     #[test]

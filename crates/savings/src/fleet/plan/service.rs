@@ -67,6 +67,10 @@ impl std::str::FromStr for ServiceText {
 }
 
 impl ServiceText {
+    /// One of each form, for help.
+    pub const EXAMPLES: [&str; 4] =
+        ["deterministic", "exponential", "log-normal 0.5", "empirical FILE"];
+
     /// The distribution; a file is named from `folder` on, and read now.
     pub(super) fn read(&self, folder: &Path) -> Result<Service, String> {
         let file = match self {

@@ -7,12 +7,12 @@ use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::scenario::Scenario;
 
 use crate::errors::Failure;
+use crate::written;
 
 /// What a command is to take for granted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScenarioArgs {
-    /// When the server sleeps: learned, window, ski-rental, 'timeout 5s', always-on
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help = policy_help())]
     pub(crate) policy: Option<PolicyChoice>,
     /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
@@ -20,6 +20,10 @@ pub(crate) struct ScenarioArgs {
     /// Server, proxy, SLA, cache and policy, as in `[scenario]` of a configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
+}
+
+fn policy_help() -> String {
+    format!("When the server sleeps: {}", written::as_words(PolicyChoice::EXAMPLES))
 }
 
 impl ScenarioArgs {

@@ -1,66 +1,37 @@
-//! `tcp`.
+//! `nightwatt tcp fetch`: what connections cost.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Subcommand, ValueHint};
+use clap::ValueHint;
 use nightwatt_tcp::wire::{MOST_BUSY_POLL, Name};
+use nightwatt_tcp::{Direction, Ended, Error, FetchReport, Plan, Second, SocketOptions, Until};
+use serde_json::{Value, json};
 
-use super::tcp_lab::{TcpLabArgs, TcpLinkArgs};
-use crate::written;
-
-/// `tcp`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TcpArgs {
-    /// What to do
-    #[command(subcommand)]
-    pub(crate) step: TcpStep,
-}
-
-/// What can be done with TCP connections.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TcpStep {
-    /// Count retransmits, reordering and more in a capture (pcap, pcapng)
-    Check(TcpCheckArgs),
-    /// Open connections to a `tcp serve`, and measure what they cost
-    Fetch(Box<TcpFetchArgs>),
-    /// Serve the connections of `tcp fetch`
-    Serve(TcpServeArgs),
-    /// Measure what connections cost over links of all kinds: lifetime, CPU time, wake-ups, energy
-    #[command(after_help = super::tcp_lab::EXAMPLES)]
-    Lab(Box<TcpLabArgs>),
-    /// Compare settings that make connections cheaper: offloads, coalescing, pacing, buffers, busy polling
-    #[command(after_help = super::tcp_helps::EXAMPLES)]
-    Helps(Box<super::TcpHelpsArgs>),
-    /// Measure what the CPUs spend time on while connections run: TCP, copies, cards, the scheduler, rest
-    #[cfg(feature = "bpf")]
-    #[command(after_help = super::tcp_where::EXAMPLES)]
-    Where(Box<super::TcpWhereArgs>),
-    /// Run the ends of a link of `lab`
-    #[command(hide = true)]
-    Link(TcpLinkArgs),
-}
+use crate::ExitStatus;
+use crate::errors::Failure;
+use crate::figures::{count, counted};
+use crate::{output, signals, whole_file, written};
 
 /// `tcp fetch`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TcpFetchArgs {
+pub(crate) struct Args {
     /// Address of `nightwatt tcp serve`: `HOST`, `HOST:PORT`, `[IPV6]:PORT`
     #[arg(value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) server: String,
     #[command(flatten, next_help_heading = "What")]
-    pub(crate) what: TcpWhatArgs,
+    pub(crate) what: WhatArgs,
     #[command(flatten, next_help_heading = "How long")]
-    pub(crate) until: TcpUntilArgs,
+    pub(crate) until: UntilArgs,
     #[command(flatten, next_help_heading = "How")]
-    pub(crate) how: TcpHowArgs,
+    pub(crate) how: HowArgs,
     #[command(flatten, next_help_heading = "Output")]
-    pub(crate) found: TcpFoundArgs,
+    pub(crate) found: FoundArgs,
 }
 
 /// What is moved.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TcpWhatArgs {
+pub(crate) struct WhatArgs {
     /// Connections at once
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) connections: u32,
@@ -77,7 +48,7 @@ pub(crate) struct TcpWhatArgs {
 
 /// Until when.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TcpUntilArgs {
+pub(crate) struct UntilArgs {
     /// Open each connection once (the default)
     #[arg(long, conflicts_with_all = ["continuous", "time", "seconds", "count"])]
     pub(crate) once: bool,
@@ -97,7 +68,7 @@ pub(crate) struct TcpUntilArgs {
 
 /// How it is moved.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TcpHowArgs {
+pub(crate) struct HowArgs {
     /// Congestion control of the sender, such as reno, cubic, vegas, bbr [default: its system's]
     #[arg(long, value_name = "NAME", value_parser = congestion)]
     pub(crate) congestion: Option<Name>,
@@ -132,7 +103,7 @@ pub(crate) struct TcpHowArgs {
 
 /// Output.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TcpFoundArgs {
+pub(crate) struct FoundArgs {
     /// Keep records of the first N connections that end
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub(crate) records: u32,
@@ -143,29 +114,6 @@ pub(crate) struct TcpFoundArgs {
     #[arg(long)]
     pub(crate) client_only: bool,
     /// Print one JSON object, and no progress
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `tcp serve`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TcpServeArgs {
-    /// Address to listen on; `[::]:5210` for every address of this machine, port 0 for any free port
-    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210")]
-    pub(crate) listen: SocketAddr,
-    /// Most connections at once; more are refused
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) max_connections: u32,
-    /// Longest time for a client's request
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = written::some_time)]
-    pub(crate) request_timeout: Duration,
-    /// Longest time without progress on a connection
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
-    pub(crate) idle_timeout: Duration,
-    /// Keep N records of connections, the first of each session, for clients that request them
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
-    pub(crate) records: u32,
-    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -198,14 +146,121 @@ fn scaled(text: &str) -> (&str, f64) {
     found.unwrap_or((text, 1.0))
 }
 
-pub(super) const EXAMPLES: &str = "Examples:
-  nightwatt tcp serve --listen '[::]:5210'                        # on one machine
-  nightwatt tcp fetch server.lan -c 100 -m 10 --for 1m            # on another: 100 at once
-  nightwatt tcp fetch server.lan -c 1 -m 10000 -n 200 --json      # 200 lifetimes, one by one
-  nightwatt tcp fetch server.lan -c 100 -m 10000 --congestion bbr --csv connections.csv
-  nightwatt tcp fetch server.lan --send -m 10000 --pacing 100Mbit --verify
+/// Opens connections, and reports what they cost.
+pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let plan = plan(args)?;
+    // Before the work, so that a wrong path does not cost its results.
+    if let Some(path) = &args.found.csv {
+        whole_file::can_write(path).map_err(|error| unwritten(path, &error))?;
+    }
+    let stop = signals::stop_on_signals()?;
+    let mut tell = |second: &Second| output::complain(&line(second));
+    let tell: Option<&mut dyn FnMut(&Second)> =
+        if args.found.json { None } else { Some(&mut tell) };
+    let report = nightwatt_tcp::fetch(&plan, &stop, tell).map_err(|error| failure(&error))?;
+    let written = match &args.found.csv {
+        Some(path) => whole_file::write(path, nightwatt_tcp::csv(&report).as_bytes())
+            .map_err(|error| unwritten(path, &error)),
+        None => Ok(()),
+    };
+    // Whatever became of its rows, a run is worth its figures.
+    say(args, &report)?;
+    written?;
+    let all_is_well = report.failed == 0 && report.ended != Ended::GaveUp;
+    Ok(if all_is_well { ExitStatus::Success } else { ExitStatus::Failed })
+}
 
-Use it only with servers of your own. docs/tcp.md explains each figure and the protocol.";
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let server = nightwatt_tcp::resolve(&args.server).map_err(|error| Failure::usage(&error))?;
+    let (what, until, how) = (&args.what, &args.until, &args.how);
+    let all = what.segments.checked_mul(u64::from(what.segment_bytes));
+    let time = until.time.or(until.seconds.map(Duration::from_secs_f64));
+    let repeats = until.continuous || time.is_some() || until.count.is_some();
+    let once = (!repeats).then_some(u64::from(what.connections));
+    Ok(Plan {
+        connections: what.connections,
+        bytes: all.ok_or_else(|| Failure::usage(&Error::TooLong))?,
+        direction: if what.send { Direction::Send } else { Direction::Fetch },
+        until: Until { count: until.count.or(once), time },
+        options: SocketOptions {
+            congestion: how.congestion.unwrap_or_default(),
+            pacing: how.pacing.unwrap_or(0),
+            send_buffer: how.send_buffer.unwrap_or(0),
+            receive_buffer: how.receive_buffer.unwrap_or(0),
+            busy_poll: how.busy_poll.unwrap_or(0),
+            nodelay: how.nodelay,
+            mss: how.mss.unwrap_or(0),
+        },
+        verify: how.verify,
+        discard: how.discard,
+        timeout: how.timeout,
+        records: args.found.records as usize,
+        ask_server: !args.found.client_only,
+        ..Plan::new(server)
+    })
+}
+
+/// What failed on the way is no mistake on the command line.
+fn failure(error: &Error) -> Failure {
+    match error {
+        Error::GaveUp { .. } | Error::Epoll(_) | Error::Random => Failure::failed(error),
+        error => Failure::usage(error),
+    }
+}
+
+/// One second of a run, for people.
+fn line(second: &Second) -> String {
+    format!(
+        "{:>6} s  {:>7} running  {:>9} completed  {:>6} failed  {:>9.3} Gbit/s",
+        second.second + 1,
+        count(second.running),
+        count(second.completed),
+        count(second.failed),
+        second.bytes as f64 * 8e-9
+    )
+}
+
+fn say(args: &Args, report: &FetchReport) -> Result<(), Failure> {
+    if !args.found.json {
+        output::say(&nightwatt_tcp::text(report))?;
+        let kept = report.records.len() as u64;
+        let ended = report.completed + report.failed + report.cut;
+        if args.found.csv.is_some() && kept < ended {
+            output::complain(&format!(
+                "warning: the rows are the first {} of {}; `--records {ended}` keeps all",
+                count(kept),
+                counted(ended, "connection")
+            ));
+        }
+        return Ok(());
+    }
+    let figures = serde_json::to_value(report);
+    let mut value =
+        figures.map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
+    let (what, how) = (&args.what, &args.how);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("segments".to_owned(), json!(what.segments));
+        fields.insert("segment_bytes".to_owned(), json!(what.segment_bytes));
+        let wanted = json!({
+            "congestion": how.congestion.map(|name| name.as_str().to_owned()),
+            "pacing_bytes_s": how.pacing,
+            "send_buffer_bytes": how.send_buffer,
+            "receive_buffer_bytes": how.receive_buffer,
+            "busy_poll_us": how.busy_poll,
+            "nodelay": how.nodelay,
+            "mss": how.mss,
+            "verify": how.verify,
+            "discard": how.discard,
+        });
+        fields.insert("options".to_owned(), wanted);
+    }
+    output::say_json(&value)
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("check that its directory exists, may be written, and has room")
+}
 
 #[cfg(test)]
 mod tests {
@@ -221,34 +276,4 @@ mod tests {
         assert_eq!(size("1460"), Ok(1460));
         assert!(size("2G").is_err() && size("0").is_err() && size("k").is_err());
     }
-}
-
-/// `tcp check`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TcpCheckArgs {
-    /// Capture that `tcpdump -w` or `dumpcap` wrote; `-` for stdin
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) capture: PathBuf,
-    /// Where it was captured: at the side that sends most, or at the other. Needed where handshakes do not show
-    /// it, as between sides within 200 µs of each other (one machine, one switch)
-    #[arg(long, value_name = "SIDE")]
-    pub(crate) at: Option<CaptureAt>,
-    /// Compare with the kernels' figures in the JSON of `tcp fetch`
-    #[arg(long, value_name = "FETCH.json", value_hint = ValueHint::FilePath)]
-    pub(crate) beside: Option<PathBuf>,
-    /// Connections that are listed one by one; the sums and `--beside` include all
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) rows: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// A side of a connection.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum CaptureAt {
-    /// At the side that sends
-    Sender,
-    /// At the side that receives
-    Receiver,
 }

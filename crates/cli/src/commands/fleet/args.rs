@@ -1,4 +1,4 @@
-//! `fleet`.
+//! Arguments of `nightwatt fleet`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,21 +6,31 @@ use std::time::Duration;
 use clap::{Subcommand, ValueHint};
 use nightwatt_model::queueing::ResponsePoint;
 use nightwatt_savings::fleet::fit;
-use nightwatt_savings::fleet::plan::ServiceText;
+use nightwatt_savings::fleet::plan::{PolicyList, ServiceText};
 
-use super::ReadingArgs;
+use crate::args::ReadingArgs;
 use crate::written;
 
-/// `fleet`.
+/// Simulate pools of servers that are switched on and off by a policy
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct FleetArgs {
+pub(crate) struct Args {
     /// What else to do
     #[command(subcommand)]
     pub(crate) step: Option<FleetStep>,
     #[command(flatten)]
     pub(crate) plan: FleetPlanArgs,
 }
+
+const EXAMPLES: &str = "Examples:
+  nightwatt fleet plan.toml --html report.html
+  nightwatt fleet --rate 300,600,900 --servers 10 --policy predictive --policy 'always-on 1..8'
+  nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
+  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
+  nightwatt fleet published
+
+docs/fleet.md has a plan, says how a pool is simulated and what each policy does.";
 
 /// What can be asked of pools.
 #[derive(Debug, Subcommand)]
@@ -52,8 +62,7 @@ pub(crate) struct FleetPlanArgs {
     pub(crate) log: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) copies: FleetCopiesArgs,
-    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s', oracle [default: all of them but the oracle, roughly]
-    #[arg(long = "policy", value_name = "POLICY")]
+    #[arg(long = "policy", value_name = "POLICY", help = policy_help())]
     pub(crate) policies: Vec<String>,
     /// Independent repetitions, from which the intervals come [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -84,8 +93,7 @@ pub(crate) struct FleetServerArgs {
     /// Or measured: a rate and the mean response time at it, as often as wanted: 200=10ms
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
-    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5', 'empirical FILE' [default: deterministic]
-    #[arg(long, value_name = "LAW")]
+    #[arg(long, value_name = "LAW", help = service_help())]
     pub(crate) service: Option<ServiceText>,
     /// Watts when off [default: 0]
     #[arg(long, value_name = "W")]
@@ -114,6 +122,19 @@ pub(crate) struct FleetServerArgs {
     /// Requests that may wait until a server has a place [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) line: Option<u32>,
+}
+
+fn policy_help() -> String {
+    let examples = written::as_words(PolicyList::EXAMPLES);
+    format!(
+        "A policy, with all its parameters: {examples} [default: all of them but the oracle, roughly]"
+    )
+}
+
+fn service_help() -> String {
+    let [usual, ..] = ServiceText::EXAMPLES;
+    let examples = written::as_words(ServiceText::EXAMPLES);
+    format!("How service times are distributed: {examples} [default: {usual}]")
 }
 
 /// Which of some options were given.
@@ -224,12 +245,3 @@ pub(crate) struct FleetPublishedArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
-
-pub(super) const EXAMPLES: &str = "Examples:
-  nightwatt fleet plan.toml --html report.html
-  nightwatt fleet --rate 300,600,900 --servers 10 --policy predictive --policy 'always-on 1..8'
-  nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
-  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
-  nightwatt fleet published
-
-docs/fleet.md has a plan, says how a pool is simulated and what each policy does.";

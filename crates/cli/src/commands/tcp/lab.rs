@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Subcommand, ValueHint};
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
 use nightwatt_netlab::ends::{Cleaned, EndConfig, EndsConfig};
@@ -14,10 +15,125 @@ use nightwatt_netlab::{Error, ends, scenario};
 use nightwatt_report::{Document, Table};
 
 use crate::ExitStatus;
-use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs};
+use crate::args::MeterArgs;
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{figures, meters, output, signals, whole_file};
+use crate::{figures, output, signals, whole_file, written};
+
+/// `tcp lab`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    /// Other steps
+    #[command(subcommand)]
+    pub(crate) step: Option<LabStep>,
+    /// Links by their names in the table: `d`, `a,d`, or `all`
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    pub(crate) scenario: String,
+    /// Short form: 1 and 10 connections of 10 segments, a few runs of two seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Figure to which `--precision` applies, by its name in `--json`
+    #[arg(long, value_name = "NAME", default_value = "lifetime")]
+    pub(crate) until: String,
+    /// Let cards cut and join segments (TSO, GSO, GRO) as far as they can, instead of one frame per segment
+    #[arg(long)]
+    pub(crate) offload: bool,
+    /// Sample each CPU HZ times per second [default: 997], and report where its time and the energy of connections
+    /// went (docs/tcp-where.md)
+    #[arg(long = "where", value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "997", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) kernel_time: Option<u32>,
+    /// Write all stacks with their CPU time in us, for flame graphs; each begins with its link and load
+    #[arg(long, value_name = "FILE", requires = "kernel_time", value_hint = ValueHint::FilePath)]
+    pub(crate) folded: Option<PathBuf>,
+    /// Capture the sender's packets of each run with tcpdump, and compare them with the counts of kernels and cards
+    #[arg(long)]
+    pub(crate) capture: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt tcp lab --scenario d --quick    10 Mbit/s, half a minute
+  nightwatt tcp lab clean                   undo what a killed run left behind
+
+Docs: docs/tcp-lab.md";
+
+/// What `tcp lab` and `tcp helps` have in common.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// Another table of links [default: the seven published ones]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// Machine that sends: `ssh:USER@HOST:PORT`, or `here` [default: a network namespace on this machine]
+    #[arg(long, value_name = "END", requires = "receiver", conflicts_with = "ends")]
+    pub(crate) sender: Option<String>,
+    /// Machine that receives, in the same notation
+    #[arg(long, value_name = "END", requires = "sender")]
+    pub(crate) receiver: Option<String>,
+    /// TOML file that describes the two ends: two QEMU guests, or two machines (docs/tcp-lab.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) ends: Option<PathBuf>,
+    /// Connections at once [default: 1,10,100]
+    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) connections: Vec<u32>,
+    /// Segments of each connection [default: 10,10000]
+    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) segments: Vec<u64>,
+    /// Congestion controls of the sender, by the kernel's names
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "cubic")]
+    pub(crate) congestion: Vec<String>,
+    /// Length of a run, in mean lifetimes [default: 200]
+    #[arg(long, value_name = "N", value_parser = written::factor)]
+    pub(crate) lifetimes: Option<f64>,
+    /// Longest run; a run has three lifetimes if that is longer [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) longest: Option<Duration>,
+    /// Repeat runs until the 95 % interval is within this share of the mean
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
+    pub(crate) precision: f64,
+    /// Most runs of each load, at least 3 [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    pub(crate) most: Option<u32>,
+    /// Continue on links that fail their check, and mark that in the result
+    #[arg(long)]
+    pub(crate) accept_link: bool,
+    /// Energy of a transition from idle to active, in joules, for modelled power (`calibrate wakeups` measures it)
+    #[arg(long, value_name = "JOULES", value_parser = written::factor)]
+    pub(crate) wake_energy: Option<f64>,
+    #[command(flatten)]
+    pub(crate) meter: MeterArgs,
+    /// Channel whose energy counts, as METER/CHANNEL [default: the one that covers most]
+    #[arg(long, value_name = "CHANNEL")]
+    pub(crate) energy: Option<String>,
+    /// Seed of the order of runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the tables as CSV into this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Append each run to this file when it ends, one JSON object per line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) runs: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Our own binary
+    #[arg(long, hide = true, value_hint = ValueHint::FilePath)]
+    pub(crate) program: Option<PathBuf>,
+}
+
+/// Other steps of the laboratory.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabStep {
+    /// Undo what a killed run left behind
+    Clean,
+}
 
 /// What takes longer says so first.
 const LONG: Duration = Duration::from_mins(10);
@@ -26,9 +142,9 @@ const LONG: Duration = Duration::from_mins(10);
 const INTERRUPTED: u8 = 130;
 
 /// Measures, or cleans up.
-pub(crate) fn run(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
-        Some(TcpLabStep::Clean) => clean(),
+        Some(LabStep::Clean) => clean(),
         None => measure(args),
     }
 }
@@ -46,7 +162,7 @@ fn clean() -> Result<ExitStatus, Failure> {
     Ok(if failed.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
-fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
+fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
@@ -83,7 +199,7 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// Links that were refused, for who does not read the tables that say so.
-pub(super) fn refusals(args: &TcpRunsArgs, refusals: Vec<String>) -> Vec<String> {
+pub(super) fn refusals(args: &RunsArgs, refusals: Vec<String>) -> Vec<String> {
     if args.json { refusals } else { Vec::new() }
 }
 
@@ -92,7 +208,7 @@ type Measured<R> = Result<(R, Result<(), Error>), Error>;
 
 /// Measures, says how far it is, and writes runs down as they end.
 pub(super) fn driven<R>(
-    args: &TcpRunsArgs,
+    args: &RunsArgs,
     clock: &Clock,
     measure: impl FnOnce(&Stop, &mut dyn FnMut(&Told<'_>)) -> Measured<R>,
 ) -> Result<(R, Result<(), Error>), Failure> {
@@ -140,7 +256,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Will the tables and the page find room where they are wanted? Better asked before hours of runs.
-fn can_write_files(args: &TcpRunsArgs) -> Result<(), Failure> {
+fn can_write_files(args: &RunsArgs) -> Result<(), Failure> {
     let try_folder = |folder: &Path| tempfile::NamedTempFile::new_in(folder).map(drop);
     if let Some(folder) = &args.csv {
         let tried = std::fs::create_dir_all(folder).and_then(|()| try_folder(folder));
@@ -155,7 +271,7 @@ fn can_write(path: &Path) -> Result<(), Failure> {
 
 /// The tables and the page, where they are wanted.
 pub(super) fn write_files(
-    args: &TcpRunsArgs,
+    args: &RunsArgs,
     tables: &[(&str, Table)],
     document: impl FnOnce(String) -> Document,
     clock: &Clock,
@@ -178,7 +294,7 @@ pub(super) fn write_files(
 }
 
 /// The table that is asked for.
-pub(super) fn table(args: &TcpRunsArgs) -> Result<Vec<Scenario>, Failure> {
+pub(super) fn table(args: &RunsArgs) -> Result<Vec<Scenario>, Failure> {
     match &args.table {
         Some(path) => read(path),
         None => Ok(scenario::published()),
@@ -187,7 +303,7 @@ pub(super) fn table(args: &TcpRunsArgs) -> Result<Vec<Scenario>, Failure> {
 
 /// A plan of these links, with these connections and segments where none are named, and these limits.
 pub(super) fn planned(
-    args: &TcpRunsArgs,
+    args: &RunsArgs,
     scenarios: Vec<Scenario>,
     connections: &[u32],
     segments: &[u64],
@@ -220,7 +336,7 @@ pub(super) fn planned(
         accept_link: args.accept_link,
         offload: false,
         // Which are usual depends on the ends.
-        meters: if args.meter.meters.is_empty() { Vec::new() } else { meters::chosen(&args.meter) },
+        meters: if args.meter.meters.is_empty() { Vec::new() } else { args.meter.chosen() },
         energy: args.energy.clone(),
         wake_cost: args.wake_energy.map(|joules| WakeCost { joules }),
         kernel_time: None,
@@ -230,7 +346,7 @@ pub(super) fn planned(
     })
 }
 
-fn ends_of(args: &TcpRunsArgs) -> Result<EndsConfig, Failure> {
+fn ends_of(args: &RunsArgs) -> Result<EndsConfig, Failure> {
     if let Some(path) = &args.ends {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::because(format!("cannot read {}", path.display()), &error)
@@ -252,7 +368,7 @@ pub(super) const fn limits(quick: bool) -> (Duration, u32) {
     if quick { (Duration::from_secs(2), 5) } else { (Duration::from_mins(5), 20) }
 }
 
-fn plan(args: &TcpLabArgs) -> Result<Plan, Failure> {
+fn plan(args: &Args) -> Result<Plan, Failure> {
     let table = table(&args.runs)?;
     let scenarios = scenario::chosen(&table, &args.scenario).map_err(|error| failure(&error))?;
     let (connections, segments): (&[u32], &[u64]) =

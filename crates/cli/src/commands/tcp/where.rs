@@ -1,18 +1,28 @@
-//! `tcp where`.
+//! `nightwatt tcp where`: what the CPUs' time goes into.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
+use nightwatt_measure::run::Running;
+use nightwatt_profile::kernel_time::{self, KernelTimeOptions};
 
-use super::MeterArgs;
+use crate::ExitStatus;
+use crate::args::MeterArgs;
+use crate::commands::run::{cannot_watch, failed};
+use crate::errors::Failure;
+use crate::figures;
+use crate::output;
+use crate::report_file::Output;
+use crate::signals;
 use crate::written;
 
 /// `tcp where`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("until").required(true).multiple(true).args(["time", "command"])))]
-pub(crate) struct TcpWhereArgs {
+pub(crate) struct Args {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
@@ -44,7 +54,7 @@ pub(crate) struct TcpWhereArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-pub(super) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nightwatt tcp where -- iperf3 -c server.lan
   nightwatt tcp where --for 10s -p 4711
@@ -54,3 +64,39 @@ Examples:
 Needs root, or CAP_PERFMON and CAP_SYSLOG.
 
 Docs: docs/tcp-where.md";
+
+/// Watches and reports.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let options = KernelTimeOptions {
+        command: (!args.command.is_empty()).then(|| args.command.clone()),
+        processes: args.pid.clone(),
+        time: args.time,
+        hz: args.hz,
+        idle: args.idle,
+        meters: args.meters.chosen(),
+        interval: args.interval,
+    };
+    // Made first, so that paths that cannot be written do not cost the figures.
+    let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
+    let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
+    let folded = folded.transpose().map_err(failed)?;
+    let running = Running::new()
+        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
+    signals::forward(&running).map_err(failed)?;
+    let tell = |time| {
+        if !args.json {
+            let time = figures::time(time);
+            output::complain(&format!("measuring the idle machine for {time}"));
+        }
+    };
+    let report =
+        kernel_time::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
+    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
+    if let Some(mut folded) = folded {
+        folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
+    }
+    Ok(match report.exit_status {
+        0 => ExitStatus::Success,
+        status => ExitStatus::Of(status),
+    })
+}

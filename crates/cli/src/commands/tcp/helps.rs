@@ -1,0 +1,88 @@
+//! `nightwatt tcp helps`: what makes connections cheaper, by pairs of runs with and without it.
+
+use nightwatt_clock::Clock;
+use nightwatt_netlab::helps::{self, Change, HelpsPlan};
+use nightwatt_netlab::scenario;
+use nightwatt_netlab::study::Plan;
+
+use super::lab::{RunsArgs, driven, failure, limits, planned, refusals, table, write_files};
+use crate::ExitStatus;
+use crate::errors::Failure;
+use crate::output;
+
+/// `tcp helps`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[arg(value_name = "CHANGE,..", default_value = helps::USUAL, help = changes_help())]
+    pub(crate) changes: String,
+    /// Links by their names in the table: `d`, `a,d`, or `all`; `none` for a link without emulation
+    #[arg(long, value_name = "NAMES", default_value = "none")]
+    pub(crate) scenario: String,
+    /// Short form: 1 connection of 10,000 segments, five pairs of runs of two seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Figure to which `--precision` applies, by its name in `--json`
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    pub(crate) until: String,
+    /// Report differences up to this share as no difference
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
+    pub(crate) margin: f64,
+    /// Switch TSO, GSO and GRO off where they are not the change to try, so that each packet is one frame
+    /// [default: on, as far as the cards support them]
+    #[arg(long)]
+    pub(crate) single_frames: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsArgs,
+}
+
+fn changes_help() -> String {
+    format!("Changes to try: {}", helps::FORMS)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt tcp helps --quick                             all changes between two cards, ten minutes
+  nightwatt tcp helps tso+gso+gro,pacing --scenario d,g   over 10 and 100 Mbit/s
+  nightwatt tcp helps buffers=64k,buffers=4M -c 100 --html helps.html
+  nightwatt tcp lab clean                                 undo what a killed run left behind
+
+Docs: docs/tcp-helps.md";
+
+/// Measures.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let plan = plan(args)?;
+    let clock = Clock::real();
+    let runs = &args.runs;
+    let (report, ended) = driven(runs, &clock, |stop, tell| helps::run(&plan, stop, tell))?;
+    // What was measured so far is worth its table, however it ended.
+    if ended.is_ok()
+        || report.links.iter().any(|it| it.changes.iter().any(|it| !it.runs.is_empty()))
+    {
+        output::say_result(
+            &report,
+            runs.json,
+            || report.text(),
+            &refusals(runs, report.refused_links()),
+        )?;
+        write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
+    }
+    ended.map_err(|error| failure(&error))?;
+    Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn plan(args: &Args) -> Result<HelpsPlan, Failure> {
+    let changes = Change::parse_all(&args.changes).map_err(|why| {
+        Failure::saying(why).hint("docs/tcp-helps.md says what each is").into_usage()
+    })?;
+    let table = table(&args.runs)?;
+    let scenarios =
+        scenario::chosen_or_bare(&table, &args.scenario).map_err(|error| failure(&error))?;
+    let (connections, segments): (&[u32], &[u64]) =
+        if args.quick { (&[1], &[10_000]) } else { (&[1, 10, 100], &[10, 10_000]) };
+    let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
+    let plan = Plan { main: args.until.clone(), offload: !args.single_frames, ..plan };
+    let plan = HelpsPlan { plan, changes, margin: args.margin };
+    plan.check().map_err(|error| failure(&error))?;
+    Ok(plan)
+}
