@@ -114,23 +114,27 @@ impl Arm {
     /// What is assumed of it until it is measured.
     pub fn prior(self) -> Prior {
         match self.codec {
-            Codec::None => Prior { nanos_per_byte: 0.0, exponent: 0.0, unpack_nanos: 0.1 },
-            Codec::Lz4 => Prior { nanos_per_byte: 2.6, exponent: 0.72, unpack_nanos: 0.7 },
+            Codec::None => {
+                Prior { nanos_per_byte: 0.0, exponent: 0.0, unpack_nanos: 0.1, surprise: 0.0 }
+            }
+            Codec::Lz4 => {
+                Prior { nanos_per_byte: 2.6, exponent: 0.72, unpack_nanos: 0.7, surprise: 0.15 }
+            }
             Codec::Gzip => {
                 let nanos = [10.0, 12.0, 15.0, 20.0, 28.0, 38.0, 45.0, 70.0, 90.0];
                 let nanos_per_byte = nanos[level_index(self.level, 1, nanos.len())];
                 let exponent = 0.9 + 0.025 * f64::from(self.level);
-                Prior { nanos_per_byte, exponent, unpack_nanos: 4.0 }
+                Prior { nanos_per_byte, exponent, unpack_nanos: 4.0, surprise: 0.1 }
             }
             Codec::Bzip2 => {
                 let exponent = 1.16 + 0.01 * f64::from(self.level);
-                Prior { nanos_per_byte: 90.0, exponent, unpack_nanos: 40.0 }
+                Prior { nanos_per_byte: 90.0, exponent, unpack_nanos: 40.0, surprise: 0.5 }
             }
             Codec::Xz => {
                 let nanos = [60.0, 80.0, 110.0, 150.0, 260.0, 340.0, 420.0, 430.0, 440.0, 450.0];
                 let nanos_per_byte = nanos[level_index(self.level, 0, nanos.len())];
                 let exponent = 1.1 + 0.025 * f64::from(self.level);
-                Prior { nanos_per_byte, exponent, unpack_nanos: 16.0 }
+                Prior { nanos_per_byte, exponent, unpack_nanos: 16.0, surprise: 0.7 }
             }
             Codec::Zstd => zstd_prior(self.level),
         }
@@ -147,6 +151,8 @@ pub struct Prior {
     pub exponent: f64,
     /// CPU time of the receiver to unpack a byte.
     pub unpack_nanos: f64,
+    /// How much better than assumed it may turn out to pack, as a share of the logarithm of its ratio.
+    pub surprise: f64,
 }
 
 fn level_index(level: i8, lowest: i8, count: usize) -> usize {
@@ -172,6 +178,7 @@ fn zstd_prior(level: i8) -> Prior {
         nanos_per_byte: low.1 * (high.1 / low.1).powf(share),
         exponent: low.2 + (high.2 - low.2) * share,
         unpack_nanos: 1.4,
+        surprise: 0.1 + 0.01 * f64::from(level.max(0)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::arm::Arm;
 use super::bill::{Bill, Work};
 use super::budget::Budget;
 use super::estimate::{Estimates, Expected, Link, Sight};
-use super::policy::{Acknowledged, Block, Extent, Outcome, Policy, Step};
+use super::policy::{Acknowledged, Block, Extent, Kind, Outcome, Policy, Step};
 
 /// What can be set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,12 +36,14 @@ const AHEAD: f64 = 200.0;
 const UNKNOWN_AHEAD: f64 = 20.0;
 /// Trials of one block, the canary apart.
 const TRIALS: usize = 2;
-/// An arm that was never tried may turn out quicker by this share,
-const HOPED_SPEED: f64 = 0.5;
-/// may pack as if the block were packed this much more often,
-const HOPED_RATIO: f64 = 0.7;
-/// and to this much less even if the canary cannot pack it (logarithm of the ratio).
-const HOPED_SURPRISE: f64 = 0.05;
+/// An arm that was never tried may turn out quicker by this share.
+const HOPED_SPEED: f64 = 0.6;
+/// By its own [`surprise`](super::arm::Prior::surprise) it may pack better, and that much of this less beyond it
+/// (logarithm of the ratio): where the canary cannot pack the block, and where it packs it to 1/e.
+const HOPED_SURPRISE: [f64; 2] = [0.05, 0.3];
+/// An arm whose speed was never measured packs a sample first, if that is expected to cost less than this share of the
+/// block's bill.
+const FIRST_SAMPLE: f64 = 0.02;
 /// None is certain, so the hysteresis against it is a part of that between two codecs.
 const OF_NONE: f64 = 0.25;
 /// The canary takes a whole block if that costs less than this share of its bill.
@@ -51,6 +53,7 @@ const WHOLE_CANARY: f64 = 0.003;
 #[derive(Debug, Clone, Default)]
 struct Deciding {
     number: Option<u64>,
+    kind: Kind,
     sight: Option<Sight>,
     trials: usize,
     /// Arms that packed the whole block, with the bytes that came of it.
@@ -146,7 +149,8 @@ impl Compress {
 
     fn begin(&mut self, block: &Block) {
         if self.deciding.number != Some(block.number) {
-            self.deciding = Deciding { number: Some(block.number), ..Deciding::default() };
+            self.deciding =
+                Deciding { number: Some(block.number), kind: block.kind, ..Deciding::default() };
         }
     }
 
@@ -169,6 +173,7 @@ impl Compress {
             return None;
         }
         let Some(sight) = self.last_sight else { return Some(Extent::Sample) };
+        let sight = sight.of_kind(block.kind);
         let seconds = self.estimates.expect(canary, &sight, 0.0).seconds_per_byte;
         let (_, best) = self.best(block, &sight);
         self.deciding.reference = best;
@@ -211,7 +216,10 @@ impl Compress {
         let trials = candidates.filter_map(|arm| {
             let expected = self.estimates.expect(arm, sight, doublings(block));
             let doubt = expected.doubt;
-            let ratio = expected.ratio.ln() * (1.0 + HOPED_RATIO * doubt) - HOPED_SURPRISE * doubt;
+            let [never, often] = HOPED_SURPRISE;
+            let beyond = never + (often - never) * (-sight.ratio()).clamp(0.0, 1.0);
+            let surprise = self.settings.arms[arm].prior().surprise;
+            let ratio = expected.ratio.ln() * (1.0 + surprise * doubt) - beyond * surprise * doubt;
             let hoped = Expected {
                 seconds_per_byte: expected.seconds_per_byte * (1.0 - HOPED_SPEED * doubt),
                 ratio: ratio.exp(),
@@ -225,13 +233,16 @@ impl Compress {
             let seconds = expected.seconds_per_byte * f64::from(block.sample);
             let sampled = bill.more(&best_work, seconds);
             let is_sampled = self.deciding.sampled.contains(&arm);
-            // A whole block shows more than a sample, which is of use if the arm may turn out far slower.
-            let (extent, cost) =
-                if is_sampled || instead <= sampled * 4.0 || self.budget.permits(instead) {
-                    (Extent::Whole, instead)
-                } else {
-                    (Extent::Sample, sampled)
-                };
+            // A whole block shows more than a sample, and costs far more if the arm turns out to be slow: where a sample
+            // costs nearly nothing, it comes first.
+            let is_unknown = !self.estimates.is_measured(arm) && !is_sampled;
+            let comes_first = is_unknown && sampled <= FIRST_SAMPLE * least;
+            let is_cheap = instead <= sampled * 4.0 || self.budget.permits(instead);
+            let (extent, cost) = if !comes_first && (is_sampled || is_cheap) {
+                (Extent::Whole, instead)
+            } else {
+                (Extent::Sample, sampled)
+            };
             self.budget.permits(cost).then_some(Trial { arm, extent, cost, gain })
         });
         trials.max_by(|one, other| one.worth().total_cmp(&other.worth()))
@@ -272,6 +283,7 @@ impl Policy for Compress {
         }
         // The canary was too dear: the block is taken for one like the last.
         let Some(sight) = self.deciding.sight.or(self.last_sight) else { return Step::Send(0) };
+        let sight = sight.of_kind(block.kind);
         let best = self.best(block, &sight);
         let bill = self.settings.bill.of(&best.1);
         self.look_ahead(block, bill);
@@ -303,13 +315,13 @@ impl Policy for Compress {
         if outcome.arm == self.estimates.canary() && self.deciding.sight.is_none() {
             self.counts.canaries += 1;
             self.canary_budget.charge(cost);
-            let sight = self.estimates.see(outcome);
+            let sight = self.estimates.see(outcome, self.deciding.kind);
             self.deciding.sight = Some(sight);
             self.last_sight = Some(sight);
         } else {
             self.budget.charge(cost);
         }
-        if let Some(sight) = self.last_sight {
+        if let Some(sight) = self.last_sight.map(|sight| sight.of_kind(self.deciding.kind)) {
             self.counts.changes += u64::from(self.estimates.learn(&sight, outcome));
         }
     }
@@ -334,7 +346,8 @@ impl Policy for Compress {
             self.budget.charge(bill - instead_of);
         }
         let was_tried = self.deciding.packed.iter().any(|(arm, _)| *arm == outcome.arm);
-        if let Some(sight) = self.deciding.sight.or(self.last_sight).filter(|_| !was_tried) {
+        let sight = self.deciding.sight.or(self.last_sight).filter(|_| !was_tried);
+        if let Some(sight) = sight.map(|sight| sight.of_kind(self.deciding.kind)) {
             self.counts.changes += u64::from(self.estimates.learn(&sight, outcome));
         }
         self.deciding = Deciding::default();

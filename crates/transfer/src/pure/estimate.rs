@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Prior};
-use super::policy::{Acknowledged, Extent, Outcome};
+use super::policy::{Acknowledged, Extent, Kind, Outcome};
 
 /// A mean in which what is old counts less.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -109,14 +109,22 @@ impl Link {
 
 /// Bounds of the canary's ratio between classes of content.
 const BANDS: [f64; 7] = [0.1, 0.2, 0.32, 0.45, 0.62, 0.8, 0.96];
-/// Classes: bands, for samples and for whole blocks.
-const CLASSES: usize = 2 * (BANDS.len() + 1);
+/// Places of a kind: bands, for samples and for whole blocks.
+const PLACES: usize = 2 * (BANDS.len() + 1);
+/// Classes of content.
+const CLASSES: usize = Kind::COUNT * PLACES;
 /// The weight of what is assumed against one block.
 const PRIOR: f64 = 0.3;
+/// The same against blocks of other classes, from which little follows.
+const OTHER_CLASSES: f64 = 2.0;
 /// A mean remembers about this many blocks.
 const MEMORY: f64 = 8.0;
 /// A sample tells this much of a whole block.
 const OF_A_SAMPLE: f64 = 0.25;
+/// A sample may be packed more slowly than a block by this factor (its logarithm) without being a sign of a slow arm.
+const SLOWER_SAMPLE: f64 = std::f64::consts::LN_2;
+/// So much doubt does a sample take away, measured in blocks.
+const SURE_BY_SAMPLE: f64 = 0.1;
 /// What was learnt fades by this factor with each block of the same class.
 const FADE: f64 = 0.995;
 /// Of a block twice as long as the sample, this much more is saved (logarithm of the ratio), if it packs at all: of what
@@ -126,9 +134,27 @@ const BY_LENGTH: f64 = 0.06;
 /// What the canary saw of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sight {
-    class: usize,
+    place: usize,
+    kind: Kind,
     /// Logarithm of the canary's ratio.
     ratio: f64,
+}
+
+impl Sight {
+    fn class(&self) -> usize {
+        self.kind as usize * PLACES + self.place
+    }
+
+    /// How well it packs: the logarithm of the canary's ratio, 0 or less.
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    /// The same of a block of this kind.
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
 }
 
 /// What an arm is expected to cost and yield.
@@ -191,23 +217,28 @@ impl Estimates {
         &self.arms
     }
 
+    /// Whether the arm's speed was ever measured.
+    pub fn is_measured(&self, arm: usize) -> bool {
+        self.learnt[arm].overall.speed.weight() > 0.0
+    }
+
     /// The place of the arm that classifies blocks.
     pub fn canary(&self) -> usize {
         self.canary
     }
 
     /// What the canary's outcome shows of the block. What was learnt of its class fades a little.
-    pub fn see(&mut self, outcome: &Outcome) -> Sight {
+    pub fn see(&mut self, outcome: &Outcome, kind: Kind) -> Sight {
         let ratio = ratio_of(outcome);
         let band = BANDS.iter().filter(|bound| ratio >= **bound).count();
         let offset = if outcome.extent == Extent::Whole { BANDS.len() + 1 } else { 0 };
-        let sight = Sight { class: band + offset, ratio: ratio.ln() };
+        let sight = Sight { place: band + offset, kind, ratio: ratio.ln() };
         let assumed = self.arms[self.canary].prior().nanos_per_byte * 1e-9;
         let slower = (outcome.seconds / f64::from(outcome.bytes.max(1)) / assumed).ln();
-        self.slower[sight.class].add(slower, 1.0, MEMORY);
+        self.slower[sight.class()].add(slower, 1.0, MEMORY);
         self.slower_overall.add(slower, 1.0, MEMORY);
         for arm in &mut self.learnt {
-            let learnt = &mut arm.by_class[sight.class];
+            let learnt = &mut arm.by_class[sight.class()];
             learnt.whole.fade(FADE);
             learnt.sample.fade(FADE);
         }
@@ -234,8 +265,18 @@ impl Estimates {
         }
         let weight = if is_whole { 1.0 } else { OF_A_SAMPLE };
         let arm = &mut self.learnt[outcome.arm];
-        for learnt in [&mut arm.overall, &mut arm.by_class[sight.class]] {
-            learnt.speed.add(speed, weight, MEMORY);
+        for learnt in [&mut arm.overall, &mut arm.by_class[sight.class()]] {
+            // It costs time to begin, so a sample is packed more slowly than a block. It counts only until a block was
+            // packed, and only as far as it is slower than that explains.
+            if is_whole && learnt.whole.weight() == 0.0 {
+                learnt.speed = Decayed::default();
+            }
+            if is_whole {
+                learnt.speed.add(speed, 1.0, MEMORY);
+            } else if learnt.whole.weight() == 0.0 {
+                let beyond = if speed > 0.0 { (speed - SLOWER_SAMPLE).max(0.0) } else { speed };
+                learnt.speed.add(beyond, 1.0, MEMORY);
+            }
             let of_extent = if is_whole { &mut learnt.whole } else { &mut learnt.sample };
             of_extent.add(distance, weight, MEMORY);
         }
@@ -256,15 +297,17 @@ impl Estimates {
             return Expected { seconds_per_byte: 0.0, ratio: 1.0, doubt: 0.0 };
         }
         let ArmEstimate { overall, by_class } = &self.learnt[arm];
-        let learnt = &by_class[sight.class];
+        let learnt = &by_class[sight.class()];
         let assumed = -BY_LENGTH * doublings * (-sight.ratio).clamp(0.0, 1.0);
         let from_samples =
             |sample: &Decayed, otherwise: f64| sample.or(otherwise - assumed, PRIOR) + assumed;
-        let in_general = overall.whole.or(from_samples(&overall.sample, assumed), PRIOR);
+        let in_general = overall.whole.or(from_samples(&overall.sample, assumed), OTHER_CLASSES);
         let from_samples = from_samples(&learnt.sample, in_general);
         let distance = learnt.whole.or(from_samples, PRIOR);
         let speed = learnt.speed.or(overall.speed.or(0.0, PRIOR), PRIOR);
-        let seen = learnt.whole.weight() + learnt.sample.weight() + 0.1 * overall.whole.weight();
+        // However often a sample was packed, it may not be like its block.
+        let sampled = SURE_BY_SAMPLE * learnt.sample.weight().min(1.0);
+        let seen = learnt.whole.weight() + sampled + 0.1 * overall.whole.weight();
         let seconds_per_byte = (speed + self.assumed_speed(arm, sight)).exp();
         let ratio = (distance + self.assumed_ratio(arm, sight)).exp().min(1.0);
         Expected { seconds_per_byte, ratio, doubt: 1.0 / (1.0 + 4.0 * seen) }
@@ -279,7 +322,7 @@ impl Estimates {
     }
 
     fn assumed_speed(&self, arm: usize, sight: &Sight) -> f64 {
-        let slower = self.slower[sight.class].or(self.slower_overall.or(0.0, PRIOR), PRIOR);
+        let slower = self.slower[sight.class()].or(self.slower_overall.or(0.0, PRIOR), PRIOR);
         (self.prior(arm).nanos_per_byte.max(0.01) * 1e-9).ln() + slower
     }
 }
@@ -331,7 +374,7 @@ mod tests {
         let canary = estimates.canary();
         assert_eq!(arms[canary], Arm::CANARY);
         let xz = arms.len() - 1;
-        let sight = estimates.see(&outcome(canary, 400, 4e-6));
+        let sight = estimates.see(&outcome(canary, 400, 4e-6), Kind::Text);
         let before = estimates.expect(xz, &sight, 0.0);
         assert!((0.25..0.4).contains(&before.ratio), "{before:?}");
         assert!(before.doubt > 0.9);
@@ -349,7 +392,7 @@ mod tests {
     #[test]
     fn packed_data_is_packed_by_no_arm() {
         let mut estimates = Estimates::new(&Arm::usual());
-        let sight = estimates.see(&outcome(estimates.canary(), 1004, 1e-6));
+        let sight = estimates.see(&outcome(estimates.canary(), 1004, 1e-6), Kind::Other);
         for arm in 0..estimates.arms().len() {
             let expected = estimates.expect(arm, &sight, 0.0);
             assert!((expected.ratio - 1.0).abs() < 1e-9, "{arm} {expected:?}");

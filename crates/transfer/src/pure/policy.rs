@@ -6,6 +6,37 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What the bytes of a block look like: which codec suits it depends on that as well as on how well it packs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Nearly all of them are printable, or ends of lines.
+    Text,
+    /// Many are 0: tables, programs, images of disks.
+    Zeros,
+    /// Neither.
+    #[default]
+    Other,
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+
+    /// Of a block with this sample.
+    pub fn of(sample: &[u8]) -> Self {
+        let count = |is: fn(u8) -> bool| sample.iter().filter(|byte| is(**byte)).count();
+        let printable = count(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~'));
+        if printable * 20 >= sample.len() * 19 {
+            Self::Text
+        } else if count(|byte| byte == 0) * 5 >= sample.len() {
+            Self::Zeros
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// A block that is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
@@ -15,6 +46,8 @@ pub struct Block {
     pub bytes: u32,
     /// Length of a sample of it.
     pub sample: u32,
+    /// By its sample.
+    pub kind: Kind,
     /// Bytes that follow it, if that is known.
     pub ahead: Option<u64>,
 }
@@ -124,6 +157,13 @@ mod tests {
             (0..8).map(|number| sample_start(number, 1 << 20, 1 << 14)).collect();
         assert!(starts.iter().any(|start| *start > 700_000), "{starts:?}");
         assert!(starts.iter().any(|start| (1..300_000).contains(start)), "{starts:?}");
+    }
+
+    #[test]
+    fn content_is_text_or_zeros_or_neither() {
+        assert_eq!(Kind::of(b"Plain words,\r\nand numbers: 12."), Kind::Text);
+        assert_eq!(Kind::of(&[1, 2, 3, 0, 0, 200, 7, 9]), Kind::Zeros);
+        assert_eq!(Kind::of(&[1, 2, 3, 240, 230, 200, 7, 9]), Kind::Other);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
 use super::bill::{Bill, Work};
-use super::policy::{Block, Extent, sample_bytes};
+use super::policy::{Block, Extent, Kind, sample_bytes};
 
 /// The name of the format, in its first line.
 const FORMAT: &str = "nightwatt-transfer-trace";
@@ -36,6 +36,9 @@ pub struct Figures {
 pub struct TraceBlock {
     /// Its length.
     pub bytes: u32,
+    /// What its bytes look like.
+    #[serde(default)]
+    pub kind: Kind,
     /// The link at this block, bytes per second.
     pub rate: f64,
     /// Of the whole block.
@@ -82,7 +85,13 @@ pub enum TraceError {
 impl TraceBlock {
     /// The block as policies see it.
     pub fn block(&self, number: u64, ahead: Option<u64>) -> Block {
-        Block { number, bytes: self.bytes, sample: sample_bytes(self.bytes), ahead }
+        Block {
+            number,
+            bytes: self.bytes,
+            sample: sample_bytes(self.bytes),
+            kind: self.kind,
+            ahead,
+        }
     }
 
     /// What an arm costs and yields. What grew is sent as it was.
@@ -189,6 +198,7 @@ mod tests {
             |packed| vec![Figures { seconds: 0.0, packed: 100 }, Figures { seconds: 1e-3, packed }];
         let block = TraceBlock {
             bytes: 100,
+            kind: Kind::Text,
             rate: 1e4,
             whole: figures(40),
             sample: figures(140),

@@ -17,7 +17,7 @@ use crate::pure::bill::{Bill, Prices};
 use crate::pure::compress::{Compress, Settings};
 use crate::pure::layout::Layout;
 use crate::pure::policy::{
-    Block, Extent, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
+    Block, Extent, Kind, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
 };
 use crate::pure::ranges::Ranges;
 use crate::wire::{
@@ -422,13 +422,14 @@ impl Session {
     ) -> Result<(usize, Codec, Vec<u8>), SendError> {
         let bytes = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let sample = sample_bytes(bytes);
-        let block = Block { number: self.next_id, bytes, sample, ahead: Some(self.left) };
+        let start = sample_start(self.next_id, bytes, sample) as usize;
+        let kind = Kind::of(&content[start..start + sample as usize]);
+        let block = Block { number: self.next_id, bytes, sample, kind, ahead: Some(self.left) };
         let mut whole: Vec<(usize, Vec<u8>)> = Vec::new();
         loop {
             let step = fixed.map_or_else(|| self.policy.next(&block), Step::Send);
             match step {
                 Step::Try(arm, extent) => {
-                    let start = sample_start(block.number, bytes, sample) as usize;
                     let part = match extent {
                         Extent::Whole => content,
                         Extent::Sample => &content[start..start + sample as usize],

@@ -2,7 +2,7 @@
 
 use super::super::arm::{Arm, Codec};
 use super::super::bill::{Bill, Work};
-use super::super::policy::sample_bytes;
+use super::super::policy::{Kind, sample_bytes};
 use super::super::replay::Replay;
 use super::super::rivals::{Adapt, Fixed, Published};
 use super::super::trace::{Figures, Trace, TraceBlock};
@@ -47,6 +47,7 @@ fn law_trace(rate: f64, blocks: usize) -> Trace {
     let bytes = 16 << 10;
     let block = TraceBlock {
         bytes,
+        kind: Kind::Text,
         rate,
         whole: of(bytes),
         sample: of(sample_bytes(bytes)),

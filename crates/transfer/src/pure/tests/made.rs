@@ -3,7 +3,7 @@
 use super::super::arm::Arm;
 use super::super::bill::{Bill, Objective, Overlap, Prices};
 use super::super::compress::{Compress, Settings};
-use super::super::policy::sample_bytes;
+use super::super::policy::{Kind, sample_bytes};
 use super::super::replay::{Replay, Replayed};
 use super::super::rivals::Oracle;
 use super::super::trace::{Figures, Trace, TraceBlock};
@@ -41,7 +41,14 @@ pub(in crate::pure) fn block(arms: &[Arm], content: Content, bytes: u32, rate: f
     };
     let unpack =
         arms.iter().map(|arm| f64::from(bytes) * arm.prior().unpack_nanos * 1e-9).collect();
-    TraceBlock { bytes, rate, whole: figures(bytes), sample: figures(sample_bytes(bytes)), unpack }
+    TraceBlock {
+        bytes,
+        kind: Kind::default(),
+        rate,
+        whole: figures(bytes),
+        sample: figures(sample_bytes(bytes)),
+        unpack,
+    }
 }
 
 pub(in crate::pure) fn trace(blocks: Vec<TraceBlock>) -> Trace {
