@@ -67,7 +67,7 @@ const ALLOWED: [(&str, &[&str]); 31] = [
         &[
             "agent", "claims", "clock", "compare", "demo", "doctor", "gateway", "load", "measure",
             "meters", "mining", "model", "netlab", "power", "profile", "report", "savings", "tcp",
-            "traffic",
+            "traffic", "transfer",
         ],
     ),
     (
