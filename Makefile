@@ -51,7 +51,7 @@ help:
 	@echo 'make bench-instructions'
 	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
-	@echo 'make bench-markers what a marker costs while nobody reads it, and while somebody does (needs root)'
+	@echo 'make bench-markers what a marker costs without and with a reader (needs root)'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'

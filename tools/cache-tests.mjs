@@ -114,7 +114,7 @@ async function score (results) {
   })
 }
 
-/** What is to be said of a test that failed, and of one that did what nobody expected. */
+/** What to report of a test that failed, and of one with an unexpected result. */
 function judge (tests) {
   const unexpected = []
   const better = []

@@ -45,7 +45,7 @@ def opened(browser, look, url):
 
 
 def is_sound(page, axe, where):
-    """Nobody is kept out, nothing sticks out, nothing is asked of others, nothing is complained about."""
+    """The page is accessible, nothing sticks out, it asks no other hosts, and it reports no errors."""
     nobody_is_kept_out(page, axe, where)
     assert not page.complaints, f"{where}: {page.complaints}"
     assert not page.elsewhere, f"{where}: asked {page.elsewhere}"

@@ -17,7 +17,7 @@ AWAKE = "/awake"
 CACHED = "/cached"
 UNCACHED = "/uncached"
 
-# What Chrome sends when somebody opens a page, in its order; Accept-Language and DNT as a person sets them.
+# What Chrome sends when a user opens a page, in its order; Accept-Language and DNT as a user sets them.
 BROWSER = [
     ("Connection", "keep-alive"),
     ("DNT", "1"),
@@ -50,8 +50,8 @@ class Trouble(Exception):
 
 
 class Origin:
-    """Answers `/cached` with an answer that stays fresh for an hour, all else with one that nobody
-    keeps."""
+    """Answers `/cached` with an answer that stays fresh for an hour, all else with one that must not
+    be stored."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,8 +1,7 @@
-/* `calls CALLS TURNS`: marks a section so often, each time after so many turns of a loop, and prints the
- * CPU time that took, ns. `calls burst CALLS`: the time of so many calls at once, after the first.
- * `calls turns CALLS TURNS`: now they are read and now they are not, so many calls each; prints the medians
- * of what each took.
- * Built with -DWITHOUT there are no markers in it. */
+/* `calls CALLS TURNS`: marks a section CALLS times, after TURNS turns of a loop each, and prints the CPU
+ * time in ns. `calls burst CALLS`: the time of CALLS calls at once, after the first. `calls turns CALLS
+ * TURNS`: now with and now without a reader, CALLS calls each; prints the medians of both times. Built
+ * with -DWITHOUT there are no markers in it. */
 #ifdef WITHOUT
 #define NIGHTWATT_BEGIN(name) ((void)0)
 #define NIGHTWATT_END(name) ((void)0)

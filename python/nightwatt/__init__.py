@@ -9,8 +9,8 @@
     @nightwatt.caliper("parse")
     def parse(text): ...
 
-While nobody measures, a marker looks at one word of memory. While somebody does, it reads the clock and
-writes 16 bytes into memory that this process shares with nightwatt; the kernel is not entered. docs/markers.md
+Without a reader, a marker looks at one word of memory. With a reader, it reads the clock and writes 16
+bytes into memory that this process shares with nightwatt; it does not enter the kernel. docs/markers.md
 has the layout, and what a marker costs here.
 
 A section ends in the thread in which it began: an ``async`` function must not hold one across an ``await``.

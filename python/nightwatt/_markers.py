@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Memory that this process shares with whoever reads its markers: the layout of ``nightwatt.h``."""
+"""Memory that this process shares with the reader of its markers: the layout of ``nightwatt.h``."""
 
 import errno
 import fcntl
@@ -76,7 +76,7 @@ class _Ring:
         at = HEADS_AT + 128 * number
         self.head = memoryview(process.front)[at : at + 128].cast("Q")
         self.owner = memoryview(process.front)[at : at + 4].cast("I")
-        # What is written by nobody else is not read from there.
+        # No other process writes it, so it is not read from there.
         self.written = self.head[1]
         self.reading = 0
         self.open = 0
@@ -159,7 +159,7 @@ class _Process:
                 self.words[_ENABLED] = 0
 
     def report(self, address):
-        """Hands the memory to whoever waits for it there; within a second or not at all."""
+        """Hands the memory to the reader that waits at this address; within a second or not at all."""
         try:
             file = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach()
             connection = socket.socket(fileno=_above_standard(file))
@@ -183,7 +183,7 @@ class _Process:
         self.words[_NAMED] = number + 1
 
     def look_for_reader(self):
-        """Whoever read may have been killed, and then nobody says that nobody reads."""
+        """A reader that was killed cannot say that it has stopped: stop marking if it is gone."""
         try:
             if self.words[_VISIBLE]:
                 os.kill(self.words[_VISIBLE], 0)
@@ -272,7 +272,7 @@ def _number(name):
 
 
 def _prepare(enabled, kind):
-    """A ring of this process and this reading; none where all are taken, or nobody reads."""
+    """A ring of this process and this reading; None if all are taken, or without a reader."""
     if enabled and _process is not None and getattr(_local, "refused", 0) == enabled:
         _local.tries += 1
         if _local.tries % _TRIES:

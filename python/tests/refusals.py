@@ -43,8 +43,8 @@ for _ in range(2):
     with nightwatt.caliper("\udc80 odd"):
         pass
 
-# A thread that comes when no file can be opened any more has no ring, and leaves none behind that
-# nobody can take.
+# A thread that comes when no more files can be opened has no ring, and leaves none behind that no
+# other thread can take.
 failed = []
 
 

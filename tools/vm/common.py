@@ -33,7 +33,7 @@ def run(*command, **options):
 def test_programs(package, *which):
     """The test programs of a package, by name; cargo builds what is missing.
 
-    Those of all packages, as `make test` has them: with -p alone their dependencies would be built anew.
+    Those of all packages, as `make test` has them: with -p alone cargo would build their dependencies again.
     """
     every = ("cargo", "test", "--locked", "--no-run", "--message-format=json", "--workspace")
     built = run(*every, *which, cwd=HERE)

@@ -241,7 +241,7 @@ def server_root(product):
 
 
 def bootstrap(tree, packages):
-    """A minimal Debian in a folder, without manuals, package lists and keys of whoever built it."""
+    """A minimal Debian in a folder, without manuals, package lists and the builder's keys."""
     need("mmdebstrap")
     suite, *mirror = debian_source()
     try:
@@ -250,7 +250,7 @@ def bootstrap(tree, packages):
             "--dpkgopt=path-exclude=/usr/share/locale/*", suite, tree, *mirror)
     except Failure as reason:
         raise Skip(f"cannot build the Debian root: {reason}") from reason
-    # Whoever builds the image has no business inside of it; each guest gets keys of its own.
+    # The builder's keys must not stay inside; each guest gets keys of its own.
     for key in glob.glob(os.path.join(tree, "etc", "ssh", "ssh_host_*")):
         os.remove(key)
     shutil.rmtree(os.path.join(tree, "var", "cache", "apt"), ignore_errors=True)

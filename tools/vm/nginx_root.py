@@ -1,4 +1,4 @@
-"""The root of a machine on which somebody has Debian and nginx, and no nightwatt yet.
+"""The root of a machine of a user who has Debian and nginx, and no nightwatt yet.
 
 Made as the other roots are, in a recipe of its own so that a change here makes those no new ones.
 """

@@ -8,7 +8,7 @@ it keeps all other frames from a sleeping guest: its port of the bridge is shut 
 would wait in the tap's queue and be answered after waking.
 
 `guest up` starts it inside of the LAN namespace. It writes one JSON object a line to DIR/events.jsonl
-and to whoever connects to DIR/events.sock (first all there were, then those to come):
+and to each client of DIR/events.sock (first all past events, then new ones):
 
   {"event": "SUSPEND", "wall": UNIX_SECONDS, "monotonic": SECONDS, "data": {..}}
       QMP's SUSPEND, WAKEUP, SUSPEND_DISK, SHUTDOWN, RESET, POWERDOWN, STOP, RESUME; `wall` and `monotonic` (CLOCK_MONOTONIC of the host) say when QEMU emitted it
@@ -137,7 +137,7 @@ class Nic:
         """Takes all frames while the guest sleeps, and shuts its port of the bridge."""
         if asleep:
             self.frames = 0
-            # 27: SO_DETACH_FILTER; it complains when there is none.
+            # 27: SO_DETACH_FILTER; it fails without a filter.
             try:
                 self.frames_socket.setsockopt(socket.SOL_SOCKET, 27, 0)
             except OSError:

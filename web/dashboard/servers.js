@@ -78,7 +78,7 @@ function buttons(server, give) {
 }
 
 export function draw(list, status, past, { orders, give }) {
-  // Whoever is about to press a button keeps it under the finger and the choice beside it.
+  // A user who is about to press a button keeps it under the finger and the choice beside it.
   const focus = document.activeElement?.dataset?.keep;
   const chosen = new Map([...list.querySelectorAll("select")].map((it) => [it.dataset.keep, it.value]));
   if (list.querySelector("select:focus")) return;

@@ -20,7 +20,7 @@ def sees_a_sleep(page):
     expect(page.locator(".card .state")).to_contain_text("asleep", timeout=120_000)
     expect(page.locator("#summary")).to_contain_text("asleep")
     expect(page.locator(".piece.asleep").first).to_be_attached()
-    assert page.locator(".card button").count() == 0, "nobody has signed in"
+    assert page.locator(".card button").count() == 0, "no user has signed in"
 
 
 def sees_the_frontier(page):
@@ -46,7 +46,7 @@ def is_refused_with_a_wrong_password(page):
 
 
 def signs_in(page):
-    # One wrong password makes nobody wait.
+    # After one wrong password there is no waiting time.
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
@@ -85,7 +85,7 @@ def asks_nothing_while_hidden(page):
     page.wait_for_timeout(500)
     asked.clear()
     page.wait_for_timeout(7000)
-    assert not asked, f"asked while nobody looked: {asked}"
+    assert not asked, f"asked while the page was hidden: {asked}"
     with page.expect_request("**/api/v1/status"):
         page.evaluate(hide, False)
 

@@ -107,7 +107,7 @@ const nightwattCharts = (() => {
     if (!horizontal) options.grace = axis.scale === "zero" ? "5%" : 0;
     switch (axis.scale) {
       case "category":
-        // Hours may be left out, names may not: nobody can tell which is missing.
+        // Hours may be left out, names may not: a reader could not tell which is missing.
         return {
           ...options, type: "category", labels: axis.names, offset: true,
           ticks: { ...options.ticks, autoSkip: axis.names.length > 16 },

@@ -54,7 +54,7 @@
 
   const repaint = () => charts.forEach((chart) => nightwattCharts.paint(chart));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  // Nobody can open on paper what is shut.
+  // On paper no reader can open what is shut.
   let opened = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("paper");

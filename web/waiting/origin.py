@@ -1,6 +1,6 @@
 """The server that sleeps: origin.py PORT SECONDS FILE says what it was asked, and takes a while to come up.
 
-Each request but those of probes is a line in FILE, so that whoever tests knows how often each came.
+Each request but those of probes is a line in FILE, so that a test knows how often each came.
 """
 
 import html

@@ -66,7 +66,7 @@ def waits_and_comes_to_the_exact_address(browser, look):
     elsewhere, complaints = [], []
     page.on("request", lambda it: elsewhere.append(it.url) if not it.url.startswith(BLOG) else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    # Of the first answer: nobody keeps it, and programs learn when to come back.
+    # Of the first answer: no cache keeps it, and programs learn when to come back.
     there = BLOG + "/a%20b/caf%C3%A9?x=1&y=%2F&z#part"
     answer = page.goto(there)
     headers = answer.headers

@@ -150,9 +150,9 @@ fn row(entry: &Value) -> Result<String> {
 
 /// What a client of these tags is to us.
 ///
-/// A library (curl, python-requests) works for somebody, so it is no crawler, even where its own
-/// name says so (Scrapy, crawler4j): what decides there is whether it asks for robots.txt. All
-/// else reads sites on its own account, security scanners included: among those are the checks of
+/// A library (curl, python-requests) works for a user, so it is no crawler, even where its own name
+/// says so (Scrapy, crawler4j): we decide by whether it asks for robots.txt. All other clients read
+/// sites on their own account, security scanners included: among those are the checks of
 /// certificate authorities and of cookie banners, which deserve the cache.
 fn kind(tags: &[&str]) -> &'static str {
     if tags.contains(&"monitoring") {

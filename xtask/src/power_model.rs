@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use coverage::{Coverage, Kept};
 use data::Sample;
 use fit::Study;
-use nightwatt_model::power_model::regression::Basis;
+use nightwatt_energy::power_model::regression::Basis;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 }
 
 fn table_path() -> PathBuf {
-    crate::manifest_dir().join("../crates/model/src/power_model/coefficients.rs")
+    crate::manifest_dir().join("../crates/energy/src/power_model/coefficients.rs")
 }
 
 /// How well the intervals hold on what was left out.

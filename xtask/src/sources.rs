@@ -17,7 +17,7 @@ pub(crate) struct File {
 
 /// A Rust file.
 pub(crate) struct Source {
-    /// From the root: `crates/model/src/energy.rs`.
+    /// From the root: `crates/energy/src/energy.rs`.
     pub(crate) path: String,
     /// Without tests, comments and the insides of literals; these are blank.
     pub(crate) code: String,

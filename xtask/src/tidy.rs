@@ -5,6 +5,7 @@
 
 mod book;
 mod crates;
+mod homes;
 mod layers;
 mod programs;
 mod rust;
@@ -64,6 +65,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     findings.extend(crates::stale(&packages));
     findings.extend(programs::check(&files, &std::fs::read_to_string(root.join("tools/need"))?));
     let sources = sources(&files);
+    findings.extend(homes::check(&sources));
     findings.extend(layers::check(&imports::Graph::of(imports::LAYERED, &sources)));
     let breaches = ratchets::check(&files, &sources, &root)?;
     findings.extend(breaches.into_iter().map(|ratchets::Place { path, line, text }| Finding {

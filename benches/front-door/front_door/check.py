@@ -53,7 +53,7 @@ def from_cache(origin, servers):
                 except TimeoutError:
                     raise Trouble(f"{server.name} asks the origin for {hit(kib)}") from None
             try:
-                # However long one waits, nobody can answer this.
+                # However long the client waits, there is no server that could answer this.
                 load.fetch(server.port_of(MISS), MISS, timeout=0.3)
             except TimeoutError:
                 continue

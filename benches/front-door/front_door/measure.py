@@ -9,14 +9,14 @@ from front_door.servers import PATHS, SIZES, Trouble, hit
 
 def order(servers, number):
     """Who is measured after whom in that round: everybody comes first in turn, and each second
-    round goes backwards, so that nobody always follows the same neighbour."""
+    round goes backwards, so that no server always follows the same neighbour."""
     place = number % len(servers)
     turned = servers[place:] + servers[:place]
     return turned[::-1] if number % 2 else turned
 
 
 def quiet(servers, settle, seconds):
-    """Nobody asks for anything: wake-ups of the whole process, and memory with an empty cache."""
+    """Without requests: wake-ups of the whole process, and memory with an empty cache."""
     time.sleep(settle)
     before = {server.name: proc.switches(server.pids()) for server in servers}
     began = {server.name: proc.cpu(server.pids()) for server in servers}

@@ -47,7 +47,7 @@ def goal_for(row, peer):
 
 
 def reached(row, peer):
-    """Is the goal for this peer reached, by the median? Nothing where there is none."""
+    """Is the goal for this peer reached, by the median? None without a goal."""
     goal, found = goal_for(row, peer), ratios(row, peer)
     if goal is None or not found:
         return None

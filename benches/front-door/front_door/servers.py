@@ -20,7 +20,7 @@ START_SECONDS = 20
 
 
 class Trouble(Exception):
-    """What stops the benchmark, in words for whoever runs it."""
+    """What stops the benchmark, in words for its user."""
 
 
 def hit(kib):

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::protocol::{Event, News, Nonce};
 
-/// Falling asleep, nobody can wait long: so often, this far apart.
+/// Before sleep there is little time: number of tries, and the pause between them.
 const LEAVING: (u32, Duration) = (3, Duration::from_millis(100));
 
-/// Up again there is time: so often, and pauses that double from here.
+/// After a resume there is more time: number of tries, and the first pause, which doubles from there.
 const BACK: (u32, Duration) = (10, Duration::from_secs(1));
 
 /// Pauses grow up to this: ten attempts take two and a half minutes.
@@ -33,7 +33,7 @@ pub struct Announcer {
     listeners: Vec<usize>,
     current: Option<(News, Nonce)>,
     pending: Vec<Pending>,
-    /// Told often enough, and did not answer.
+    /// Did not answer after the last try.
     unheard: Vec<usize>,
 }
 
@@ -89,7 +89,7 @@ impl Announcer {
         is_current
     }
 
-    /// Has everybody heard, or been told often enough?
+    /// Has each proxy acknowledged the announcement, or been sent it the maximum number of times?
     pub fn is_done(&self) -> bool {
         self.pending.is_empty()
     }

@@ -5,27 +5,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::net::UdpSocket;
 
 use crate::Error;
 use crate::key::Key;
 use crate::protocol::{Body, Challenge, LONGEST, Message, Nonce, Outcome, Reply, Sealed, Verb};
 
-/// A message that is not answered is sent again: first after this, then after twice as long..
+/// First pause before an unanswered message is sent again; each further pause is twice as long..
 const FIRST_PAUSE: Duration = Duration::from_millis(150);
 
-/// ..and at last so often.
+/// ..up to this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Who is told that the agent is busy asks again after so long.
+/// Pause before the order is repeated when the agent replies that it is busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A nonce by chance.
 pub fn nonce() -> Nonce {
     let mut bytes = [0; 16];
-    // On Linux it cannot fail once the system is up; and if it could, a nonce that somebody guesses
-    // lets them repeat one reply, and no more.
+    // On Linux it cannot fail once the system is up. If it did, an attacker who guesses the nonce could
+    // replay one reply, and no more.
     let _ = getrandom::fill(&mut bytes);
     Nonce(bytes)
 }
@@ -41,13 +41,13 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// An exchange that begins, and for whose end somebody waits so long. The nonce must come from chance.
+    /// Begins an exchange; the client waits `patience` for its end. The nonce must be random.
     pub fn new(key: Key, nonce: Nonce, verb: Verb, patience: Duration) -> Self {
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         Self { key, nonce, verb, patience_ms, challenge: None }
     }
 
-    /// What is to be sent now, and again while nothing comes.
+    /// The datagram to send now, and again while no answer arrives.
     pub fn message(&self) -> Vec<u8> {
         let body = self
             .challenge
@@ -55,7 +55,7 @@ impl Exchange {
         Message { nonce: self.nonce, body }.seal(&self.key)
     }
 
-    /// A datagram came. What is none of this exchange changes nothing.
+    /// A datagram arrived. One that does not belong to this exchange changes nothing.
     pub fn receive(&mut self, datagram: &[u8]) -> Progress {
         let message = Sealed::parse(datagram).and_then(|sealed| sealed.open(&self.key));
         match message {
@@ -86,8 +86,8 @@ pub enum Progress {
     Replied(Reply),
 }
 
-/// Gives an order and waits for the reply, at most so long in real time. While the agent is busy with
-/// another order, it is asked again.
+/// Gives an order and waits for the reply, for at most `limit` of real time. Repeats the order while the
+/// agent is busy with another one.
 pub async fn ask(
     key: &Key,
     address: SocketAddr,

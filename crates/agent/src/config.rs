@@ -4,20 +4,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 
 use crate::Error;
 use crate::protocol::{AGENT_PORT, NEWS_PORT};
 
-/// Where the configuration is if nobody says.
+/// Default path of the configuration file.
 pub const DEFAULT_FILE: &str = "/etc/nightwatt/agent.toml";
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Addresses of this machine at which proxies reach it; port [`AGENT_PORT`] if not said.
+    /// Addresses of this machine at which proxies reach it; the default port is [`AGENT_PORT`].
     #[serde(deserialize_with = "addresses")]
     pub listen: Vec<SocketAddr>,
     /// Where the record of states is kept.
@@ -52,7 +52,7 @@ pub struct Proxy {
     pub name: String,
     /// The file of the key that it shares with this machine.
     pub key: PathBuf,
-    /// Where it hears announcements; port [`NEWS_PORT`] if not said.
+    /// Address at which it hears announcements; the default port is [`NEWS_PORT`].
     #[serde(default, deserialize_with = "maybe_news_address")]
     pub announce: Option<SocketAddr>,
 }
@@ -71,8 +71,8 @@ pub struct Sleep {
     pub command: Option<String>,
     /// What goes into `/sys/power/mem_sleep` before: `deep` or `s2idle`.
     pub mem_sleep: Option<String>,
-    /// It must be asleep so long after; if not, that is a failure, and the proxies are told that the
-    /// machine is up. If not said: 30 s, 2 min for hibernation, 5 min for power off.
+    /// The machine must be asleep within this time; otherwise the order has failed, and the proxies hear
+    /// that the machine is up. Default: 30 s, 2 min for hibernation, 5 min for power off.
     #[serde(deserialize_with = "maybe_duration")]
     pub within: Option<Duration>,
 }
@@ -114,9 +114,9 @@ pub enum How {
     Command,
 }
 
-/// Timers that distributions bring along, and that nobody misses: systemd runs the persistent ones after
-/// the next wake-up, and the others have nothing to do on a machine that slept. Without this a fresh
-/// Debian wakes several times a day.
+/// Timers that distributions ship and that may run late: systemd runs the persistent ones after the next
+/// wake-up, and the others have nothing to do on a machine that slept. Without this list a fresh Debian
+/// wakes several times a day.
 pub const HOUSEKEEPING: [&str; 17] = [
     "apt-daily*",
     "apt-daily-upgrade*",
@@ -144,18 +144,18 @@ pub struct Alarm {
     /// Never asleep longer than this: a proxy that is dead must not mean a site that is dead. Zero: off.
     #[serde(with = "duration_text")]
     pub dead_man: Duration,
-    /// After such a wake-up a proxy is waited for so long before the record says that there is none.
+    /// After such a wake-up the agent waits this long for a proxy before it records that there is no proxy.
     #[serde(with = "duration_text")]
     pub grace: Duration,
-    /// Awake so long before the next timer or cron job.
+    /// The machine wakes this long before the next timer or cron job.
     #[serde(with = "duration_text")]
     pub lead: Duration,
-    /// Awake so long for that timer or cron job when the alarm has woken it for it, from its time on.
+    /// When the alarm has woken the machine for a timer or cron job, it stays awake this long after the due time.
     #[serde(with = "duration_text")]
     pub stay: Duration,
     /// Names of systemd timers that it wakes for; `*` stands for anything.
     pub timers: Vec<String>,
-    /// Names of systemd timers that it does not wake for; [`HOUSEKEEPING`] if not said.
+    /// Names of systemd timers that it does not wake for; default: [`HOUSEKEEPING`].
     pub timers_ignore: Vec<String>,
     /// Wakes for cron jobs.
     pub cron: bool,
@@ -185,9 +185,9 @@ impl Default for Alarm {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inhibit {
-    /// Somebody is logged in.
+    /// A user is logged in.
     pub users: bool,
-    /// Somebody is connected to sshd, on these ports. Empty: not looked at.
+    /// A client is connected to sshd, on these ports. Empty: not checked.
     pub ssh_ports: Vec<u16>,
     /// Inhibitors of systemd (`systemd-inhibit`) that block sleep or shutdown.
     pub systemd: bool,
@@ -206,13 +206,13 @@ pub struct Inhibit {
     pub disk: Option<f64>,
     /// Processes of these names run; `*` stands for anything.
     pub processes: Vec<String>,
-    /// Somebody is connected to one of these TCP ports.
+    /// A client is connected to one of these TCP ports.
     pub ports: Vec<u16>,
     /// iCalendar files whose events keep the machine awake.
     pub calendars: Vec<PathBuf>,
     /// A program and its arguments. Exit status 0: the machine may sleep.
     pub script: Vec<String>,
-    /// The script has so long; if it takes longer, the machine stays awake.
+    /// Timeout of the script: if it runs longer, the machine stays awake.
     #[serde(with = "duration_text")]
     pub script_timeout: Duration,
 }

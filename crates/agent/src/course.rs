@@ -13,28 +13,28 @@
 //! Every way back to `awake` from `leaving` on announces that the machine is up, and whether it slept:
 //! proxies believe that it sleeps from the announcement on.
 //!
-//! When somebody else puts the machine to sleep and says so before (`Verb::Leave`, by a hook of systemd),
-//! it goes from `arming` to `falling` in the same way, but the command is not ours. When nobody said
-//! so, the resume is noticed, and announced.
+//! When another program puts the machine to sleep and announces that (`Verb::Leave`, sent by a hook of
+//! systemd), the state goes from `arming` to `falling` in the same way, but the command is not ours.
+//! Without that announcement, the agent notices the resume and announces it.
 
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stamp;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::civil::utc;
+use nightwatt_energy::time::Mono;
 
 use crate::announcer::Announcer;
-use crate::civil::utc;
 use crate::config::How;
 use crate::dead_man::{Alarm, DeadMan, Purpose, Turn};
 use crate::door::Ticket;
 use crate::protocol::{Event, News, Nonce, Outcome, Verb};
 use crate::record::{Entry, What};
 
-/// After the order is answered the machine stays up so long at least: the answer may get lost, and the
-/// order be repeated.
+/// The machine stays up at least this long after the reply to the order: the reply may get lost, and the
+/// proxy then repeats the order.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// A difference of two clocks that grew by less is no sleep: they are read one after the other.
+/// A smaller growth of the difference between two clocks is no sleep: the clocks are read one after the other.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// What is to be done.
@@ -80,14 +80,14 @@ pub struct Terms {
     pub listeners: Vec<usize>,
     /// How it sleeps.
     pub how: How,
-    /// It must be asleep so long after the command.
+    /// It must be asleep within this time after the command.
     pub within: Duration,
     /// See [`DeadMan`].
     pub grace: Duration,
-    /// Awake so long at least when its alarm has woken it for work: until the work is due, and then for
-    /// as long as it may take.
+    /// The machine stays awake at least this long when its alarm has woken it for work: until the work is
+    /// due, and then as long as the work may take.
     pub for_work: Duration,
-    /// Does somebody want to know when the service answers?
+    /// Is `[ready]` configured, so that the time at which the service answers is measured?
     pub awaits_ready: bool,
     /// Which boot this is.
     pub boot: [u8; 16],
@@ -183,7 +183,7 @@ impl Course {
                 self.phase = Phase::Arming(order);
                 actions.push(Action::Arm);
             }
-            // Somebody else is quicker than whoever is being answered.
+            // Another program puts the machine to sleep before the pending check is done.
             (Phase::Checking(overtaken), Verb::Leave) => {
                 actions.extend([overtake(*overtaken), Action::Arm]);
                 self.phase = Phase::Arming(order);
@@ -312,9 +312,8 @@ impl Course {
         self.tick(now, actions);
     }
 
-    /// So often the kernel has suspended the machine since boot, if it counts that. To be told before the
-    /// machine may have slept is looked at: many clocks count whole seconds, and know nothing of a sleep
-    /// that was shorter.
+    /// Sets how many times the kernel has suspended the machine since boot, if the kernel counts that. Call
+    /// it before [`Course::look`]: many clocks count whole seconds and miss a shorter sleep.
     pub fn counted(&mut self, suspends: Option<u64>) {
         self.counted = suspends;
         self.suspends = self.suspends.or(suspends);

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::Host;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -21,7 +22,6 @@ use crate::client::nonce;
 use crate::config::Config;
 use crate::course::{Action, Course, Terms};
 use crate::door::{Door, Ticket, Verdict};
-use crate::host::Host;
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
 use crate::record::{self, Entry, Record, What};
@@ -31,7 +31,7 @@ use crate::worker::{Job, Report, Worker};
 /// Room for messages that come while the agent looks elsewhere, and for those of a flood.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// So many datagrams in a row, then a look at everything else.
+/// Datagrams handled in a row before everything else has its turn.
 const IN_A_ROW: usize = 64;
 
 /// In the state directory: the greatest counter of an announcement.
@@ -205,7 +205,7 @@ impl Running {
             let (length, from) = match self.sockets[index].try_recv_from(&mut buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What somebody's network says of a message that we sent.
+                // An ICMP error about a message that we sent earlier.
                 Err(_) => continue,
             };
             let now = present();

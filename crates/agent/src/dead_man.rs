@@ -11,14 +11,14 @@
 //!                                   └── grace over ► alone ── heard┘
 //! ```
 //!
-//! An agent puts its machine to sleep only when a proxy orders it, so a machine that is alone stays
-//! awake without further ado, and serves. When a proxy is heard again (an order, or an acknowledgement,
-//! both of which nobody can replay), all is as before. Every sleep sets the alarm anew, so it goes on for
-//! as long as there are sleeps.
+//! An agent puts its machine to sleep only when a proxy orders it, so a machine that is alone stays awake
+//! and serves. When a proxy is heard again (an order or an acknowledgement, neither of which can be
+//! replayed), the state is "at ease" again. Every sleep sets the alarm again, so this repeats for as long
+//! as there are sleeps.
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::{Deserialize, Serialize};
 
 /// An RTC counts whole seconds, and the wall clock is set by it on resume: a wake-up this much before
@@ -95,7 +95,7 @@ pub struct DeadMan {
 }
 
 impl DeadMan {
-    /// A switch that waits for a proxy so long after it has woken the machine.
+    /// A switch that waits `grace` for a proxy after it has woken the machine.
     pub const fn new(grace: Duration) -> Self {
         Self { grace, armed: None, phase: Phase::AtEase }
     }
@@ -110,7 +110,7 @@ impl DeadMan {
         self.armed.as_ref()
     }
 
-    /// The machine is up again, and the clock on the wall says so much. The alarm that rang, if one did.
+    /// The machine is up again at wall-clock time `wall_s`. Returns the alarm that rang, if one did.
     pub fn woke(&mut self, now: Mono, wall_s: i64) -> (Option<Alarm>, Option<Turn>) {
         let early = EARLY.as_secs().cast_signed();
         let rang = self.armed.take().filter(|alarm| wall_s >= alarm.at_s - early);

@@ -1,8 +1,8 @@
-//! Who is let in: the agent's side of the exchange. Pure; time is the time since boot, suspended or not.
+//! Authenticates messages: the agent's side of the exchange. Pure; time is the time since boot, suspended or not.
 //!
-//! What is not authentic gets no answer. Nothing is remembered of whoever is not: a flood of forgeries
-//! costs their parsing, one HMAC each at most, and counters. Of authentic orders the reply is kept until
-//! no repetition can be authentic any more, so that an order sent twice is carried out once.
+//! A message that is not authentic gets no answer and leaves no state: a flood of forgeries costs their
+//! parsing, at most one HMAC each, and counters. The reply to an authentic order is kept until no
+//! repetition of the order can be authentic any more, so that an order sent twice is carried out once.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,13 +11,13 @@ use std::time::Duration;
 use crate::key::Key;
 use crate::protocol::{Body, Challenge, Message, Nonce, Refusal, Reply, Sealed, Verb};
 
-/// How long an order may take from the challenge on.
+/// Maximum age of an order's challenge.
 pub const LIFETIME: Duration = Duration::from_secs(10);
 
-/// So many orders are remembered. Nobody honest gives so many in [`LIFETIME`].
+/// Maximum number of remembered orders. Our proxies never give so many within [`LIFETIME`].
 const REMEMBERED: usize = 256;
 
-/// A reply is repeated so often at most: who repeats an order more often is no proxy of ours.
+/// A reply is repeated at most this many times: our proxies do not repeat an order more often.
 const REPEATS: u8 = 40;
 
 /// Between two lines in the log about refused messages.
@@ -30,22 +30,22 @@ pub struct Ticket {
     nonce: Nonce,
     /// Which of the proxies gave it.
     pub proxy: usize,
-    /// Whence, and so whither the reply.
+    /// Address of the sender, to which the reply goes.
     pub from: SocketAddr,
-    /// Through which of our sockets it came: the reply must leave through the same.
+    /// Index of our socket that received it: the reply must leave through the same socket.
     pub socket: usize,
-    /// Whoever gave it waits no longer than until then, since boot, suspended or not.
+    /// Time at which the sender stops waiting, since boot, suspended or not.
     pub until: Duration,
 }
 
-/// What is to be done about a datagram.
+/// What to do about a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     Silence,
-    /// This goes back to whence it came.
+    /// Send this back to the sender.
     Answer(Vec<u8>),
-    /// Somebody gives an order: see to it, then [`Door::answer`].
+    /// A proxy gives an order: carry it out, then call [`Door::answer`].
     Order(Ticket, Verb),
     /// A proxy has heard an announcement.
     Heard {
@@ -59,7 +59,7 @@ pub enum Verdict {
 #[derive(Debug)]
 struct Used {
     tag: [u8; 32],
-    /// Who gave it: nobody else gets the reply.
+    /// Sender: the reply goes to no other address.
     from: SocketAddr,
     /// `None` while it is being carried out.
     reply: Option<Vec<u8>>,
@@ -77,7 +77,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// A door for those who have one of the keys. `secret` must come from chance, anew at each start.
+    /// Accepts messages authenticated with one of `keys`. `secret` must be random, and new at each start.
     pub fn new(keys: Vec<Key>, secret: Key) -> Self {
         Self { keys, secret, used: BTreeMap::new(), refused: Refused::default() }
     }
@@ -137,8 +137,7 @@ impl Door {
     ) -> Result<Verdict, Refusal> {
         self.forget(now);
         if let Some(used) = self.used.get_mut(&ticket.token) {
-            // A proxy keeps its socket until it has the reply; whoever sends its order from elsewhere
-            // has recorded it.
+            // A proxy keeps its socket until it has the reply; an order from another address is a recorded one.
             if used.tag != tag || used.from != ticket.from {
                 return Err(Refusal::Replayed);
             }

@@ -3,11 +3,11 @@
 mod cron;
 mod timers;
 
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_host::Host;
 
 use crate::config::Alarm;
 use crate::dead_man;
-use crate::host::Host;
 use crate::pattern::fits;
 
 /// The next of them: seconds since 1970, and what it is. The error says what cannot be asked.

@@ -74,12 +74,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Nobody answers.
+    /// The agent does not answer.
     #[error("the agent at {address} did not answer within {limit:?}")]
     Silent {
         /// Where it should be.
         address: SocketAddr,
-        /// For so long it was asked.
+        /// How long it was asked.
         limit: Duration,
     },
     /// The agent answers, but has something else to do.
@@ -87,7 +87,7 @@ pub enum Error {
     Busy {
         /// Where it is.
         address: SocketAddr,
-        /// For so long it was asked.
+        /// How long it was asked.
         limit: Duration,
     },
     /// The operating system refused.

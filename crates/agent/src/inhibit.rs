@@ -1,11 +1,12 @@
-//! What keeps the machine awake: one file each, one list here.
+//! Finds out what keeps the machine awake: one file per inhibitor, one list here.
 //!
-//! Nothing is looked at until somebody asks. Rates (processor, network, disk) need two samples: the one
-//! of the question before serves as the first if it is neither too fresh nor too old, or else another is
-//! taken a second later.
+//! Each query reads the inhibitors afresh. Rates (processor, network, disk) need two samples: the sample of
+//! the previous query serves as the first one if it is neither too recent nor too old; otherwise the second
+//! sample follows one second later.
 //!
-//! What is configured and cannot be asked keeps the machine awake, and says so: a backup that is cut off
-//! is worse than an hour of power. (A program that is not installed is no such case.)
+//! An inhibitor that is configured but cannot be read keeps the machine awake and reports that: a backup
+//! that is cut off is worse than an hour of power. (This does not apply to a program that is not
+//! installed.)
 
 mod calendar;
 mod connections;
@@ -22,14 +23,14 @@ mod users;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_host::Host;
 
 pub use calendar::Calendar;
 
 use crate::config::{self, Config};
 use crate::dead_man;
 use crate::due;
-use crate::host::Host;
 use rates::Rates;
 
 /// What one inhibitor says: its reasons, or why it cannot say.

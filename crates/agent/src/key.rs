@@ -107,7 +107,7 @@ impl Key {
         })
     }
 
-    /// Reads the key from a file that nobody but its owner, and perhaps a group, can read.
+    /// Reads the key from a file that only its owner, and perhaps a group, can read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let cannot = |source| Error::KeyFile { path: path.to_owned(), source };
         let file = fs::File::open(path).map_err(cannot)?;

@@ -12,7 +12,6 @@
 //! [`client::ask`], and `protocol` for announcements.
 
 pub mod announcer;
-mod civil;
 pub mod client;
 pub mod config;
 pub mod course;
@@ -21,7 +20,6 @@ pub mod dead_man;
 pub mod door;
 pub mod due;
 mod error;
-pub mod host;
 pub mod inhibit;
 pub mod key;
 mod pattern;
@@ -32,7 +30,8 @@ mod resumes;
 pub mod rtc;
 mod worker;
 
-pub use civil::utc;
 pub use config::Config;
 pub use daemon::{Agent, keys};
 pub use error::Error;
+pub use nightwatt_energy::civil::utc;
+pub use nightwatt_host::Host;

@@ -1,4 +1,4 @@
-//! What agents and proxies say to each other, byte by byte. Pure.
+//! The messages between agents and proxies, byte by byte. Pure.
 //!
 //! A proxy orders, the agent answers; the agent announces, the proxy acknowledges. Each message is one
 //! UDP datagram of at most [`LONGEST`] bytes, in version 1 of this layout (numbers are big-endian):
@@ -9,7 +9,7 @@
 //!  4   1  kind
 //!  5   1  zero
 //!  6   8  which key: the first bytes of HMAC(key, "nightwatt agent key")
-//! 14  16  nonce of whoever began the exchange; the other repeats it
+//! 14  16  nonce of the side that began the exchange; the other side repeats it
 //! 30   n  body
 //!  ..  32  HMAC-SHA-256(key, "nightwatt agent 1" and all before)
 //! ```
@@ -23,13 +23,14 @@
 //! | 5 NEWS | agent | [event](Event) 1, boot 16, counter 8, wall clock 8 |
 //! | 6 ACK | proxy | counter 8 |
 //!
-//! The challenge's token is a MAC of the time slot, the key's name, the nonce and the address that asked,
-//! under a key that the agent makes when it starts: the agent remembers nothing of a challenge that it
-//! gave, so a flood of questions costs no memory. An order repeats slot and token. Only then, with an
-//! authentic order in hand, something is remembered (`door`). A reply carries the proxy's nonce,
-//! so that no other reply can be put in its place. The clocks of the two need not agree.
+//! The challenge's token is a MAC of the time slot, the key's name, the nonce and the sender's address,
+//! under a key that the agent makes when it starts. The agent remembers nothing of a challenge that it
+//! gave, so a flood of questions costs no memory. An order repeats slot and token. Only an authentic order
+//! makes the agent remember something (`door`). A reply carries the proxy's nonce, so that no other reply
+//! can be put in its place. The two clocks need not agree.
 //!
-//! Who is to say what is in the kind: a message sent back to whoever wrote it is none that they take.
+//! The kind also fixes the direction: each side rejects the kinds that it sends itself, so a message that
+//! is sent back to its author is refused.
 
 mod body;
 
@@ -75,8 +76,8 @@ pub struct News {
     pub event: Event,
     /// Which boot of the machine it is.
     pub boot: [u8; 16],
-    /// Grows with each announcement, over restarts too: whoever has heard a greater one takes this for
-    /// a repetition.
+    /// Grows with each announcement, over restarts too: a proxy that has heard a greater one ignores this
+    /// one as a repetition.
     pub counter: u64,
     /// The machine's wall clock in milliseconds since 1970.
     pub wall_ms: i64,
@@ -89,8 +90,8 @@ pub enum Body {
     Hello,
     /// The agent says what the order must repeat.
     Challenge(Challenge),
-    /// The order, and for how many milliseconds the proxy waits for the reply: after that it has given up,
-    /// and what it ordered is not to be done any more.
+    /// The order, and for how many milliseconds the proxy waits for the reply. After that time the proxy has
+    /// given up, and the agent must not carry out the order any more.
     Order(Challenge, Verb, u32),
     /// What became of it.
     Reply(Reply),
@@ -122,7 +123,7 @@ pub struct Message {
     pub body: Body,
 }
 
-/// Why a datagram is none of ours.
+/// Why a datagram is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
     /// It does not begin like one, or is too short or too long.
@@ -133,7 +134,7 @@ pub enum Refusal {
     UnknownKey,
     /// The key's owner did not write it so.
     Forged,
-    /// An order whose challenge is too old, was for somebody else, or was never given.
+    /// An order whose challenge is too old, was given to another address, or was never given.
     Stale,
     /// An order to a challenge that another order was given to.
     Replayed,
@@ -170,8 +171,8 @@ impl Message {
     }
 }
 
-/// A datagram as the owner of the key could make it of any bytes: kind, zero, nonce and body. For whoever
-/// wants to see what is understood of it.
+/// Signs arbitrary bytes as the owner of the key could: kind, zero, nonce and body. For tests of how they
+/// are parsed.
 pub fn signed(key: &Key, content: &[u8]) -> Vec<u8> {
     let (kind, rest) = content.split_at(content.len().min(2));
     let bytes = [MAGIC, kind, &key.id().0, rest].concat();

@@ -17,7 +17,7 @@ pub const FILE: &str = "states.jsonl";
 /// Where it continues into the past.
 const OLDER: &str = "states.1.jsonl";
 
-/// When the record is so long, it becomes the older one. Years of a machine that sleeps ten times a day.
+/// At this size the record becomes the older one. Years of a machine that sleeps ten times a day.
 const LONGEST: u64 = 4 << 20;
 
 /// What happened.
@@ -41,7 +41,7 @@ pub enum What {
     },
     /// It is up again.
     Resumed {
-        /// So long it was suspended, by the kernel (`CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`).
+        /// How long it was suspended, by the kernel (`CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`).
         slept_s: f64,
         /// Did the agent know before that it would sleep?
         announced: bool,
@@ -162,7 +162,7 @@ pub fn read(dir: &Path) -> io::Result<Vec<Entry>> {
 mod tests {
     use std::time::Duration;
 
-    use nightwatt_model::time::Mono;
+    use nightwatt_energy::time::Mono;
 
     use super::*;
 

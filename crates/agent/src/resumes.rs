@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 use tokio::sync::mpsc;
 
-/// Where the kernel has no such timer, the clocks are compared so often.
+/// How often the clocks are compared where the kernel has no such timer.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Far enough: the year 2242.
@@ -64,7 +64,7 @@ impl Resumes {
         }
     }
 
-    /// Ends when the wall clock was set, by somebody or by a resume.
+    /// Returns when the wall clock was set, by a user or by a resume.
     pub(crate) async fn next(&mut self, clock: &Clock) {
         let told = match &mut self.news {
             Some(news) => news.recv().await,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// What every clock can be set ahead, in seconds.
 const NEARLY_A_DAY: i64 = 24 * 3600 - 60;
@@ -17,7 +17,7 @@ pub enum Set {
         /// The same as the clock has it: by this it is known again.
         mark: i64,
     },
-    /// By somebody else: it rings before ours would, and is left as it is.
+    /// Set by another program: it rings before ours would, and is left as it is.
     Theirs {
         /// When it rings, in seconds since 1970 by the wall clock.
         at_s: i64,

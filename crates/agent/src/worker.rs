@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::Host;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::runtime::Runtime;
@@ -15,21 +16,19 @@ use tokio::task::JoinHandle;
 use crate::config::{Alarm, Config, How, Ready, Sleep};
 use crate::dead_man;
 use crate::due;
-use crate::host::Host;
 use crate::inhibit::Inhibitors;
 use crate::program::{self, Trouble};
 use crate::resumes::present;
 use crate::rtc::{Rtc, Set};
 
-/// A command that only tells systemd what to do has so long; a command of one's own the time in which
-/// the machine must sleep.
+/// Timeout of a command that only asks systemd to sleep. A configured command may use `within`.
 const TELLING: Duration = Duration::from_secs(30);
 
-/// The service is asked so often whether it answers, and for so long.
+/// How often the agent checks whether the service answers, and for how long.
 const READY_EVERY: Duration = Duration::from_millis(250);
 const READY_LIMIT: Duration = Duration::from_mins(10);
 
-/// In the state directory: by what our last alarm is known again. After a power-off another process asks.
+/// File in the state directory with the mark of our last alarm: a new process recognises the alarm after a power-off.
 const MARK: &str = "alarm";
 
 /// What is to be done.
@@ -66,7 +65,7 @@ struct Hands {
     alarm: Alarm,
     ready: Option<Ready>,
     waiting: Option<JoinHandle<()>>,
-    /// Of the last alarm that we set. That of somebody else is left alone.
+    /// Mark of the last alarm that we set. An alarm of another program is left alone.
     mark: Option<i64>,
     mark_file: PathBuf,
 }
@@ -88,9 +87,9 @@ impl Worker {
         Ok(Self { runtime: Clock::real().runtime()?, hands })
     }
 
-    /// Begins. It ends when nobody can give it jobs any more.
+    /// Starts the worker. It ends when the sender of jobs is dropped.
     pub(crate) fn start(self) -> (mpsc::UnboundedSender<Job>, mpsc::UnboundedReceiver<Report>) {
-        // The course gives a job only when the one before is done, but for `Disarm` and `AwaitReady`.
+        // The course gives a job only when the one before is done, except `Disarm` and `AwaitReady`.
         let (jobs, mut to_do) = mpsc::unbounded_channel();
         let (done, reports) = mpsc::unbounded_channel();
         let Self { runtime, mut hands } = self;
@@ -139,7 +138,7 @@ impl Hands {
                 return;
             }
         };
-        // Nobody listens any more: the agent ends.
+        // A closed channel means that the agent ends.
         let _ = done.send(report);
     }
 
@@ -156,7 +155,7 @@ impl Hands {
     async fn arm(&mut self) -> Result<Option<dead_man::Alarm>, String> {
         let now = Clock::real().now();
         let Some(alarm) = due::alarm(&self.host, &self.alarm, now).await? else {
-            // Without a clock there is none.
+            // A machine without a clock has no alarm.
             let theirs = self.rtc().theirs(now.wall.secs(), self.mark).unwrap_or_default();
             return Ok(theirs.map(of_others));
         };
@@ -218,7 +217,7 @@ impl Hands {
     }
 }
 
-/// Whoever sets an alarm has something to do then.
+/// Another program that sets an alarm wants to do something at that time.
 fn of_others(at_s: i64) -> dead_man::Alarm {
     let purpose = dead_man::Purpose::Work("an alarm that others have set".to_owned());
     dead_man::Alarm { at_s, purpose }

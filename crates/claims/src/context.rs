@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         Some(names.collect::<Vec<_>>().join(", "))
     }
 
-    /// Was the claim since the last call about a log that nobody ever asked a server?
+    /// Was a claim since the last call about a generated log, whose requests were never sent to a server?
     pub(super) fn is_of_generated_log(&mut self) -> bool {
         std::mem::take(&mut self.is_of_log) && self.options.logs.is_empty()
     }

@@ -1,5 +1,7 @@
 //! Published figures with ours beside them.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 
 /// What comes of a comparison.
@@ -61,35 +63,38 @@ impl Figure {
     pub(crate) fn beside(
         what: impl Into<String>,
         ours: f64,
-        (from, to): (f64, f64),
+        published: RangeInclusive<f64>,
         tolerance: f64,
         unit: &'static str,
     ) -> Self {
-        let accepted = (from * (1.0 - tolerance), to * (1.0 + tolerance));
-        Self::accepting(what, ours, (from, to), accepted, unit)
+        let (from, to) = (published.start(), published.end());
+        let accepted = from * (1.0 - tolerance)..=to * (1.0 + tolerance);
+        Self::accepting(what, ours, published, accepted, unit)
     }
 
     /// Ours beside a published one, in whose own unit the tolerance is.
     pub(crate) fn within(
         what: impl Into<String>,
         ours: f64,
-        (from, to): (f64, f64),
+        published: RangeInclusive<f64>,
         within: f64,
         unit: &'static str,
     ) -> Self {
-        Self::accepting(what, ours, (from, to), (from - within, to + within), unit)
+        let accepted = published.start() - within..=published.end() + within;
+        Self::accepting(what, ours, published, accepted, unit)
     }
 
     /// Ours beside a published one, with all that agrees with it.
     pub(crate) fn accepting(
         what: impl Into<String>,
         ours: f64,
-        published: (f64, f64),
-        accepted: (f64, f64),
+        published: RangeInclusive<f64>,
+        accepted: RangeInclusive<f64>,
         unit: &'static str,
     ) -> Self {
-        let agrees = Some((accepted.0..=accepted.1).contains(&ours));
-        let (published, accepted, what) = (Some(published), Some(accepted), what.into());
+        let agrees = Some(accepted.contains(&ours));
+        let (published, accepted) = (Some(published.into_inner()), Some(accepted.into_inner()));
+        let what = what.into();
         Self { what, ours, published, accepted, unit, agrees, digits: None }
     }
 
@@ -146,7 +151,7 @@ impl Figure {
         if let Some((_, published)) = &self.digits {
             return Some(published.clone());
         }
-        self.published.map(span)
+        self.published.map(|(from, to)| span(from, to))
     }
 
     /// What agrees with it, where that is more than it says itself.
@@ -158,12 +163,12 @@ impl Figure {
         // Of "up to so much" only the upper end means anything.
         let is_bound = self.published.is_some_and(|(from, to)| from == 0.0 && to > 0.0);
         let least = if is_bound { 0.0 } else { brief(accepted.0) };
-        Some(span((least, brief(accepted.1))))
+        Some(span(least, brief(accepted.1)))
     }
 }
 
 /// One figure, or from one to another.
-fn span((from, to): (f64, f64)) -> String {
+fn span(from: f64, to: f64) -> String {
     let (low, high) = (as_written(from), as_written(to));
     match () {
         () if to.is_infinite() => format!("{low} or more"),
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn theirs_has_the_digits_that_were_printed_and_no_more() {
-        let line = |from, to, within| Figure::within("it", 1.0, (from, to), within, "W").line();
+        let line = |from, to, within| Figure::within("it", 1.0, from..=to, within, "W").line();
         assert_eq!(line(0.31, 0.31, 0.0), "it: 1.00 W, published 0.31: differs");
         assert_eq!(line(17.3, 17.3, 0.0), "it: 1.00 W, published 17.3: differs");
         assert_eq!(line(0.1, 10.0, 0.0), "it: 1.00 W, published 0.1 to 10: agrees");
@@ -225,19 +230,19 @@ mod tests {
     #[test]
     fn what_agrees_is_told_so_that_a_verdict_can_be_made_again() {
         // By hand: 60 to 70 within 5 is 55 to 75, and no share of 70.
-        let it = Figure::within("saved", 55.5, (60.0, 70.0), 5.0, "%");
+        let it = Figure::within("saved", 55.5, 60.0..=70.0, 5.0, "%");
         assert_eq!(it.line(), "saved: 55.50 %, published 60 to 70 (accepted 55 to 75): agrees");
         assert_eq!(it.accepted, Some((55.0, 75.0)));
-        let it = Figure::within("saved", 54.9, (60.0, 70.0), 5.0, "%");
+        let it = Figure::within("saved", 54.9, 60.0..=70.0, 5.0, "%");
         assert_eq!(it.agrees, Some(false));
         // 4.09 + 0.005 is no double: its digits are no reader's business.
-        let it = Figure::within("pause", 4.0935, (4.09, 4.09), 0.005, "s");
+        let it = Figure::within("pause", 4.0935, 4.09..=4.09, 0.005, "s");
         assert_eq!(it.line(), "pause: 4.09 s, published 4.09 (accepted 4.085 to 4.095): agrees");
-        let it = Figure::within("days", 30.6, (0.0, 0.0), 1.5, "days");
+        let it = Figure::within("days", 30.6, 0.0..=0.0, 1.5, "days");
         assert_eq!(it.line(), "days: 30.60 days, published 0 (accepted -1.5 to 1.5): differs");
-        let it = Figure::within("delay", 6.0, (0.0, 9.0), 5.0, "ms");
+        let it = Figure::within("delay", 6.0, 0.0..=9.0, 5.0, "ms");
         assert_eq!(it.line(), "delay: 6.00 ms, published 9 or less (accepted 14 or less): agrees");
-        let it = Figure::beside("power", 275.6, (275.0, 275.0), 0.01, "W");
+        let it = Figure::beside("power", 275.6, 275.0..=275.0, 0.01, "W");
         assert_eq!(it.accepted_in_words().unwrap(), "272.25 to 277.75");
     }
 

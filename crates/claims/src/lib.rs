@@ -1,8 +1,10 @@
-//! `nightwatt reproduce`: every published claim, ours beside theirs.
+//! Answers every published claim with our own figure beside it (`nightwatt reproduce`, `nightwatt fleet
+//! published`), and says which agree.
 //!
-//! What was printed, and how far ours may lie from it, is data (`data/claims.toml`), written down before
-//! the comparison. Each answer is a function beside the domain that it belongs to; `ANSWERS` lists them
-//! all. A claim that is in the data and not in the list, or in the list and not in the data, fails a test.
+//! `data/claims.toml` has what was printed and how far ours may differ, written down before the comparison. Each
+//! answer is a function in `answers`, and `ANSWERS` lists them: a test fails if a claim is in only one of the two.
+//! This crate stands above all others whose results it checks, for example `savings`, `compare`, `netlab` and
+//! `mining`.
 
 mod answers;
 mod context;
@@ -71,7 +73,7 @@ const ANSWERS: &[(&str, Answering)] = &[
     ("X1", answers::mining::halving),
 ];
 
-/// Why claims cannot be answered.
+/// Why claims could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A log that cannot be analysed.
@@ -106,7 +108,7 @@ pub enum Error {
     /// Results of a comparison that cannot be read.
     #[error(transparent)]
     Compare(#[from] nightwatt_compare::Error),
-    /// A file that is none of the laboratory's.
+    /// A file that the TCP laboratory did not write.
     #[error(
         "{path:?} is not what `nightwatt tcp lab --json` or `nightwatt tcp helps --json` prints ({why}): give such \
          a file, or the folder that `nightwatt compare` keeps its results in"
@@ -195,7 +197,7 @@ pub struct Answered {
     pub why: String,
 }
 
-/// All of it. The JSON of `nightwatt reproduce --json`.
+/// The report of all claims: the JSON of `nightwatt reproduce --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reproduction {
     /// Version of this form.
@@ -247,7 +249,7 @@ pub fn run(
     Ok(Reproduction { schema: SCHEMA, log: context.log_name(), notes: context.notes(), claims })
 }
 
-/// Nobody watches.
+/// Ignores the progress.
 pub(crate) fn silent(_: Progress) {}
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-use nightwatt_model::stats::intervals::{Interval, student};
-use nightwatt_model::stats::moments::Moments;
+use nightwatt_energy::stats::intervals::{Interval, student};
+use nightwatt_energy::stats::moments::Moments;
 use wait4::Wait4;
 
 use super::{Answer, Error, Figure, Printed};
 
-/// So many pairs: what the machine does besides falls on both.
+/// Number of pairs: other load of the machine affects both of a pair.
 pub(crate) const ROUNDS: u32 = 12;
 
 /// CPU time with probes over that without.
@@ -28,7 +28,8 @@ impl Overheads {
     pub(crate) fn add(
         &mut self,
         printed: &Printed,
-        (program, watched): (&str, &str),
+        program: &str,
+        watched: &str,
         ratios: &Moments,
     ) -> Result<(), Error> {
         let mean = ratios.mean().unwrap_or(f64::NAN);
@@ -99,7 +100,7 @@ pub(crate) fn cpu_time(command: &mut Command) -> Result<f64, String> {
     Ok((waited.rusage.utime + waited.rusage.stime).as_secs_f64())
 }
 
-/// Text of about so many bytes that hardly repeats, always the same.
+/// A fixed text of about `bytes` bytes that hardly repeats.
 pub(crate) fn text_that_hardly_repeats(bytes: usize) -> String {
     use std::fmt::Write as _;
     let (mut text, mut state) = (String::with_capacity(bytes + 64), 1_u64);
@@ -122,7 +123,7 @@ mod tests {
 
     fn answer(ratios: &[f64]) -> Answer {
         let mut overheads = Overheads::new();
-        overheads.add(&printed(), ("it", ", one section"), &Moments::of(ratios)).unwrap();
+        overheads.add(&printed(), "it", ", one section", &Moments::of(ratios)).unwrap();
         overheads.answer(1.05, "so there")
     }
 

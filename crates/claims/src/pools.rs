@@ -10,9 +10,9 @@ mod text;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::{QueueingError, ResponsePoint, fit_service};
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::queueing::{QueueingError, ResponsePoint, fit_service};
 use serde::Serialize;
 
 use nightwatt_savings::fleet::Error;
@@ -115,7 +115,7 @@ impl Claim {
     }
 }
 
-/// All of it.
+/// The report of `nightwatt fleet published`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// Version of this form.
@@ -128,7 +128,7 @@ pub struct Comparison {
     pub policies: Vec<PolicyRow>,
 }
 
-/// Works it out. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
+/// Answers the claims about pools. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
 /// `tell` is told how many of how many are done.
 pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Error> {
     let policies = policies::simulate(arrivals, tell)?;
@@ -142,10 +142,10 @@ pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Erro
     Ok(Comparison { schema: SCHEMA, arrivals, claims, policies })
 }
 
-/// Requests that a simulation counts which is as long as the published ones.
+/// Requests that a simulation counts if it is as long as the published ones.
 const PUBLISHED_ARRIVALS: u64 = 980_000;
 
-/// Requests that each of V5's many simulations counts where somebody waits for all claims.
+/// Requests that each of V5's many simulations counts when the user waits for all claims.
 const SHORT_ARRIVALS: u64 = 98_000;
 
 /// One of the claims alone. V5 takes a minute of all cores if its simulations are as long as the published.

@@ -78,7 +78,7 @@ impl Printed {
         let least =
             least.ok_or_else(|| Error::Data(format!("{}: `{key}` has no value", self.id)))?;
         let what = if of.is_empty() { it.what.clone() } else { format!("{}, {of}", it.what) };
-        Ok(Figure::within(what, ours, (least, most), it.within, unit(&it.unit)?))
+        Ok(Figure::within(what, ours, least..=most, it.within, unit(&it.unit)?))
     }
 
     /// Ours beside the figure of this key.

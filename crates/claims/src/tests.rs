@@ -166,7 +166,7 @@ fn our_tables_are_the_published_ones() {
     assert_eq!(table(include_str!("../data/singh-compression.csv")), table(&energy));
     let Some(states) = published("odwyer_power_states.csv") else { return };
     let msi = &table(&states)[0];
-    let default = nightwatt_model::scenario::Scenario::default().power_states();
+    let default = nightwatt_policy::scenario::Scenario::default().power_states();
     let default = [default.on.get(), default.off.get(), default.switch.get()].map(Some);
     assert_eq!(msi[1..4], default, "O1's server is the default scenario's");
 }

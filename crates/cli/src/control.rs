@@ -1,4 +1,4 @@
-//! Talking to a running gateway over its local socket.
+//! Communicates with a running gateway over its local socket.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::args::{ClientArgs, ConfigArgs, GatewayArgs};
 use crate::errors::Failure;
 use crate::output;
 
-/// A gateway that does not answer by then hangs.
+/// A gateway that does not answer within this time hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the configuration.
@@ -37,7 +37,7 @@ fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     Failure::usage(error).hint(hint)
 }
 
-/// Asks how everything is.
+/// Asks for the gateway's status.
 pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
     match ask(args, &Order::Status)? {
         Reply::Status(status) => Ok(*status),
@@ -46,7 +46,7 @@ pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
     }
 }
 
-/// What the sites know of a client.
+/// Asks what the sites know about a client.
 pub(crate) fn why(args: &ClientArgs) -> Result<Vec<ClientStatus>, Failure> {
     let ClientArgs { client, agent, site, gateway } = args;
     let (client, agent, site) = (client.to_string(), agent.clone(), site.clone());
@@ -57,7 +57,7 @@ pub(crate) fn why(args: &ClientArgs) -> Result<Vec<ClientStatus>, Failure> {
     }
 }
 
-/// Has what a client did forgotten, and its budgets given back.
+/// Makes the gateway forget what a client did, and restore its budgets.
 pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
     let ClientArgs { client, agent, site, gateway } = args;
     let (client, agent, site) = (client.to_string(), agent.clone(), site.clone());
@@ -68,7 +68,7 @@ pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
     }
 }
 
-/// Has stored answers forgotten; says how many.
+/// Makes the gateway forget stored answers; returns how many.
 pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
@@ -77,7 +77,7 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
     }
 }
 
-/// Has the configuration read again; says what that changed.
+/// Makes the gateway read its configuration again; returns what changed.
 pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
     match ask(args, &Order::Reload)? {
         Reply::Reloaded(done) => Ok(done),
@@ -86,7 +86,7 @@ pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
     }
 }
 
-/// Gives an order and says that it was taken.
+/// Sends an order, and reports that the gateway accepted it.
 pub(crate) fn command(
     args: &GatewayArgs,
     order: &Order,

@@ -1,4 +1,4 @@
-//! Failures as the user sees them: what, why, and the next thing to try.
+//! Failures as the user sees them: what failed, why, and what to try next.
 //!
 //! ```text
 //! error: cannot read nightwatt.toml
@@ -31,19 +31,19 @@ impl Failure {
         Self::of(ExitStatus::Usage, error)
     }
 
-    /// The command failed, in our own words.
+    /// The command failed; `what` says so in our own words.
     pub(crate) fn because(what: impl Into<String>, cause: &dyn Error) -> Self {
         let mut failure = Self::saying(what);
         failure.causes = chain(cause);
         failure
     }
 
-    /// The command failed, and there is nothing more to say about why.
+    /// The command failed, and no further cause is known.
     pub(crate) fn saying(what: impl Into<String>) -> Self {
         Self { status: ExitStatus::Failed, what: what.into(), causes: Vec::new(), hint: None }
     }
 
-    /// The same, as a mistake on the command line.
+    /// The same, but as a mistake on the command line.
     pub(crate) fn into_usage(self) -> Self {
         Self { status: ExitStatus::Usage, ..self }
     }
@@ -53,17 +53,17 @@ impl Failure {
         Self { status: ExitStatus::Of(status), ..self }
     }
 
-    /// With the next thing to try.
+    /// Adds what to try next.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// With the next thing to try, if one is known.
+    /// Adds what to try next, if that is known.
     pub(crate) fn maybe_hint(self, hint: Option<&str>) -> Self {
         Self { hint: hint.map(str::to_owned).or(self.hint), ..self }
     }
 
-    /// What the process ends with.
+    /// The exit status of the process.
     pub(crate) const fn status(&self) -> ExitStatus {
         self.status
     }
@@ -89,8 +89,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Takes out what a message says one could try: `what is wrong; what to try`. (Not of messages that
-/// quote a file, line breaks and all.)
+/// Splits the advice off a message of the form `what is wrong; what to try`. (Not off messages that quote a file with
+/// its line breaks.)
 fn advice(message: &mut String) -> Option<String> {
     let (_, advice) = message.rsplit_once("; ").filter(|_| !message.contains('\n'))?;
     let advice = advice.to_owned();
@@ -98,8 +98,8 @@ fn advice(message: &mut String) -> Option<String> {
     Some(advice)
 }
 
-/// The error and its causes, each said once: many errors quote their cause in their own message.
-/// Has at least one element.
+/// The error and its causes, without repetition: many errors quote their cause in their own message. Has at least one
+/// element.
 fn chain(error: &dyn Error) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     let mut next = Some(error);
@@ -112,7 +112,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
                 *last = last.replacen(&quoted, "", 1);
                 said.push(text);
             }
-            // Quoted in the middle of a sentence: it stays there.
+            // Quoted in the middle of a sentence: leave it there.
             Some(last) if last.contains(&text) => {}
             _ => said.push(text),
         }

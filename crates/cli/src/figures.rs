@@ -1,13 +1,13 @@
-//! Figures as people read them.
+//! Formats figures for people.
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::energy::{Energy, Provenance};
-use nightwatt_model::quantity::{JOULES_PER_KWH, Joules};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::grouped;
 
-/// Thousands apart: `1,234,567`.
+/// Groups thousands: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     grouped(n as f64, 0)
 }
@@ -17,7 +17,7 @@ pub(crate) fn counted(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// A time with the two units that matter: `350ms`, `4.1s`, `3m20s`, `2d3h`.
+/// A time in its two largest units: `350ms`, `4.1s`, `3m20s`, `2d3h`.
 pub(crate) fn time(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         return match time.as_millis() {
@@ -39,7 +39,7 @@ pub(crate) fn time(time: Duration) -> String {
     duration_text::format(Duration::from_secs(time.as_secs() / coarse * coarse))
 }
 
-/// The same of seconds; what is no time is none.
+/// Formats seconds; a value that is not a valid duration counts as 0.
 pub(crate) fn seconds(seconds: f64) -> String {
     time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
@@ -49,18 +49,18 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// How many of how many: `3 of 40 visits (7.5 %)`.
+/// A part of a whole: `3 of 40 visits (7.5 %)`.
 pub(crate) fn part(some: u64, all: u64, of: &str) -> String {
     let share = if all == 0 { String::new() } else { format!(" ({})", percent(ratio(some, all))) };
     format!("{} of {}{share}", count(some), counted(all, of))
 }
 
-/// One count divided by another; 0 of nothing.
+/// One count divided by another; 0 if the other is 0.
 pub(crate) fn ratio(some: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { some as f64 / all as f64 }
 }
 
-/// An amount of energy with its uncertainty, in the unit that suits: `1.234 ± 0.062 kWh`.
+/// An amount of energy with its uncertainty, in a suitable unit: `1.234 ± 0.062 kWh`.
 pub(crate) fn energy(energy: &Energy) -> String {
     let Joules(joules) = energy.joules;
     let (unit, name, digits) = match joules.abs() {

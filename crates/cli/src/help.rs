@@ -1,4 +1,4 @@
-//! `nightwatt --help` as a table of contents: commands grouped by what they are for.
+//! `nightwatt --help` as a table of contents: commands grouped by purpose.
 
 use std::fmt::Write;
 

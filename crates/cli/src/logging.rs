@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{LogArgs, LogFormat};
 use crate::errors::Failure;
 
-/// Begins to log. `--log-level` goes before `RUST_LOG`, which goes before `info`.
+/// Starts logging. `--log-level` takes precedence over `RUST_LOG`, and that over `info`.
 pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
     let from_environment = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|it| !it.is_empty());
     let (origin, directives) = match (&args.log_level, from_environment) {

@@ -27,16 +27,16 @@ use clap::FromArgMatches;
 
 use crate::commands::Cli;
 
-/// How the program ended, for whoever started it.
+/// How the program ended: the exit status that its caller sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitStatus {
-    /// All is well.
+    /// Success.
     Success,
     /// The command failed; for `demo` also: a request was lost or answered twice.
     Failed,
-    /// The command line or a configuration file is wrong; nothing was done. (Also what clap says.)
+    /// The command line or a configuration file is wrong; nothing was done. (clap's own errors too.)
     Usage,
-    /// As a command ended that was run for the user, or why it could not be run.
+    /// The exit status of the command that was run for the user, or the status that says why it could not be run.
     Of(u8),
 }
 

@@ -1,15 +1,15 @@
-//! Writing to stdout and stderr, whose readers may go away: `nightwatt demo | head` is no error.
+//! Writes to stdout and stderr, whose readers may go away: `nightwatt demo | head` is not an error.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use nightwatt_model::display;
+use nightwatt_energy::display;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::errors::Failure;
 
-/// Writes a line, or several, to stdout. A reader that went away has read enough.
+/// Writes one or more lines to stdout. A reader that went away has read enough.
 pub(crate) fn say(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{}", printable(text.trim_end_matches('\n')))
@@ -30,7 +30,7 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&text)
 }
 
-/// Writes a result, as JSON or in words, and what to think twice about to stderr.
+/// Writes a result to stdout, as JSON or in words, and its warnings to stderr.
 pub(crate) fn say_result(
     result: &impl Serialize,
     json: bool,
@@ -48,7 +48,7 @@ pub(crate) fn say_result(
     Ok(())
 }
 
-/// Writes to stderr. When even that fails, there is nobody left to tell.
+/// Writes to stderr. If even that fails, the error cannot be reported anywhere.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
@@ -56,8 +56,8 @@ pub(crate) fn complain(text: &str) {
 /// Moves to the top of the terminal and clears it.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Shows a table on stderr where the one before stood, if that is a terminal; else below it. Nothing
-/// about the terminal is changed that somebody would have to set right again.
+/// Shows a table on stderr in place of the previous one, if that is a terminal; else below it. Changes no terminal
+/// setting that would have to be restored.
 pub(crate) fn renew(table: &str) {
     let mut stderr = io::stderr().lock();
     let (clear, table) = match tcgetwinsize(&stderr) {
@@ -67,15 +67,15 @@ pub(crate) fn renew(table: &str) {
     let _ = writeln!(stderr, "{clear}{}", printable(&table));
 }
 
-/// As much of a table as a terminal of so many rows and columns shows without moving on. One that does
-/// not tell its size says 0.
+/// The part of a table that fits on a terminal of `rows` and `columns` without scrolling. A terminal that does not
+/// report its size reports 0.
 fn fitted(table: &str, rows: usize, columns: usize) -> Cow<'_, str> {
     if rows < 4 || columns < 4 {
         return Cow::Borrowed(table);
     }
     let lines: Vec<&str> = table.trim_end_matches('\n').lines().collect();
     let cut = |line: &&str| line.chars().take(columns).collect::<String>();
-    // The line's end behind the last of them takes one.
+    // The newline after the last line needs one row.
     let room = rows - 1;
     let mut shown: Vec<String> = lines.iter().take(room).map(cut).collect();
     if lines.len() > room {
@@ -84,7 +84,7 @@ fn fitted(table: &str, rows: usize, columns: usize) -> Cow<'_, str> {
     Cow::Owned(shown.join("\n"))
 }
 
-/// Names come from files, devices and the command line: none may steer the terminal.
+/// Removes control characters: names come from files, devices and the command line, and must not control the terminal.
 fn printable(text: &str) -> Cow<'_, str> {
     let steers = |c: char| display::steers(c) && c != '\n' && c != '\t';
     if !text.contains(steers) {

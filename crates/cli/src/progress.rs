@@ -1,26 +1,26 @@
-//! How far a long command is: a bar on a terminal, a line now and then otherwise.
+//! Progress of a long command: a bar on a terminal, otherwise a line now and then.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_traffic::scan;
 
 use crate::figures;
 use crate::output;
 
-/// Time between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// How far a command is.
+/// Progress of a command.
 pub(crate) enum Progress {
-    /// Nobody wants to know.
+    /// Shows nothing.
     Silent,
     /// On a terminal.
     Bar(ProgressBar),
-    /// In a file or pipe. When the next line is due: by time, or by how much is done.
+    /// In a file or pipe; holds when the next line is due, by time or by the share done.
     Lines(Due),
 }
 
@@ -28,17 +28,17 @@ pub(crate) enum Progress {
 pub(crate) enum Due {
     /// At this time since the start.
     At(Duration),
-    /// When so many tenths are done.
+    /// When this many tenths are done.
     Tenths(u64),
 }
 
 impl Progress {
-    /// With a line every ten seconds where there is no terminal.
+    /// Without a terminal: prints a line every ten seconds.
     pub(crate) fn by_time(silent: bool) -> Self {
         Self::new(silent, Due::At(LINE_EVERY))
     }
 
-    /// With a line every tenth of the way where there is no terminal.
+    /// Without a terminal: prints a line after each tenth of the work.
     pub(crate) fn by_tenths(silent: bool) -> Self {
         Self::new(silent, Due::Tenths(1))
     }
@@ -55,7 +55,8 @@ impl Progress {
         }
     }
 
-    /// So much is done. `left` is an estimate, where there is a better one than by what is done.
+    /// Reports how much is done, of how much. `left` is an estimate of the time left, if the caller has a better one
+    /// than the share done.
     pub(crate) fn tell(
         &mut self,
         (done, total): (u64, u64),
@@ -70,7 +71,7 @@ impl Progress {
                     bar.set_length(total);
                 }
                 bar.set_position(done);
-                // Of nothing that is done nothing is known.
+                // Before anything is done, there is no estimate.
                 let left = left.or_else(|| (done > 0).then(|| bar.eta()));
                 let left = left.map(|left| format!(", {} left", figures::time(whole(left))));
                 bar.set_message(format!("{}{}", what(), left.unwrap_or_default()));
@@ -95,7 +96,7 @@ impl Progress {
         }
     }
 
-    /// A line of its own, beside the bar.
+    /// Prints a line of its own, beside the bar.
     pub(crate) fn note(&self, line: &str) {
         match self {
             Self::Bar(bar) => bar.suspend(|| output::complain(line)),
@@ -103,7 +104,7 @@ impl Progress {
         }
     }
 
-    /// It is over.
+    /// Ends the progress display.
     pub(crate) fn end(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
@@ -111,7 +112,7 @@ impl Progress {
     }
 }
 
-/// How far the reading of logs is.
+/// Progress in reading logs.
 pub(crate) struct Reading<'a> {
     progress: Progress,
     clock: &'a Clock,
@@ -126,7 +127,7 @@ impl<'a> Reading<'a> {
     pub(crate) fn tell(&mut self, at: scan::Progress) {
         let elapsed = self.clock.now().mono.since(self.started);
         let total = at.total.unwrap_or(0);
-        // By what has been read so far; nothing is known of a stream.
+        // Estimated from what has been read so far; a stream has no known length.
         let left = total.checked_sub(at.done).and_then(|left| {
             let left = elapsed.as_secs_f64() * left as f64 / at.done as f64;
             Duration::try_from_secs_f64(left).ok()

@@ -1,4 +1,4 @@
-//! Where figures go that must not mix with a command's own output.
+//! The destination of figures that must not mix with a command's own output.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::errors::Failure;
 use crate::output;
 
-/// Where the figures go.
+/// The destination of the figures.
 pub(crate) enum Output<'a> {
     Stderr,
     Stdout,
@@ -29,7 +29,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Writes a report: as JSON, or in words with its warnings behind it.
+    /// Writes a report: as JSON, or in words followed by its warnings.
     pub(crate) fn write_report(
         &mut self,
         report: &impl Serialize,
@@ -47,7 +47,7 @@ impl<'a> Output<'a> {
         self.write(text)
     }
 
-    /// Writes them, and a line's end.
+    /// Writes the text and a newline.
     pub(crate) fn write(&mut self, mut text: String) -> Result<(), Failure> {
         text.push('\n');
         match self {
@@ -55,7 +55,7 @@ impl<'a> Output<'a> {
             Self::Stdout => output::say(&text)?,
             Self::File(path, file) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {
-                    // They cost a run: they are not lost with the disk's last block.
+                    // The figures cost a whole run: print them if they cannot be written to the file.
                     output::complain(text.trim_end_matches('\n'));
                     return Err(cannot_write(path, &error));
                 }

@@ -1,7 +1,7 @@
-//! What systemd wants to know of a service, and the sockets that it opened for it.
+//! Notifies systemd of the state of the service, and receives the sockets that systemd opened for it.
 //!
-//! One datagram says it: `READY=1`, `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1` (`sd_notify(3)`). Without a
-//! service manager nothing is said.
+//! Each notification is one datagram: `READY=1`, `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1` (`sd_notify(3)`). Without a
+//! service manager nothing is sent.
 #![expect(
     unsafe_code,
     reason = "descriptors that a process is started with are known by their numbers only"
@@ -22,14 +22,14 @@ use crate::errors::Failure;
 /// The first descriptor that is handed over (`sd_listen_fds(3)`).
 const FIRST: RawFd = 3;
 
-/// Whoever started us and wants to know how it goes.
+/// The service manager that started this process, if it wants to be notified.
 pub(crate) struct ServiceManager {
     to: Option<(UnixDatagram, UnixAddr)>,
     watchdog: Option<Duration>,
 }
 
 impl ServiceManager {
-    /// As the environment tells (`NOTIFY_SOCKET`, `WATCHDOG_USEC`).
+    /// Reads the environment (`NOTIFY_SOCKET`, `WATCHDOG_USEC`).
     pub(crate) fn from_environment() -> Result<Self, Failure> {
         let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
         let Some(name) = variable("NOTIFY_SOCKET") else {
@@ -47,7 +47,7 @@ impl ServiceManager {
         })?;
         to.0.set_nonblocking(true)
             .map_err(|error| Failure::because("cannot use NOTIFY_SOCKET", &error))?;
-        // A watchdog for another process is none of ours.
+        // Ignore a watchdog that is meant for another process.
         let own = std::process::id().to_string();
         let is_ours = variable("WATCHDOG_PID").is_none_or(|pid| pid == own);
         let every = variable("WATCHDOG_USEC").filter(|_| is_ours).and_then(|it| it.parse().ok());
@@ -55,7 +55,7 @@ impl ServiceManager {
         Ok(Self { to: Some(to), watchdog })
     }
 
-    /// How often it wants to hear that all goes on; half of the time after which it acts.
+    /// How often the service manager wants to hear that the service is alive: half of its watchdog timeout.
     pub(crate) fn hears_every(&self) -> Option<Duration> {
         self.watchdog.map(|it| it / 2)
     }
@@ -68,23 +68,23 @@ impl ServiceManager {
         }
     }
 
-    /// It serves.
+    /// The service is ready.
     pub(crate) fn ready(&self) {
         self.say("READY=1\nSTATUS=serving");
     }
 
-    /// It reads its configuration again; [`ready`](Self::ready) ends that.
+    /// The service reads its configuration again; [`ready`](Self::ready) ends that.
     pub(crate) fn reloading(&self) {
         let now = monotonic().0.as_micros();
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the configuration"));
     }
 
-    /// Everything that must go on by itself does.
+    /// The service is alive: notifies the watchdog.
     pub(crate) fn well(&self) {
         self.say("WATCHDOG=1");
     }
 
-    /// It stops.
+    /// The service is stopping.
     pub(crate) fn stopping(&self) {
         self.say("STOPPING=1\nSTATUS=letting running exchanges end");
     }
@@ -95,8 +95,8 @@ impl ServiceManager {
     }
 }
 
-/// Takes out of the environment what was meant for this process alone: what it starts must neither speak in
-/// its name nor be stopped by its watchdog.
+/// Removes from the environment what is meant for this process alone: child processes must neither send notifications
+/// in its name nor be stopped by its watchdog.
 pub(crate) fn forget_environment() {
     for name in [
         "NOTIFY_SOCKET",
@@ -106,13 +106,13 @@ pub(crate) fn forget_environment() {
         "LISTEN_PID",
         "LISTEN_FDNAMES",
     ] {
-        // SAFETY: it is called at the start, while there is no other thread.
+        // SAFETY: this is called at the start, while there is no other thread.
         unsafe { std::env::remove_var(name) };
     }
 }
 
-/// The sockets that systemd opened for this process (`LISTEN_FDS`), by the addresses where they listen.
-/// To be called once, before anything else is opened.
+/// The sockets that systemd opened for this process (`LISTEN_FDS`), by the addresses they listen on. Must be called
+/// once, before anything else is opened.
 pub(crate) fn sockets() -> Result<Inherited, Failure> {
     let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u32>().ok());
     let is_ours = number("LISTEN_PID") == Some(std::process::id());
@@ -130,7 +130,7 @@ fn adopt(number: RawFd) -> Result<(SocketAddr, TcpListener), Failure> {
     // SAFETY: LISTEN_PID says that these descriptors were opened for this process; nothing else here knows
     // their numbers, and this is called once, before anything is opened.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    // What is started from here must not keep it open.
+    // Child processes must not keep it open.
     rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC).map_err(|error| wrong(error.into()))?;
     let listener = TcpListener::from(socket);
     let address = listener.local_addr().map_err(wrong)?;

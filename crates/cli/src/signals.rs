@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT, and SIGHUP: of what runs at a terminal the end, of what serves a wish to reload.
+//! SIGTERM, SIGINT and SIGHUP: SIGHUP ends a command at a terminal, and makes a server reload.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,16 +12,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal as catch};
 
 use crate::errors::Failure;
 
-/// What a signal tells a program that serves.
+/// What a signal asks a server to do.
 pub(crate) enum Told {
-    /// To stop; by which signal.
+    /// Stop, because of this signal.
     End(&'static str),
-    /// To read its configuration again.
+    /// Read the configuration again.
     Reload,
 }
 
-/// The signals that end a program, and the one that has it read its configuration again, caught from the
-/// moment this is made.
+/// The signals that end a program, and the one that makes it read its configuration again. They are caught from the
+/// moment this is created.
 pub(crate) struct Signals {
     hang_up: Option<Signal>,
     terminate: Signal,
@@ -29,7 +29,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them. Must be called within a runtime.
+    /// Catches the signals. Must be called within a runtime.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let caught =
             |kind| catch(kind).map_err(|error| Failure::because("cannot catch signals", &error));
@@ -50,7 +50,7 @@ impl Signals {
         Ok(Self { hang_up: Some(caught), ..self })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Told {
         let Self { hang_up, terminate, interrupt } = self;
         let reload = async {
@@ -66,7 +66,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next one that ends a program.
+    /// Waits for the next signal that ends a program.
     pub(crate) async fn end(&mut self) -> &'static str {
         loop {
             if let Told::End(signal) = self.next().await {
@@ -76,8 +76,8 @@ impl Signals {
     }
 }
 
-/// Is a signal ignored, as `nohup` and shells in the background have it? Whoever catches it all the
-/// same undoes what the user asked for.
+/// Returns whether a signal is ignored, as under `nohup` or for background jobs of a shell. A program that catches it
+/// anyway undoes what the user asked for.
 pub(crate) fn is_ignored(signal: process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -85,7 +85,7 @@ pub(crate) fn is_ignored(signal: process::Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Do we run in the foreground of a terminal? Its Ctrl-C goes to every process there is in it.
+/// Returns whether this process runs in the foreground of a terminal, whose Ctrl-C goes to every process there.
 pub(crate) fn is_in_foreground() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     terminal.is_ok_and(|terminal| {
@@ -93,7 +93,7 @@ pub(crate) fn is_in_foreground() -> bool {
     })
 }
 
-/// What ends threads that read meters when SIGINT or SIGTERM comes, or the terminal goes away.
+/// Stops threads that read meters when SIGINT or SIGTERM comes, or the terminal goes away.
 pub(crate) fn stop_on_signals() -> Result<Stop, Failure> {
     let cannot = |error| Failure::because("cannot catch signals", &error);
     let stop = Stop::new().map_err(cannot)?;
@@ -123,8 +123,8 @@ pub(crate) fn stop_on_signals() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// What ends us ends the command. From the terminal it has SIGINT already; all else is passed on. Of
-/// signals that were ignored before us, it and we go on ignoring them.
+/// Passes the signals that end this process on to the command. On Ctrl-C at the terminal the command gets SIGINT
+/// itself. Signals that were ignored before our start stay ignored by both.
 pub(crate) fn forward(running: &Running) -> Result<(), Failure> {
     let cannot = |error| Failure::because("cannot catch signals", &error);
     let runtime = Clock::real().runtime().map_err(cannot)?;

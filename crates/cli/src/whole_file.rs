@@ -1,14 +1,14 @@
-//! Files that results are written to, whole or not at all: a run that fails leaves what was there before.
+//! Writes result files completely or not at all: a run that fails leaves the previous file.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// As the system's mask leaves them.
+/// The usual mode of new files, before the umask.
 const USUAL: u32 = 0o666;
 
-/// Can it be written when there will be something to write? What is there stays as it is.
+/// Checks that the file can be written later. Existing content stays.
 pub(crate) fn can_write(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
@@ -19,7 +19,7 @@ pub(crate) fn can_write(path: &Path) -> io::Result<()> {
     if is_replaced(path) { new_beside(path).map(drop) } else { Ok(()) }
 }
 
-/// Writes all of it, or leaves the file as it is.
+/// Writes the whole file, or leaves it as it is.
 pub(crate) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     if !is_replaced(path) {
         return fs::write(path, text);
@@ -32,7 +32,7 @@ pub(crate) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Another file may take its place: it is no device or pipe, and no link to a file elsewhere.
+/// Whether another file may replace it: it is no device or pipe, and no link to a file elsewhere.
 fn is_replaced(path: &Path) -> bool {
     fs::symlink_metadata(path).map_or(true, |it| it.is_file())
 }

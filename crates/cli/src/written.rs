@@ -1,8 +1,8 @@
-//! Values as people write them on the command line.
+//! Parses values on the command line.
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 
 /// Values as the words of a command line, with commas between them: `window, 'timeout 5s'`.
 pub(crate) fn as_words(values: impl IntoIterator<Item = impl ToString>) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     duration_text::parse(text)
 }
 
-/// A duration that is longer than nothing.
+/// A duration above zero.
 pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
     match duration_text::parse(text)? {
         Duration::ZERO => Err("it must be longer than nothing".to_owned()),
@@ -24,7 +24,7 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time that something can be measured for, or after which it is read again.
+/// A duration of a measurement, or between two readings.
 pub(crate) fn measuring_time(text: &str) -> Result<Duration, String> {
     match some_time(text)? {
         time if time > Duration::from_hours(24 * 366) => Err("that is over a year".to_owned()),

@@ -129,7 +129,7 @@ async fn first_of(attempts: &mut Vec<Attempt>) -> io::Result<TcpStream> {
 mod tests {
     use std::net::TcpListener;
 
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
     use rustix::net::sockopt;
 
     use super::*;

@@ -4,8 +4,8 @@
 //! it through [`Clock`]. With a real clock that is the operating system's time. With a virtual one,
 //! client, proxy and controllers run in one process on one thread, and time
 //!
-//! * **stands still while somebody owes bytes** (a request sent and not yet answered, a process
-//!   being started): whoever owes holds a [`Debt`];
+//! * **stands still while bytes are owed** (a request sent and not yet answered, a process being started):
+//!   each task that owes bytes holds a [`Debt`];
 //! * **jumps to the next timer otherwise**, one timer at a time, in order of time and then of
 //!   registration, each only after the tasks that the last one woke have come to rest.
 //!
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 use real::RealTime;
 use virtual_time::VirtualTime;
 
@@ -62,7 +62,7 @@ impl Drop for Debt {
     }
 }
 
-/// The reverse of a [`Debt`]: while it lives, one debt of somebody else does not count.
+/// The reverse of a [`Debt`]: while it exists, one debt doesn't count.
 struct Respite(Option<Arc<VirtualTime>>);
 
 impl Drop for Respite {
@@ -96,7 +96,7 @@ impl Clock {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all();
         if let Kind::Virtual(time) = &self.0 {
-            // The runtime calls this when no task can run: if nobody owes bytes, time may jump.
+            // The runtime calls this when no task can run: if no bytes are owed, time may jump.
             let time = Arc::clone(time);
             builder.on_thread_park(move || time.jump_if_idle());
         }
@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    /// Sets a virtual clock's civil time forward by so many milliseconds, or back; a real one is not ours to set.
+    /// Sets a virtual clock's civil time forward by this many milliseconds, or back; a real one is not ours to set.
     pub fn set_wall(&self, by: i64) {
         if let Some(time) = self.virtual_time() {
             time.set(by);
@@ -120,8 +120,8 @@ impl Clock {
 
     /// Waits until `deadline`; at once when that is past. `Mono::NEVER` waits for ever.
     ///
-    /// With a virtual clock even a past deadline waits for its turn: those who wait for the same
-    /// moment go on one after the other, each after the one before came to rest.
+    /// With a virtual clock even a past deadline waits for its turn: tasks that wait for the same moment go
+    /// on one after the other, each after the one before came to rest.
     pub async fn sleep_until(&self, deadline: Mono) {
         if deadline == Mono::NEVER {
             return std::future::pending().await;
@@ -137,7 +137,7 @@ impl Clock {
         self.sleep_until(self.now().mono + time).await;
     }
 
-    /// Lets those go first who waited before; with a real clock does nothing.
+    /// Lets tasks that waited earlier go first; does nothing with a real clock.
     pub async fn turn(&self) {
         if self.is_virtual() {
             self.sleep_until(self.now().mono).await;
@@ -167,8 +167,8 @@ impl Clock {
         Debt(self.virtual_time().inspect(|time| time.owe()))
     }
 
-    /// Awaits `work` without owing anything meanwhile: for whoever holds a [`Debt`] (or works for
-    /// somebody who does) and must wait for time to pass.
+    /// Awaits `work` without owing anything meanwhile: for a task that holds a [`Debt`] (or works for a task
+    /// that does) and must wait for time to pass.
     pub async fn parked<F: Future>(&self, work: F) -> F::Output {
         let _respite = Respite(self.virtual_time().inspect(|time| time.pay()));
         work.await

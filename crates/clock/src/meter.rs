@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, write};
 use rustix::time::{ClockId, clock_gettime};
@@ -70,7 +70,7 @@ struct Shared {
 }
 
 impl Stop {
-    /// One that has not been told.
+    /// Creates a stop that has not been requested.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(Shared { stopped: AtomicBool::new(false), event })))
@@ -79,11 +79,11 @@ impl Stop {
     /// Ends all waiting, now and from now on.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Release);
-        // It stays readable: nobody reads it. A full counter is readable too.
+        // The event stays readable, since nothing reads it. A full counter is readable, too.
         let _ = write(&self.0.event, &1_u64.to_ne_bytes());
     }
 
-    /// Has it been told?
+    /// Whether the stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Acquire)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// Local time's distance to UTC changes twice a year: looking it up this often is plenty.
 const OFFSET_KEPT: Duration = Duration::from_mins(1);

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 #[derive(Debug)]
 pub(crate) struct VirtualTime {
@@ -20,8 +20,8 @@ struct State {
     mono: Mono,
     /// By how much the civil clock has been set, in milliseconds.
     set_by: i64,
-    /// Those who owe bytes, less those who are parked. Can be negative for a moment: somebody may
-    /// park on behalf of a debt that is taken later.
+    /// Tasks that owe bytes, less those that are parked. Can be negative for a moment: a task may park on
+    /// behalf of a debt that is taken later.
     debts: i64,
     /// In order of time, then of registration.
     timers: BTreeMap<(Mono, u64), Waker>,
@@ -55,7 +55,7 @@ impl VirtualTime {
         self.state().debts -= 1;
     }
 
-    /// Jumps to the next timer and wakes it, unless somebody owes bytes.
+    /// Jumps to the next timer and wakes it, unless bytes are owed.
     pub(crate) fn jump_if_idle(&self) {
         let woken = {
             let mut state = self.state();
@@ -92,14 +92,14 @@ impl Future for Timer {
         let mut state = this.time.state();
         let Some(key) = this.key else {
             state.registered += 1;
-            // Who asks for the past goes behind those already due.
+            // A deadline in the past goes behind those already due.
             let key = (this.deadline.max(state.mono), state.registered);
             this.key = Some(key);
             state.timers.insert(key, cx.waker().clone());
             return Poll::Pending;
         };
         match state.timers.get_mut(&key) {
-            // Polled by somebody else's wake-up: not yet due.
+            // Polled because of another wake-up: not yet due.
             Some(waker) => {
                 waker.clone_from(cx.waker());
                 Poll::Pending

@@ -12,14 +12,15 @@ use super::plan::{Cell, FactorKind, Plan};
 use super::result::{Comparison, Report};
 use super::text::words;
 
-/// Points of a curve of power: more are thinned out.
+/// Maximum number of points in a curve of power: longer curves are thinned out.
 const TRACE_POINTS: usize = 300;
 
-/// Curves of power in one chart.
+/// Maximum number of curves of power in one chart.
 const MOST_TRACES: usize = 7;
 
 impl Report {
-    /// A figure of each environment in that of the baseline; or where there is none, itself.
+    /// A bar for each environment: its figure as a percentage of the baseline's, or the figure itself
+    /// without a baseline.
     pub(super) fn bars(&self, comparison: &Comparison, main: &str) -> Option<Chart> {
         let cells: Vec<_> = self.cells(&comparison.name, main).filter(|it| it.n > 0).collect();
         if cells.is_empty() {
@@ -79,7 +80,7 @@ impl Report {
             }
             for &workload in &factor.workloads {
                 for figure in [PER_OPERATION, RATE, POWER] {
-                    charts.extend(self.sweep((place, &numbers), workload, figure));
+                    charts.extend(self.sweep(place, &numbers, workload, figure));
                 }
             }
         }
@@ -88,7 +89,8 @@ impl Report {
 
     fn sweep(
         &self,
-        (factor, numbers): (usize, &[f64]),
+        factor: usize,
+        numbers: &[f64],
         workload: usize,
         figure: &str,
     ) -> Option<Chart> {
@@ -194,8 +196,8 @@ fn trace(path: &Path, source: &str) -> Vec<(f64, f64)> {
 /// When, of which channel, and what it said, if anything.
 type Reading = (i64, usize, Option<f64>);
 
-/// The sum of all channels at each reading of one: each is what it was last, and while one is not known
-/// there is none.
+/// The sum of all channels at each reading of any channel: each channel counts with its last value; while
+/// one is unknown, there is no sum.
 fn sum(mut readings: Vec<Reading>, channels: usize) -> Vec<(i64, f64)> {
     readings.sort_by_key(|it| it.0);
     let mut latest = vec![None; channels];

@@ -9,20 +9,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 
 use super::error::Error;
 
-/// What is asked to end has so long before it is killed.
+/// A process that was asked to end is killed after this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An output of more is not read: logs of single requests are long, but not that long.
+/// A larger output is not read: logs of single requests are long, but not that long.
 const MOST_OUTPUT: u64 = 256 << 20;
 
-/// So much of what a command that failed said last is shown.
+/// Bytes shown of the end of a failed command's output.
 const TAIL: u64 = 600;
 
 /// A process with its output in files. Dropped, it is ended with all that it started in its group.
@@ -109,7 +109,7 @@ pub(crate) fn end_all(processes: &mut [Process]) {
     }
     let deadline = monotonic() + PATIENCE;
     for process in processes.iter_mut().filter(|it| !it.is_reaped) {
-        // Not the user's: who has asked us to end waits for this.
+        // Not the user's stop: the user who interrupted waits for this.
         if let Ok(stop) = Stop::new() {
             let _ = process.over_by(deadline, &stop);
         }
@@ -168,10 +168,11 @@ pub(crate) fn last_words(process: &Process) -> String {
     said.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// Runs a line to its end: `None` if all went well, else why not.
+/// Runs a line to its end, with its output in the folder under this name: `None` if all went well, else why not.
 pub(crate) fn run(
     command: Command,
-    (folder, name): (&Path, &str),
+    folder: &Path,
+    name: &str,
     limit: Duration,
     stop: &Stop,
 ) -> Result<Option<String>, Error> {
@@ -208,8 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         let limit = Duration::from_mins(1);
-        let place = (folder.path(), "a");
-        let ran = |line| run(shell(line), place, limit, &stop).unwrap();
+        let ran = |line| run(shell(line), folder.path(), "a", limit, &stop).unwrap();
         assert_eq!(ran("echo fine"), None);
         assert_eq!(text(&folder.path().join("a.out")).unwrap(), "fine\n");
         assert_eq!(ran("echo no >&2; exit 3"), Some("exit status: 3: no".to_owned()));
@@ -225,7 +225,7 @@ mod tests {
         let mut limit_s = 0.25;
         let pid = loop {
             let limit = Duration::from_secs_f64(limit_s);
-            let why = run(shell(line), (folder.path(), "a"), limit, &stop).unwrap().unwrap();
+            let why = run(shell(line), folder.path(), "a", limit, &stop).unwrap().unwrap();
             assert!(why.starts_with(&format!("it took longer than {limit_s} s")), "{why}");
             let pid = text(&folder.path().join("a.out")).unwrap();
             if pid.ends_with('\n') {
@@ -252,7 +252,7 @@ mod tests {
         let mut process = Process::start(shell("sleep 1000 & exit 0"), folder.path(), "a").unwrap();
         let before = process.over_by(Mono::NEVER, &stop).unwrap();
         assert_eq!((before, process.is_over(), process.is_over()), (Woken::Readable, true, true));
-        // Still a zombie, so nobody else can have its number.
+        // Still a zombie, so no other process can have its number.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.child.id())).unwrap();
         assert!(stat.contains(") Z "), "{stat}");
         assert!(matches!(process.wait(Mono::NEVER, &stop), Ok(Ending::Exited(it)) if it.success()));
@@ -282,7 +282,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         stop.stop();
-        let result = run(shell("sleep 1000"), (folder.path(), "a"), Duration::from_mins(9), &stop);
+        let result = run(shell("sleep 1000"), folder.path(), "a", Duration::from_mins(9), &stop);
         assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     }
 }

@@ -3,38 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nightwatt_model::stats::intervals::Interval;
-use nightwatt_model::stats::ratio::Ratio;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::ratio::Ratio;
+use nightwatt_energy::stats::sequential::StopRule;
 use nightwatt_report::{Axis, Block, Chart, Kind, Scale, Section, Series};
-use serde::Serialize;
 
 use super::figures::{PER_OPERATION, POWER};
 use super::plan::{Cell, FactorKind, Plan};
 use super::record::RunRecord;
-use super::result::Report;
+use super::result::{Consolidation, Report};
 
 /// The option of environments that says how many there are.
 const COPIES: &str = "copies";
-
-/// What a machine with several copies takes of what as many machines with one copy take.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Consolidation {
-    /// The workload, and what else both sides have in common.
-    pub workload: String,
-    /// Where the copies run.
-    pub environment: String,
-    /// How many.
-    pub copies: u32,
-    /// What runs on each of the machines that they are held against: one copy of this.
-    pub reference: String,
-    /// What is held against each other: `energy_per_operation`, or where there is none the `power` of all.
-    pub figure: String,
-    /// Of the one in that of the many, for the same work; 1 for as much.
-    pub share: f64,
-    /// The interval that holds 95 % under the rule by which runs were repeated.
-    pub interval: Option<Interval>,
-}
 
 /// Of every combination with more than one copy, where the baseline, or else the same environment, was
 /// also run with one.
@@ -67,9 +46,9 @@ pub(super) fn consolidation(
         };
         // Copies that get in each other's way do less each: energy for the same work tells.
         let by_work =
-            || ratio_of(runs, (place, reference), PER_OPERATION, 1.0).map(|it| (PER_OPERATION, it));
+            || ratio_of(runs, place, reference, PER_OPERATION, 1.0).map(|it| (PER_OPERATION, it));
         let by_power =
-            || ratio_of(runs, (place, reference), POWER, f64::from(copies)).map(|it| (POWER, it));
+            || ratio_of(runs, place, reference, POWER, f64::from(copies)).map(|it| (POWER, it));
         let Some((figure, ratio)) = by_work().or_else(by_power) else { continue };
         all.push(Consolidation {
             workload: workload_of(plan, cell, factor),
@@ -99,10 +78,11 @@ fn workload_of(plan: &Plan, cell: &Cell, but: usize) -> String {
     name
 }
 
-/// A figure of the first cell in so many times that of the second, by pairs of the same block.
+/// The ratio of a figure of the first cell to that of the second, by pairs of the same block.
 fn ratio_of(
     runs: &[RunRecord],
-    (first, second): (usize, usize),
+    first: usize,
+    second: usize,
     figure: &str,
     times: f64,
 ) -> Option<Ratio> {

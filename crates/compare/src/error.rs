@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use nightwatt_host::ConfigError;
+
 use crate::pure::experiment::ExperimentError;
-use nightwatt_gateway::ConfigError;
 
 /// Why a comparison could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +40,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody else writes to it.
+    /// Another process writes to the folder.
     #[error(
         "{} is in use by another `nightwatt compare`; wait for its end, or name another folder by `--out`",
         .0.display()
@@ -108,7 +109,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Is the command line or the plan wrong, and nothing was done?
+    /// Whether the command line or the plan is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -75,7 +75,7 @@ pub(crate) fn energy_channels<'a>(
     channels_of(plan.energy.as_deref(), channels)
 }
 
-/// The same for whoever has no plan: the one that is wanted, or those that say most.
+/// The channels without a plan: the one that is wanted, or those that say most.
 pub fn channels_of<'a>(
     wanted: Option<&str>,
     channels: &'a [ChannelRecord],
@@ -86,7 +86,7 @@ pub fn channels_of<'a>(
         return spoke().filter(|it| name_of(it) == wanted).collect();
     }
     let is_modelled = |it: &ChannelRecord| {
-        matches!(it.provenance, nightwatt_model::energy::Provenance::Modelled { .. })
+        matches!(it.provenance, nightwatt_energy::energy::Provenance::Modelled { .. })
     };
     // The wall says most, then the whole machine; else the parts that do not contain each other; and a
     // model only where nothing is measured.
@@ -293,7 +293,7 @@ fn percentiles(outcomes: &[&Outcome]) -> Vec<(f64, f64)> {
         .collect();
     if !all.is_empty() {
         all.sort_by(f64::total_cmp);
-        let at = |percent| (percent, nightwatt_model::stats::percentile(&all, percent));
+        let at = |percent| (percent, nightwatt_energy::stats::percentile(&all, percent));
         return PERCENTAGES.map(at).to_vec();
     }
     match outcomes {
@@ -328,9 +328,9 @@ fn known(source: &str, channels: &[ChannelRecord]) -> String {
     least.map_or_else(String::new, |it| format!(" (power is known for {:.0} % of it)", 100.0 * it))
 }
 
-/// The main figure of a run, by name and value, or why the run is none of its comparison. The first run
-/// that finished settles for all after it where the energy is from, and the first of a comparison which
-/// figure is its main one: what differs in that cannot be averaged.
+/// The main figure of a run, by name and value, or why the run does not count in its comparison. The first
+/// finished run settles the source of the energy for all later runs, and the first of a comparison settles
+/// its main figure: runs that differ in these cannot be averaged.
 pub(crate) fn main_of(
     plan: &Plan,
     so_far: &[RunRecord],

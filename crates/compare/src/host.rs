@@ -172,7 +172,7 @@ fn load(host: &Host) -> Option<f64> {
     Some((count("procs_running ")? - 1.0).max(0.0) + count("procs_blocked ")?)
 }
 
-/// Memory that is not available to who asks for some.
+/// Memory that is not available to new allocations.
 fn memory_used(host: &Host) -> Option<f64> {
     let info = host.read("/proc/meminfo").ok()?;
     let kib = |name| field(&info, name)?.strip_suffix("kB")?.trim().parse::<f64>().ok();

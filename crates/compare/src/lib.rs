@@ -1,9 +1,13 @@
-//! `nightwatt compare`: the same work in several environments, over and over, and what it takes in each.
+//! Runs the same work in several environments until the means are precise enough, and reports each figure with its
+//! interval and its ratio to the baseline (`nightwatt compare`).
 //!
 //! ```text
 //! plan.toml ─► Plan (cells) ─► runner ─► Store (a line for every run) ─► Report ─► text, JSON, CSV, HTML
-//!                                ▲ which run is next, and when there are enough: model::experiment (pure)
+//!                                ▲ which run is next, and when there are enough: pure::experiment
 //! ```
+//!
+//! `nightwatt_environments` starts containers, guests and remote machines, `nightwatt_workloads` reads what tools
+//! print, and `nightwatt_meters` measures. `netlab` uses its experiments, its metering and its records of runs.
 
 mod charts;
 mod commands;
@@ -15,9 +19,10 @@ mod lines;
 pub mod metering;
 mod page;
 mod places;
-pub mod plan;
+mod plan;
 pub mod pure;
 pub mod record;
+mod report;
 mod result;
 mod runner;
 mod schedule;
@@ -32,13 +37,12 @@ mod tests;
 
 use jiff::Timestamp;
 
-pub use consolidation::Consolidation;
 pub use error::Error;
 pub use plan::{Plan, PlanFile};
-pub use result::{Report, report};
+pub use report::report;
+pub use result::{Consolidation, Report, ServiceTime};
 pub use runner::{Told, run};
 pub use schedule::{Schedule, environments, schedule, tools};
-pub use service::ServiceTime;
 pub use store::Store;
 pub use text::in_a_line;
 

@@ -56,7 +56,7 @@ pub(crate) fn is_name(word: &str) -> bool {
 
 fn placeholder(inside: &str) -> Option<Placeholder<'_>> {
     match inside.split_once(':') {
-        // No port is a word that nobody knows.
+        // An invalid port becomes an unknown word, which is then reported.
         Some(("port", number)) => {
             let port = number.parse().ok().filter(|it| *it > 0);
             Some(port.map_or(Placeholder::Word(inside), Placeholder::Port))

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, monotonic};
+use nightwatt_energy::integration::{Totals, Track, TrackSpec};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Channel, Host, MeterSpec};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Totals, Track, TrackSpec};
-use nightwatt_model::time::Mono;
 
 use super::error::Error;
 use super::record::ChannelRecord;
@@ -131,7 +131,7 @@ impl Meters {
     }
 }
 
-/// What the channels of a meter come to. Nobody knows yet when the time that counts ends: the last
+/// Adds up the channels of a meter. The end of the time that counts is not known in advance, so the last
 /// samples wait.
 struct Book {
     tracks: Vec<Track>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nightwatt_model::stats::equivalence::Verdict;
+use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::figures::RATE;
@@ -62,7 +62,7 @@ impl Report {
                 figures.push(KeyFigure::new(label, value).note(note));
             }
         }
-        // Of many nobody reads any: the tables have all.
+        // Too many key figures are unreadable: the tables have all of them.
         figures.truncate(MOST_KEY_FIGURES);
         let mut blocks = Vec::new();
         if !figures.is_empty() {
@@ -182,7 +182,7 @@ impl Report {
     }
 }
 
-/// More than these nobody reads.
+/// Maximum number of key figures that stay readable.
 const MOST_KEY_FIGURES: usize = 12;
 
 fn charts(title: &str, charts: Vec<Chart>) -> Section {

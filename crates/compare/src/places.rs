@@ -16,10 +16,10 @@ use super::error::Error;
 use super::lines::{self, Values};
 use super::plan::{Cell, EnvironmentPlan, Plan, SetupKey, Site};
 
-/// A server has so long until it can be used.
+/// Timeout for a server to become ready.
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
-/// It is asked whether it can be used so often.
+/// Interval between two checks of its readiness.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -56,7 +56,7 @@ pub(crate) struct Setup {
 /// One of the environments that run at once. What ends first stands first.
 struct Copy {
     server: Option<Process>,
-    /// Its ports are shifted, since others may have the same network: by so many.
+    /// Offset added to its ports, since other copies may have the same network.
     shift: u16,
     /// The innermost, and what it is within.
     started: Vec<Started>,
@@ -68,19 +68,29 @@ impl Copy {
     }
 }
 
+/// A copy of a cell's environment: the one that a line of the plan is run for.
+#[derive(Clone, Copy)]
+pub(crate) struct CopyOf<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) cell: &'a Cell,
+    /// Its number, from 0.
+    pub(crate) copy: u32,
+}
+
 /// Starts a copy of an environment, and before it what it is within.
 fn start(
     plan: &Plan,
     config: &EnvironmentConfig,
     copy: u32,
-    (guard, stop): (&Guard, &Stop),
+    guard: &Guard,
+    stop: &Stop,
 ) -> Result<Vec<Started>, Error> {
     let named = |name: &String| plan.environments.iter().find(|it| it.name == *name);
     let outer = match config.common.within.as_ref().and_then(named) {
         None => Vec::new(),
         Some(outer) => {
             let outer = outer.config([]).map_err(Error::RunFailed)?;
-            start(plan, &outer, copy, (guard, stop))?
+            start(plan, &outer, copy, guard, stop)?
         }
     };
     let mut started = vec![failed(config.start(copy, outer.first(), guard, stop), stop)?];
@@ -92,9 +102,12 @@ impl Setup {
     /// Settings, the environment, and the workload's server. What goes wrong with these is a run that
     /// failed.
     pub(crate) fn start(
-        (plan, cell, block): (&Plan, &Cell, u32),
+        plan: &Plan,
+        cell: &Cell,
+        block: u32,
         guard: &Guard,
-        (folder, stop): (&Path, &Stop),
+        folder: &Path,
+        stop: &Stop,
     ) -> Result<Self, Error> {
         let mut setup = Self {
             key: plan.setup_of(cell),
@@ -115,19 +128,19 @@ impl Setup {
         let config = plan.config(cell).map_err(Error::RunFailed)?;
         let ports = plan.workloads[cell.workload].ports();
         for copy in 0..config.common.copies {
-            let started = start(plan, &config, copy, (guard, stop))?;
+            let started = start(plan, &config, copy, guard, stop)?;
             let shift = shift(&config, &started[0], &ports, copy)?;
             setup.copies.push(Copy { server: None, shift, started });
         }
         // First, so that what is begun is finished, however far it got.
         setup.note_finish(plan, cell);
         for copy in 0..config.common.copies {
-            setup.serve((plan, cell), copy)?;
+            setup.serve(CopyOf { plan, cell, copy })?;
         }
         Ok(setup)
     }
 
-    /// Nobody has changed what was set.
+    /// Checks that the settings still have the values that we set.
     pub(crate) fn settings_hold(&self, plan: &Plan, cell: &Cell) -> Result<(), Error> {
         for (setting, wanted) in plan.settings(cell) {
             let now = failed(setting.strayed(Path::new("/"), wanted, &self.stop), &self.stop)?;
@@ -146,39 +159,40 @@ impl Setup {
         let lines = plan.workloads[cell.workload].finish.iter().enumerate();
         for (number, line) in lines {
             for copy in 0..self.copies.len() {
-                let filled =
-                    self.filled(plan, cell, &words, (line, Site::Environment), copy as u32);
+                let of = CopyOf { plan, cell, copy: copy as u32 };
+                let filled = self.filled(of, &words, line, Site::Environment);
                 self.finish.push((copy, format!("finish-{copy}-{number}"), filled));
             }
         }
     }
 
     /// Makes the workload of a copy ready.
-    fn serve(&mut self, (plan, cell): (&Plan, &Cell), copy: u32) -> Result<(), Error> {
+    fn serve(&mut self, of: CopyOf<'_>) -> Result<(), Error> {
+        let CopyOf { plan, cell, copy } = of;
         let workload = &plan.workloads[cell.workload];
         let folder = self.folder.clone();
         let inside = Site::Environment;
-        self.all((plan, cell), ("prepare", &workload.prepare, inside), copy)?;
+        self.all(of, "prepare", &workload.prepare, inside)?;
         if let Some(line) = &workload.serve {
             self.check_ports(line, copy)?;
-            let command = self.command(plan, cell, (line, inside), copy);
+            let command = self.command(of, line, inside);
             let server = Process::start(command, &folder, &format!("serve-{copy}"))?;
             self.copies[copy as usize].server = Some(server);
         }
         if let Some(line) = &workload.ready {
-            self.wait_ready((plan, cell, line), copy)?;
+            self.wait_ready(of, line)?;
             // Another's may have answered in its place, and is not to be filled.
             self.server_is_there()?;
         }
-        self.all((plan, cell), ("fill", &workload.fill, workload.at), copy)
+        self.all(of, "fill", &workload.fill, workload.at)
     }
 
-    /// Nobody else is to answer in the server's place.
+    /// Checks that no other server already listens on the ports of the server.
     fn check_ports(&self, line: &str, copy: u32) -> Result<(), Error> {
         let started = self.copies[copy as usize].inner();
         for port in lines::ports(line) {
             let port = port + self.copies[copy as usize].shift;
-            // Elsewhere nobody of ours can listen.
+            // On other addresses this machine has no listener of its own.
             if started.address() != LOOPBACK || started.port(port) != port {
                 continue;
             }
@@ -192,36 +206,25 @@ impl Setup {
     }
 
     /// Lines one after the other; each must end well.
-    fn all(
-        &self,
-        (plan, cell): (&Plan, &Cell),
-        (key, lines, at): (&str, &[String], Site),
-        copy: u32,
-    ) -> Result<(), Error> {
+    fn all(&self, of: CopyOf<'_>, key: &str, lines: &[String], at: Site) -> Result<(), Error> {
         for (number, line) in lines.iter().enumerate() {
-            let command = self.command(plan, cell, (line, at), copy);
-            let name = format!("{key}-{copy}-{number}");
-            let limit = plan.runs.time_limit;
-            let place = (self.folder.as_path(), name.as_str());
-            if let Some(why) = commands::run(command, place, limit, &self.stop)? {
+            let command = self.command(of, line, at);
+            let name = format!("{key}-{}-{number}", of.copy);
+            let limit = of.plan.runs.time_limit;
+            if let Some(why) = commands::run(command, &self.folder, &name, limit, &self.stop)? {
                 return Err(Error::RunFailed(format!("`{key}` failed: {why}")));
             }
         }
         Ok(())
     }
 
-    fn wait_ready(
-        &mut self,
-        (plan, cell, line): (&Plan, &Cell, &str),
-        copy: u32,
-    ) -> Result<(), Error> {
+    fn wait_ready(&mut self, of: CopyOf<'_>, line: &str) -> Result<(), Error> {
         let deadline = monotonic() + READY_LIMIT;
-        let at = plan.workloads[cell.workload].at;
+        let at = of.plan.workloads[of.cell.workload].at;
         loop {
-            let command = self.command(plan, cell, (line, at), copy);
-            let place = (self.folder.as_path(), "ready");
+            let command = self.command(of, line, at);
             let left = deadline.since(monotonic()).max(ASK_EVERY);
-            let Some(why) = commands::run(command, place, left, &self.stop)? else {
+            let Some(why) = commands::run(command, &self.folder, "ready", left, &self.stop)? else {
                 return Ok(());
             };
             self.server_is_there()?;
@@ -236,28 +239,16 @@ impl Setup {
     }
 
     /// A line of the plan, to be run for a copy.
-    pub(crate) fn command(
-        &self,
-        plan: &Plan,
-        cell: &Cell,
-        (line, at): (&str, Site),
-        copy: u32,
-    ) -> Command {
-        let filled = self.filled(plan, cell, &plan.words(cell), (line, at), copy);
+    pub(crate) fn command(&self, of: CopyOf<'_>, line: &str, at: Site) -> Command {
+        let filled = self.filled(of, &of.plan.words(of.cell), line, at);
         match at {
-            Site::Environment => self.copies[copy as usize].inner().command(&filled),
+            Site::Environment => self.copies[of.copy as usize].inner().command(&filled),
             Site::Client => self.client.0.command(&filled),
         }
     }
 
-    fn filled(
-        &self,
-        plan: &Plan,
-        cell: &Cell,
-        words: &[(&str, &str)],
-        (line, at): (&str, Site),
-        copy: u32,
-    ) -> String {
+    fn filled(&self, of: CopyOf<'_>, words: &[(&str, &str)], line: &str, at: Site) -> String {
+        let CopyOf { plan, cell, copy } = of;
         let started = self.copies[copy as usize].inner();
         let mut address = started.address();
         // Here is elsewhere for a client on another machine.
@@ -317,10 +308,10 @@ impl Setup {
     fn close(&mut self) -> Result<(), Error> {
         for (copy, name, line) in std::mem::take(&mut self.finish) {
             let command = self.copies[copy].inner().command(&line);
-            // Not the user's: who has asked us to end waits for this. And whatever the line says, the
-            // environment ends anyway.
+            // Not the user's stop: the user who interrupted waits for this. And whatever the line prints,
+            // the environment ends anyway.
             if let Ok(stop) = Stop::new() {
-                let _ = commands::run(command, (&self.folder, &name), READY_LIMIT, &stop);
+                let _ = commands::run(command, &self.folder, &name, READY_LIMIT, &stop);
             }
         }
         let mut result = Ok(());

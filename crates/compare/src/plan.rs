@@ -13,11 +13,11 @@ use nightwatt_meters::MeterSpec;
 use serde::Deserialize;
 use toml::Value;
 
-pub(crate) use cells::MAIN;
-pub use cells::{Cell, SetupKey};
-pub use factor::{Factor, FactorKind};
-pub use file::{PlanFile, Restart};
-pub use workload::{Reader, Site, Workload};
+pub(crate) use cells::{Cell, MAIN, SetupKey};
+pub(crate) use factor::{Factor, FactorKind};
+pub use file::PlanFile;
+use file::Restart;
+pub(crate) use workload::{Reader, Site, Workload};
 
 /// A plan that was read and checked.
 #[derive(Debug, Clone)]
@@ -69,32 +69,32 @@ pub enum Axis {
     Factor(usize),
 }
 
-/// How often, and how long.
+/// Repetitions and times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Runs {
-    /// At least so many of each.
+    /// Minimum number of runs of each cell.
     pub least: u32,
-    /// At most so many of each.
+    /// Maximum number of runs of each cell.
     pub most: u32,
     /// Half of the 95 % interval is to be within this share of the mean.
     pub precision: f64,
     /// Unmeasured runs before the first measured one of a workload that was just made ready.
     pub warm_ups: u32,
-    /// A run that fails is tried again so often.
+    /// How many times a failed run is tried again.
     pub retries: u32,
-    /// Is an environment started anew before every run?
+    /// Is an environment restarted before every run?
     pub restart_each: bool,
-    /// Of a run's beginning, what does not count of the power.
+    /// Time at the beginning of a run that does not count for the power.
     pub trim_first: Duration,
-    /// Of its end.
+    /// The same at its end.
     pub trim_last: Duration,
     /// A run that takes longer has failed.
     pub time_limit: Duration,
-    /// The machine is left alone for so long before each run.
+    /// The machine rests for this time before each run.
     pub rest: Duration,
 }
 
-/// Where work is done.
+/// An environment of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentPlan {
     /// As tables call it.

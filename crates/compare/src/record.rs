@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nightwatt_energy::energy::Provenance;
 use nightwatt_meters::Scope;
-use nightwatt_model::energy::Provenance;
 use serde::{Deserialize, Serialize};
 
 /// One run, measured or failed.

@@ -1,23 +1,16 @@
-//! What the runs of a plan say: for every combination its figures with their intervals, and for every
-//! environment its ratio to the baseline, judged.
+//! The result of a plan: for every combination its figures with their intervals, and for every environment its ratio to
+//! the baseline, judged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::pure::experiment::End;
-use crate::pure::experiment::answers::{self, Answers, CellAnswer, RatioAnswer};
-use nightwatt_model::energy::Provenance;
+use nightwatt_energy::stats::intervals::Interval;
 use serde::Serialize;
 
-use super::consolidation::Consolidation;
-use super::error::Error;
-use super::plan::{MAIN, Plan, Site, Workload};
+use super::figures;
+use super::plan::{MAIN, Plan};
 use super::record::{Better, RunRecord};
-use super::service::ServiceTime;
-use super::text::percent;
-use super::{consolidation, figures, runner, service};
-
-/// Version of the JSON form.
-const SCHEMA: u32 = 1;
+use crate::pure::experiment::End;
+use crate::pure::experiment::answers::{Answers, CellAnswer, CellCourse, RatioAnswer};
 
 /// The result of a plan, so far.
 #[derive(Debug, Clone, Serialize)]
@@ -61,7 +54,7 @@ pub struct Report {
     pub(crate) plan: Plan,
 }
 
-/// Where the energy is from.
+/// The source of the energy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EnergySource {
     /// Channels that are summed: `rapl/package-0 + rapl/dram-0`; empty where no meter spoke.
@@ -95,6 +88,42 @@ pub struct FigureName {
     pub better: Better,
 }
 
+/// A percentile of the response times of one combination.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServiceTime {
+    /// The comparison.
+    pub comparison: String,
+    /// What is compared.
+    pub environment: String,
+    /// This percentage of the responses came
+    pub percent: f64,
+    /// within this time, s: the mean of the runs' values.
+    pub seconds: f64,
+    /// Its 95 % interval by the bootstrap over runs; null of fewer than two.
+    pub interval: Option<Interval>,
+    /// Number of runs that reported it.
+    pub runs: u64,
+}
+
+/// What a machine with several copies takes of what as many machines with one copy take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Consolidation {
+    /// The workload, and what else both sides have in common.
+    pub workload: String,
+    /// Where the copies run.
+    pub environment: String,
+    /// How many.
+    pub copies: u32,
+    /// What runs on each of the machines that the copies are compared with: one copy of this.
+    pub reference: String,
+    /// The compared figure: `energy_per_operation`, or without it the `power` of all.
+    pub figure: String,
+    /// Energy of the one machine as a share of that of the many, for the same work; 1 means equal.
+    pub share: f64,
+    /// The interval that holds 95 % under the rule by which runs were repeated.
+    pub interval: Option<Interval>,
+}
+
 /// A run that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
@@ -105,200 +134,6 @@ pub struct Failed {
     /// Why.
     pub why: String,
 }
-
-/// The report of a plan's runs.
-pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
-    let experiment = runner::experiment(plan, runs)?;
-    let answers = answers::answers(&experiment, plan.margin);
-    let comparisons = answers.comparisons.iter().map(|course| {
-        let of_it = |run: &&RunRecord| {
-            plan.name_of_comparison(&plan.cells[run.cell]) == course.name && run.failed.is_none()
-        };
-        let main = runs.iter().find(of_it).and_then(|run| figures::main_name(plan, run));
-        let figures = runs.iter().filter(of_it).flat_map(|run| &run.figures);
-        Comparison {
-            name: course.name.clone(),
-            main: main.unwrap_or_default(),
-            end: course.end,
-            units: figures.map(|it| (it.name.clone(), it.unit.clone())).collect(),
-        }
-    });
-    let failed = runs.iter().filter_map(|run| {
-        let why = run.failed.clone()?;
-        Some(Failed { run: run.number, cell: plan.describe(run.cell), why })
-    });
-    let failed: Vec<Failed> = failed.collect();
-    let (settings, settings_that_changed) = settings(runs);
-    let baseline = plan.cells.iter().find(|cell| cell.is_baseline);
-    Ok(Report {
-        schema: SCHEMA,
-        title: plan.title.clone(),
-        compared: plan.compared().to_owned(),
-        baseline: baseline.map(|cell| plan.name_on_axis(cell)).unwrap_or_default(),
-        energy: energy(plan, runs),
-        comparisons: comparisons.collect(),
-        figures: names(runs),
-        service: service::times(plan, runs),
-        consolidation: consolidation::consolidation(plan, runs, experiment.rule()),
-        finished: (runs.len() - failed.len()) as u64,
-        warnings: warnings(plan, runs, &answers, &failed),
-        answers,
-        failed,
-        settings,
-        settings_that_changed,
-        facts: facts(plan, runs),
-        runs: runs.to_vec(),
-        plan: plan.clone(),
-    })
-}
-
-fn energy(plan: &Plan, runs: &[RunRecord]) -> EnergySource {
-    let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.failed.is_none()).collect();
-    let channels = ended.first().map(|run| figures::energy_source(plan, &run.channels));
-    let is_modelled = ended.iter().any(|run| {
-        let of_it = figures::energy_channels(plan, &run.channels);
-        of_it.iter().any(|it| !matches!(it.provenance, Provenance::Measured { .. }))
-    });
-    let accuracies = ended.iter().filter_map(|run| {
-        let of_it = figures::energy_channels(plan, &run.channels);
-        // Parts of one meter err the same way.
-        let off: Option<f64> = of_it.iter().map(|it| it.accuracy_w).sum();
-        Some(off? / figures::energy_watts(plan, &run.channels)?)
-    });
-    let accuracy = accuracies.reduce(f64::max);
-    EnergySource { channels: channels.unwrap_or_default(), is_modelled, accuracy }
-}
-
-fn names(runs: &[RunRecord]) -> Vec<FigureName> {
-    let mut names: Vec<FigureName> = Vec::new();
-    for figure in runs.iter().flat_map(|run| &run.figures) {
-        if names.iter().all(|known| known.name != figure.name) {
-            names.push(FigureName { name: figure.name.clone(), better: figure.better });
-        }
-    }
-    names
-}
-
-/// Settings that were always the same, and those that were not.
-fn settings(runs: &[RunRecord]) -> (BTreeMap<String, String>, BTreeMap<String, Vec<String>>) {
-    let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in runs.iter().flat_map(|run| &run.settings) {
-        all.entry(name).or_default().insert(value);
-    }
-    let (mut same, mut changed) = (BTreeMap::new(), BTreeMap::new());
-    for (name, values) in all {
-        let mut values: Vec<String> = values.into_iter().map(str::to_owned).collect();
-        match (values.pop(), values.is_empty()) {
-            (Some(value), true) => drop(same.insert(name.to_owned(), value)),
-            (Some(value), false) => {
-                values.push(value);
-                changed.insert(name.to_owned(), values);
-            }
-            (None, _) => {}
-        }
-    }
-    (same, changed)
-}
-
-fn facts(plan: &Plan, runs: &[RunRecord]) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut all: BTreeMap<String, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
-    for run in runs {
-        let name = &plan.environments[plan.cells[run.cell].environment].name;
-        let its = all.entry(name.clone()).or_default();
-        for (fact, value) in &run.facts {
-            its.entry(fact.clone()).or_default().insert(value);
-        }
-    }
-    let joined = |(fact, values): (String, BTreeSet<&str>)| {
-        (fact, values.into_iter().collect::<Vec<_>>().join(", "))
-    };
-    all.into_iter().map(|(name, its)| (name, its.into_iter().map(joined).collect())).collect()
-}
-
-fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let source = energy(plan, runs);
-    if source.is_modelled {
-        warnings.push(
-            "no meter: energy and power are a model's, from what the processors did. `nightwatt meters` \
-             says what could measure here"
-                .to_owned(),
-        );
-    } else if source.channels.is_empty() && runs.iter().any(|run| run.failed.is_none()) {
-        warnings.push("no meter said anything: there is no energy in this report".to_owned());
-    }
-    let is_asked = |it: &Workload| it.at == Site::Client && it.tool != "idle";
-    if plan.client.is_none() && plan.workloads.iter().any(is_asked) {
-        warnings.push(
-            "the load comes from the machine that is measured: what it takes to make it is in all figures. \
-             `[client]` in the plan names another"
-                .to_owned(),
-        );
-    }
-    let remote = plan.environments.iter().filter(|it| it.is_elsewhere());
-    for environment in remote {
-        let name = &environment.name;
-        warnings.push(format!(
-            "`{name}` is on another machine: energy and power are its own only if the meter hangs on it"
-        ));
-    }
-    if !failed.is_empty() {
-        let count = failed.len();
-        warnings.push(format!("{count} of {} runs failed: they are listed, with why", runs.len()));
-    }
-    let mut errors: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.errors > 0) {
-        let (count, of) = errors.entry(run.cell).or_default();
-        (*count, *of) = (*count + run.errors, *of + 1);
-    }
-    for (cell, (count, of)) in errors {
-        let cell = plan.describe(cell);
-        warnings.push(format!("{cell}: {count} operations failed in {of} runs: see `errors`"));
-    }
-    for cell in answers.cells.iter().filter(|cell| cell.given_up) {
-        let (environment, comparison) = (&cell.environment, &cell.comparison);
-        warnings.push(format!("{environment}: {comparison} was given up: it failed every time"));
-    }
-    for course in answers.comparisons.iter().filter(|it| it.end == Some(End::Cap)) {
-        let share = percent(answers.rule.share);
-        warnings.push(format!(
-            "{}: not within {share} % of the mean after {} runs, the most that the plan allows",
-            course.name, answers.rule.max
-        ));
-    }
-    let outliers: usize = answers
-        .figures
-        .get(MAIN)
-        .map_or(0, |figure| figure.cells.iter().map(|cell| cell.outliers.len()).sum());
-    if outliers > 0 {
-        warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
-    }
-    warnings.extend(said_by_runs(plan, runs));
-    warnings
-}
-
-/// What runs warned of: of those that differ in numbers only the first.
-fn said_by_runs(plan: &Plan, runs: &[RunRecord]) -> Vec<String> {
-    let mut kinds: Vec<(String, String, usize)> = Vec::new();
-    let all = runs.iter().flat_map(|run| run.warnings.iter().map(move |it| (run.cell, it)));
-    for (cell, warning) in all {
-        let words: Vec<&str> = warning.split(|c: char| c.is_ascii_digit()).collect();
-        let kind: String =
-            words.iter().filter(|word| !word.is_empty() && **word != ".").copied().collect();
-        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((.., count)) => *count += 1,
-            None => kinds.push((kind, format!("{}: {warning}", plan.describe(cell)), 1)),
-        }
-    }
-    let told = kinds.into_iter().take(MOST_WARNINGS).map(|(_, first, count)| match count {
-        1 => first,
-        _ => format!("{first} (and {} more like that: `runs.jsonl` has them)", count - 1),
-    });
-    told.collect()
-}
-
-/// Of different kinds.
-const MOST_WARNINGS: usize = 20;
 
 impl EnergySource {
     /// How far the power may be off: `± 3.0 %`, or beyond all of it as a factor.
@@ -361,7 +196,7 @@ impl Report {
 
     /// How many runs of a cell failed.
     pub(crate) fn failed_of(&self, cell: &CellAnswer) -> u64 {
-        let is_it = |it: &&answers::CellCourse| {
+        let is_it = |it: &&CellCourse| {
             it.comparison == cell.comparison && it.environment == cell.environment
         };
         self.answers.cells.iter().find(is_it).map_or(0, |it| it.failed)

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use crate::pure::experiment::{Done, Experiment, Outcome, Progress, Step};
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;
 use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
-use super::places::Setup;
+use super::places::{CopyOf, Setup};
 use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::store::Store;
@@ -48,7 +48,7 @@ impl Told<'_> {
     }
 }
 
-/// Does all runs that are still to be done, and keeps each of them in the store.
+/// Runs what is still to be run, and keeps each run in the store.
 pub fn run(
     plan: &Plan,
     store: &mut Store,
@@ -98,7 +98,7 @@ struct Runner<'a> {
     host: Host,
     guard: Guard,
     setup: Option<Setup>,
-    /// Nobody else changes settings meanwhile.
+    /// Prevents other comparisons from changing settings meanwhile.
     _turn: Turn,
     /// Wall-clock time of what was done in this session, and runs in it.
     spent: (Duration, u32),
@@ -301,7 +301,7 @@ impl<'a> Runner<'a> {
         let line = &self.plan.workloads[cell.workload].command;
         let one = |copy: u32| {
             let name = if setup.copies() == 1 { "run".to_owned() } else { format!("run-{copy}") };
-            (name, setup.command(self.plan, cell, (line, at), copy))
+            (name, setup.command(CopyOf { plan: self.plan, cell, copy }, line, at))
         };
         Ok((0..setup.copies()).map(one).collect())
     }
@@ -317,8 +317,9 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         self.close_setup();
-        let place = (self.plan, cell, attempt.step.block);
-        let mut setup = Setup::start(place, &self.guard, (&attempt.folder, self.stop))?;
+        let block = attempt.step.block;
+        let (folder, stop) = (&attempt.folder, self.stop);
+        let mut setup = Setup::start(self.plan, cell, block, &self.guard, folder, stop)?;
         if let Some(idle) = self.plan.idle {
             let stop = self.stop;
             let rest = |begins: &dyn Fn(Mono)| {

@@ -39,7 +39,7 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Error> {
 }
 
 impl Schedule {
-    /// For a terminal.
+    /// The schedule as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}: {} combinations, {} to {} runs, retries apart\n\nThe first block, in this order:\n",

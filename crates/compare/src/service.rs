@@ -2,31 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::stats::bootstrap;
-use nightwatt_model::stats::intervals::Interval;
+use nightwatt_energy::stats::bootstrap;
 use nightwatt_report::{Axis, Cell, Chart, Column, Kind, Scale, Series, Table};
-use serde::Serialize;
 
 use super::plan::Plan;
 use super::record::RunRecord;
-use super::result::Report;
-
-/// A percentile of the response times of one combination.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ServiceTime {
-    /// The comparison.
-    pub comparison: String,
-    /// What is compared.
-    pub environment: String,
-    /// So many per cent of the responses came
-    pub percent: f64,
-    /// within this time, s: the mean of what each run says.
-    pub seconds: f64,
-    /// Its 95 % interval by the bootstrap over runs; null of fewer than two.
-    pub interval: Option<Interval>,
-    /// So many runs told it.
-    pub runs: u64,
-}
+use super::result::{Report, ServiceTime};
 
 /// Those that are shown, if the tool tells them.
 const SHOWN: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
@@ -57,7 +38,7 @@ pub(super) fn times(plan: &Plan, runs: &[RunRecord]) -> Vec<ServiceTime> {
     times
 }
 
-/// Within which time so many per cent of a run's responses came.
+/// The time within which this percentage of a run's responses came.
 fn time_at(run: &RunRecord, percent: f64) -> Option<f64> {
     run.percentiles.iter().find(|it| it.0.to_bits() == percent.to_bits()).map(|it| it.1)
 }

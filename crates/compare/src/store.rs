@@ -23,7 +23,7 @@ const PLAN: &str = "plan.toml";
 const RUNS: &str = "runs.jsonl";
 const RUN_FOLDERS: &str = "runs";
 
-/// A folder of results that nobody else writes to.
+/// A folder of results with a single writer.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -130,7 +130,7 @@ impl Store {
         self.folder.join("undo")
     }
 
-    /// Where it is.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -156,8 +156,8 @@ fn has_same_runs(text: &str, other: &str) -> bool {
     text == other || runs_of(text).is_some_and(|runs| Some(runs) == runs_of(other))
 }
 
-/// Nobody else's files are there, and nobody else may change what is: of what the journal has, we run
-/// every line.
+/// Checks that the folder belongs to us and that its files are ours: we run every line of the journal, so
+/// no other user may change it.
 fn check_ours(folder: &Path) -> Result<(), Error> {
     let wrong = |why| Err(Error::NotResults { folder: folder.to_owned(), why });
     let owner = fs::metadata(folder).map_err(|error| failed("look at", folder, error))?;

@@ -1,6 +1,6 @@
 //! The result as tables, for the page and for CSV.
 
-use nightwatt_model::stats::equivalence::Verdict;
+use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{Cell, Column, Table};
 
 use super::result::Report;
@@ -34,7 +34,7 @@ impl Report {
         let mut table = Table::new(caption, columns);
         for cell in self.cells(comparison, figure) {
             let number = |value: Option<f64>| value.map_or(Cell::Empty, of_some_digits);
-            let half = |interval: Option<nightwatt_model::stats::intervals::Interval>| {
+            let half = |interval: Option<nightwatt_energy::stats::intervals::Interval>| {
                 number(interval.map(|interval| interval.width() / 2.0))
             };
             let ratio = self.ratio(cell, figure);
@@ -176,6 +176,6 @@ impl Report {
 /// With about four digits that count.
 fn of_some_digits(value: f64) -> Cell {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
-    // Up to 1e-15: what is less, nobody measures.
+    // Down to 1e-15: smaller values are not measurable.
     Cell::number(value, (3.0 - magnitude).clamp(0.0, 18.0) as usize)
 }

@@ -6,8 +6,8 @@ mod report;
 use std::collections::BTreeMap;
 
 use crate::pure::experiment::Step;
+use nightwatt_energy::energy::Provenance;
 use nightwatt_meters::Scope;
-use nightwatt_model::energy::Provenance;
 
 use super::plan::{Plan, PlanFile};
 use super::record::{Better, ChannelRecord, RunFigure, RunRecord};

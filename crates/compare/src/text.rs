@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::pure::experiment::End;
 use crate::pure::experiment::answers::{CellAnswer, RatioAnswer};
-use nightwatt_model::stats::equivalence::Verdict;
+use nightwatt_energy::stats::equivalence::Verdict;
 
 use super::result::{Comparison, Report};
 

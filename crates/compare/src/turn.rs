@@ -1,4 +1,4 @@
-//! Comparisons on one machine: each is in the figures of the other, and settings have one value.
+//! Keeps comparisons on one machine apart: they disturb each other's figures, and settings have one value.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use super::error::Error;
 /// the host's settings, and not its `/run`).
 const FOLDER: &str = "/run/lock";
 
-/// As long as it is there, settings stay as they are, or are ours alone.
+/// While it exists, no other comparison changes settings; if this one changes them, no other one runs.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _lock: Option<File>,
@@ -33,13 +33,14 @@ impl Turn {
         let path = folder.join("nightwatt-compare.lock");
         let lock = match open(&path) {
             Ok(lock) => lock,
-            // Without root, where nobody but root may make it: whoever changes settings is root.
+            // Without root, in a folder that only root may write to. Only root can change settings, so no
+            // lock is needed.
             Err(_) if !changes_settings => return Ok(Self { _lock: None, is_shared: false }),
             Err(source) => return Err(Error::Results { what: "open", path, source }),
         };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             if !changes_settings {
-                // Between the two somebody else may come first: then that one is told.
+                // Another comparison may come first between the two calls: then this one fails.
                 shared(&lock)?;
             }
             return Ok(Self { _lock: Some(lock), is_shared: false });
@@ -56,8 +57,8 @@ fn shared(lock: &File) -> Result<(), Error> {
     flock(lock, FlockOperation::NonBlockingLockShared).map_err(|_| Error::SettingsChange)
 }
 
-/// Not made where it is: in a folder that everybody may write to, the kernel refuses to make a file that
-/// somebody else has.
+/// Opens the file before it tries to create it: in a folder that every user may write to, the kernel
+/// refuses to create a file that belongs to another user.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let there = || OpenOptions::new().read(true).custom_flags(flags).open(path);

@@ -48,7 +48,7 @@ impl Books {
         let mut served = HashMap::new();
         for line in read_or_nothing(&origin)?.lines() {
             let id = line.split('\t').next().unwrap_or_default();
-            // The proxy's probes have no id, and it renews its cache by itself: nobody sent these.
+            // The client sent neither the proxy's probes, which have no id, nor its cache renewals.
             if id == "-" || id.starts_with(REFRESH_ID) {
                 continue;
             }
@@ -84,7 +84,7 @@ impl Books {
             }
         }
         result.doubled += known.values().filter(|&&times| times > 1).count() as u64;
-        // What proxy or server know and nobody sent.
+        // Requests that the proxy or the server recorded and the client never sent.
         let unknown = |id: &&String| !known.contains_key(id.as_str());
         result.doubled += self.proxy.keys().filter(unknown).count() as u64;
         result.doubled += self.origin.keys().filter(unknown).count() as u64;
@@ -117,7 +117,7 @@ mod tests {
     /// Proxy and client know nothing of each other: only their names for answers must agree.
     #[test]
     fn the_client_knows_every_answer_of_the_proxy() {
-        // Nobody gets an answer that its client did not wait for.
+        // A client that left gets no answer.
         for answered in Answered::ALL.into_iter().filter(|it| *it != Answered::Gone) {
             let name = answered.as_str();
             let answer: Answer = name.parse().unwrap_or_else(|_| panic!("{name}"));

@@ -13,7 +13,7 @@ pub enum Error {
     Empty(String),
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
-    Scenario(#[from] nightwatt_model::scenario::BadValue),
+    Scenario(#[from] nightwatt_policy::scenario::BadValue),
     /// A file or folder.
     #[error("cannot use {path}: {source}")]
     File {

@@ -1,9 +1,9 @@
-//! `nightwatt demo`: a day of requests meets a site behind the sleeping proxy.
+//! Plays a day of requests against a site behind the sleeping proxy (`nightwatt demo`), and reports what was saved
+//! and who waited.
 //!
-//! Everything in it is real but the time and the watts: HTTP over TCP, the gateway as `serve` runs
-//! it, a log-backed server that is started and stopped as a process. Client, proxy and timers run
-//! under one virtual clock (`nightwatt_clock`), so a day takes seconds; the energy is modelled from
-//! the scenario's power states.
+//! Only time and watts are not real: the proxy is that of `serve` (`nightwatt_gateway`), and requests, sent by
+//! `nightwatt_load`, go over TCP to a server that is started and stopped as a process. All run by one virtual clock
+//! (`nightwatt_clock`), so a day needs seconds; energy is modelled from the scenario's power states.
 
 mod books;
 mod error;
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_load::{Options as ReplayOptions, Run, Target, replay};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::reader::{Counts, LogReader};
 use nightwatt_traffic::synthetic::SyntheticSite;
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts};
@@ -51,13 +51,13 @@ pub struct DemoOptions {
     pub real_time: bool,
     /// Where logs and ledgers go; default: a temporary folder that is removed.
     pub out: Option<PathBuf>,
-    /// A dashboard for somebody who watches.
+    /// A dashboard for a viewer.
     pub shown: Option<Shown>,
     /// The program whose command `origin` is the log-backed server: `nightwatt` itself.
     pub origin_program: PathBuf,
 }
 
-/// How far it is.
+/// Progress of a demo.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Requests done.
@@ -97,7 +97,7 @@ pub fn run(
     };
     let runtime =
         clock.runtime().map_err(|source| Error::System { what: "start the runtime", source })?;
-    runtime.block_on(play(options, &script, &clock, (opened, &mut progress)))
+    runtime.block_on(play(options, &script, &clock, opened, &mut progress))
 }
 
 impl Script {
@@ -127,7 +127,8 @@ async fn play(
     options: &DemoOptions,
     script: &Script,
     clock: &Clock,
-    (opened, progress): (impl FnOnce(SocketAddr), &mut impl FnMut(Progress)),
+    opened: impl FnOnce(SocketAddr),
+    progress: &mut impl FnMut(Progress),
 ) -> Result<Option<DemoReport>, Error> {
     let stage = Stage::set(options, clock).await?;
     if let Some(address) = stage.running.admin {
@@ -135,7 +136,7 @@ async fn play(
     }
     let started = clock.now();
     let end = started.mono + script.span;
-    // The bill is drawn up at the end of the day, whoever still comes back later.
+    // The bill is drawn up at the end of the day, even if clients come back later.
     let bill = {
         let (clock, gateway) = (clock.clone(), Arc::clone(&stage.running.gateway));
         tokio::spawn(async move {
@@ -179,7 +180,7 @@ async fn play(
         source: std::io::Error::other(error),
     })?;
     let books = stage.close().await?;
-    let report = DemoReport::draw_up(options, script, &run, &books, &status, (started.mono, end));
+    let report = DemoReport::draw_up(options, script, &run, &books, &status, started.mono, end);
     Ok(Some(report))
 }
 

@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use nightwatt_energy::stats::Summary;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_gateway::status::Status;
 use nightwatt_load::summary::Seen;
 use nightwatt_load::{Answer, Kind, Outcome, Run, ServiceTime};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::stats::Summary;
-use nightwatt_model::time::Mono;
-use nightwatt_model::visit::{Visitor, Visits};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::visit::{Visitor, Visits};
 use serde::Serialize;
 
 use super::books::Books;
 use super::{DAY, DemoOptions, Script, yardstick};
 
-/// What came of a play. Two plays with the same options are equal.
+/// The report of a demo. Two runs with the same options are equal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DemoReport {
     /// Version of this form.
@@ -130,7 +130,7 @@ pub struct EnergyFigures {
     pub proxy: f64,
     /// A server always on, without a proxy.
     pub always_on: f64,
-    /// The server with perfect knowledge and nobody delayed.
+    /// The server with perfect knowledge and without delayed requests.
     pub oracle: f64,
 }
 
@@ -164,7 +164,8 @@ impl DemoReport {
         run: &Run,
         books: &Books,
         status: &Status,
-        span: (Mono, Mono),
+        begin: Mono,
+        end: Mono,
     ) -> Self {
         let scenario = &options.scenario;
         let service = service_time(options);
@@ -174,7 +175,7 @@ impl DemoReport {
         let wakes = Wakes::count(books, run.started.wall + script.span);
         let people = People::count(&traced, script, books, scenario);
         let seen = nightwatt_load::summary::seen(run, service);
-        let (energy_j, energy_uncertainty_j) = energy(scenario, run, books, status, span);
+        let (energy_j, energy_uncertainty_j) = energy(scenario, run, books, status, begin, end);
         let after = |server: f64| 1.0 - (server + energy_j.proxy) / energy_j.always_on;
         Self {
             schema: 1,
@@ -224,7 +225,7 @@ impl DemoReport {
         }
     }
 
-    /// Is every request accounted for exactly once?
+    /// Whether every request is accounted for exactly once.
     pub fn is_sound(&self) -> bool {
         self.lost == 0 && self.doubled == 0
     }
@@ -325,7 +326,7 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn count(books: &Books, end: nightwatt_model::time::Wall) -> Self {
+    fn count(books: &Books, end: nightwatt_energy::time::Wall) -> Self {
         let robots = books.robots();
         let mut wakes = Self::default();
         for class in ClientClass::ALL {
@@ -412,10 +413,11 @@ fn energy(
     run: &Run,
     books: &Books,
     status: &Status,
-    span: (Mono, Mono),
+    begin: Mono,
+    end: Mono,
 ) -> (EnergyFigures, EnergyFigures) {
     let ledger = &status.sites[0].ledger;
-    let saved = yardstick::oracle_saving(scenario, run, books, span);
+    let saved = yardstick::oracle_saving(scenario, run, books, begin, end);
     let figures = EnergyFigures {
         server: ledger.server.joules.get(),
         proxy: ledger.proxy.joules.get(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::scenario::Server;
+use nightwatt_policy::scenario::Server;
 use nightwatt_power::process::{self, Process};
 use nightwatt_power::{ConfigError, Context, Controller, Error, Observed, Work};
 use tokio::net::TcpStream;

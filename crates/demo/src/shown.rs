@@ -10,11 +10,11 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
 
-/// Orders are given with it. It protects nothing: the server is a process of the demo's own, and the
-/// address is one of this machine unless somebody says otherwise.
+/// The dashboard's password for commands. It protects nothing: the server is a process of the demo's own,
+/// and the address belongs to this machine unless the user sets another one.
 pub const PASSWORD: &str = "sleep-well-demo";
 
-/// Time moves so often.
+/// Interval between two steps of the clock.
 const STEP: Duration = Duration::from_millis(40);
 
 /// What is shown, and for how long.

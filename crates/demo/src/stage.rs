@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
-use nightwatt_model::duration_text;
 use nightwatt_power::{Context, Controller, process};
 
 use super::DemoOptions;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 
 use super::report::DemoReport;
 

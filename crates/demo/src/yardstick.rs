@@ -1,23 +1,24 @@
 //! What perfect knowledge would have saved on the same day.
 
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_load::{Kind, Run};
-use nightwatt_model::policy::sleep::{BusyTimes, Waking, plan};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{BusyTimes, Waking, plan};
 
 use super::books::Books;
 
 /// What the oracle saves against a server always on: it knows every request that only the server
 /// could answer, is awake at each of them, and is bound by the same times.
 ///
-/// Whether the cache could answer is taken from what the proxy saw in this very run; reopened pages
-/// are left out, since with the oracle nobody waits.
+/// Whether the cache could answer is taken from what the proxy saw in this very run; reopened pages are
+/// left out, since the oracle delays no request.
 pub(super) fn oracle_saving(
     scenario: &Scenario,
     run: &Run,
     books: &Books,
-    (start, end): (Mono, Mono),
+    start: Mono,
+    end: Mono,
 ) -> Joules {
     let mut demands: Vec<Mono> = run
         .outcomes

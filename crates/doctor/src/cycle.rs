@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::Controller;
 use nightwatt_power::probe::Probe;
 use serde::Serialize;
@@ -17,16 +17,16 @@ use tokio::net::TcpStream;
 use super::ping::Ping;
 use crate::Error;
 
-/// Between two questions.
+/// Pause between two questions.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// An answer takes no longer, in a network that servers sleep in.
+/// Timeout of an answer: in a network that servers sleep in, it arrives sooner.
 const ANSWER: Duration = Duration::from_millis(250);
 
-/// So many questions in a row without an answer are silence.
+/// After this many questions in a row without an answer the machine counts as silent.
 const SILENT: u32 = 5;
 
-/// The way of the commands is measured so often.
+/// Number of measurements of what the command channel itself costs.
 const WAYS: usize = 3;
 
 /// What is tried.
@@ -80,7 +80,7 @@ pub enum Step {
     Waking,
 }
 
-/// Puts it to sleep and wakes it, as planned. It is woken however this ends, but for an interrupt.
+/// Puts it to sleep and wakes it, as planned. Wakes it in any case, unless interrupted.
 pub async fn run(
     controller: &dyn Controller,
     probe: &Probe,
@@ -126,7 +126,7 @@ pub async fn run(
     Ok(cycles)
 }
 
-/// The median of what it takes to do nothing by way of the controller.
+/// The median time of a command of the controller that does nothing.
 async fn way(controller: &dyn Controller, clock: &Clock) -> Result<Duration, Error> {
     let mut times = [Duration::ZERO; WAYS];
     for time in &mut times {

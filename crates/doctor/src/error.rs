@@ -36,7 +36,7 @@ impl Error {
             ),
             Self::Power(error) => Some(error.hint()),
             Self::Control(error) => Some(error.hint()),
-            _ => None,
+            Self::System { .. } => None,
         }
     }
 }

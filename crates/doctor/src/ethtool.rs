@@ -48,7 +48,7 @@ mod tests {
         let wake = Wake::read(text).unwrap();
         assert_eq!((wake.can.as_str(), wake.does.as_str()), ("pumbg", "ug"));
         assert_eq!(wake.by_chance(), ["any frame to its address"]);
-        // As somebody who is not root sees it.
+        // The output for an ordinary user.
         assert_eq!(Wake::read("Settings for enp3s0:\n\tSpeed: 1000Mb/s\n"), None);
     }
 }

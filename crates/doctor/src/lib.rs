@@ -1,9 +1,11 @@
-//! What could keep a machine from sleeping, or from being woken: looked for before it happens at night.
+//! Finds what could keep a machine from sleeping or from being woken (`nightwatt doctor`), before it happens at
+//! night.
 //!
-//! Two sides. [`machine`] looks at the machine that is to sleep, and runs on it. [`proxy`] looks from the
-//! machine that stays awake at those that its configuration names. Nothing is changed, by either (but that an agent's
-//! driver begins its file of the last announcement in the state directory, if there is none).
-//! [`cycle`] tries it out. [`probes`] is about another thing: what the kernel lets eBPF do.
+//! [`machine`] examines the machine that is to sleep, and runs there. [`proxy`] runs on the machine that
+//! stays awake and examines the servers of its configuration, by `nightwatt_gateway` and `nightwatt_power`.
+//! Neither changes anything, except that an agent's driver creates its file of the last announcement if the
+//! file is missing. [`cycle`] puts a machine to sleep and wakes it, and `probes` reports which eBPF
+//! programs the kernel accepts.
 
 pub mod cycle;
 mod error;
@@ -22,7 +24,7 @@ use serde::Serialize;
 
 pub use self::error::Error;
 
-/// How it stands with something.
+/// The verdict of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -37,7 +39,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In a word.
+    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -88,7 +90,7 @@ impl Finding {
     }
 }
 
-/// Where a machine is looked at: its files, and programs that know more.
+/// The machine that is examined: its files, and programs that know more.
 pub struct Place {
     root: PathBuf,
     programs: Programs,

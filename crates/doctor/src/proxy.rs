@@ -80,7 +80,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Its controller, as `serve` would have it, but for an agent's ear: `serve` may be listening.
+    /// Its controller, as `serve` builds it, but without the listener of an agent: `serve` may be listening.
     pub fn controller(
         &self,
         config: &Config,
@@ -123,8 +123,9 @@ pub struct Findings {
     pub findings: Vec<Finding>,
 }
 
-/// Looks at these servers: asks each one's probe once, and its controller for nothing. `tell` is told the
-/// name of the one that is next: whoever does not answer takes his time.
+/// Examines these servers: queries each one's probe once, and sends its controller a command that does
+/// nothing. Calls `tell` with the name of each server first, because a server that does not answer takes
+/// until its timeout.
 pub async fn examine(
     targets: &[Target<'_>],
     config: &Config,

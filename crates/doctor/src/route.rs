@@ -19,7 +19,7 @@ struct Neighbour {
     lladdr: Option<String>,
 }
 
-/// The way to an address; nothing if `ip` is not there, or there is none.
+/// The route to an address; `None` without the program `ip` or without a route.
 pub(super) fn to(place: &Place, address: IpAddr) -> Option<Route> {
     let text = place.ask("ip", &["-json", "route", "get", &address.to_string()])?;
     let routes: Vec<Route> = serde_json::from_str(&text).ok()?;

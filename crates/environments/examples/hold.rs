@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut busy = Vec::new();
     for (name, started) in &running {
-        // One that somebody waits for, and one in a session of its own that nobody does.
+        // One process that its shell waits for, and one in a session of its own that no process waits for.
         let line = "setsid sleep 98765 & sleep 98765";
         busy.push(started.command(line).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
         eprintln!("{name} at {}: {:?}", started.address(), started.facts());

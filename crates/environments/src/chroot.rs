@@ -1,7 +1,7 @@
 //! Another root folder: the same kernel, network and processes, other programs.
 //!
-//! Its mounts are in a mount namespace of their own, which lasts as long as a process sleeps in it: they
-//! are gone when that is, and nobody else ever sees them.
+//! Its mounts are in a mount namespace of their own, which lasts as long as a process sleeps in it:
+//! the mounts end with that process, and no other process ever sees them.
 
 use serde::Deserialize;
 

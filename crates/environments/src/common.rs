@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, de};
 pub struct Common {
     /// What it is called in plans and reports.
     pub name: String,
-    /// So many of it run at once, each with CPUs and memory of its own.
+    /// Number of copies that run at once, each with CPUs and memory of its own.
     #[serde(default = "one")]
     pub copies: u32,
-    /// CPUs of each copy: of a guest, virtual ones; else it may use only so many of this machine's.
+    /// CPUs of each copy: virtual ones of a guest, otherwise the maximum that it may use of this machine's.
     pub cpus: Option<u32>,
     /// Memory of each copy: bytes, or with a unit: `"512 MiB"`.
     pub memory: Option<Memory>,
@@ -19,7 +19,7 @@ pub struct Common {
     pub pin: Option<Vec<u32>>,
     /// Where the folder for its work is made, and so on which disk.
     pub scratch: Option<String>,
-    /// It must be ready after so many seconds.
+    /// Timeout in seconds for it to become ready.
     pub ready_seconds: Option<u64>,
     /// The environment in which it is made: a guest, or a machine that is reached by ssh.
     pub within: Option<String>,
@@ -36,7 +36,7 @@ const fn one() -> u32 {
     1
 }
 
-/// So many bytes.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory(pub u64);
 

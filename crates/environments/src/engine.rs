@@ -16,7 +16,7 @@ pub enum Network {
     Host,
     /// A pair of virtual cards and a bridge, as engines do if nothing else is said.
     Bridge,
-    /// There is none.
+    /// No network.
     None,
 }
 

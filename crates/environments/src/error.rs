@@ -9,7 +9,7 @@ use thiserror::Error as ThisError;
 /// An environment could not be started or ended, or a setting not be made.
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// Nobody would undo what is done, so nothing is done.
+    /// Without the guardian nothing would undo what is done, so nothing is done.
     #[error("cannot start the guardian that undoes what is left (`setsid`, of util-linux): {0}")]
     Guardian(#[source] io::Error),
     /// The list of what is to be undone cannot be kept.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The end of what it printed.
         output: String,
     },
-    /// Whoever runs us wants it to end.
+    /// The caller has asked us to stop.
     #[error("stopped while it was about to {0}")]
     Stopped(String),
     /// A program that the environment needs is not there.

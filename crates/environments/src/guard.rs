@@ -20,11 +20,11 @@ use rustix::io::Errno;
 
 use crate::{Error, shell, tool};
 
-/// Each step of undoing has so much time. The slowest seen is a guest's engine that ends a container
-/// under emulation, a few seconds.
+/// Timeout of each undo step. The slowest seen is a guest's engine that ends a container under emulation, a
+/// few seconds.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A guardian at the end of an earlier run is given so much time before it is called busy.
+/// How long to wait for the guardian of an earlier run to end before it counts as busy.
 const PATIENCE_SECONDS: &str = "20";
 
 const SCRIPT: &str = include_str!("guardian.sh");
@@ -56,7 +56,7 @@ struct Open {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked left numbers and files as they are.
+        // A thread that panicked left numbers and files unchanged.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ impl Guard {
             .stdout(file.try_clone().map_err(told)?)
             .spawn()
             .map_err(|error| {
-                // There is nothing in it that anybody would have to undo.
+                // The journal is still empty: nothing has to be undone.
                 let _ = std::fs::remove_file(journal);
                 Error::Guardian(error)
             })?;
@@ -125,7 +125,7 @@ impl Guard {
         Maker { guard: self, group }
     }
 
-    /// Who does not hear it has ended, and undoes at once.
+    /// A guardian that does not receive it has ended, and undoes at once.
     fn tell(&self, line: &str) {
         if let Some(open) = self.shared.lock().open.as_mut()
             && let Some(pipe) = open.guardian.stdin.as_mut()
@@ -134,7 +134,7 @@ impl Guard {
         }
     }
 
-    /// The guardian's process number, for whoever waits for its end.
+    /// The guardian's process number, for callers that wait for its end.
     pub fn guardian(&self) -> Option<u32> {
         self.shared.lock().open.as_ref().map(|open| open.guardian.id())
     }
@@ -168,7 +168,7 @@ impl Drop for Guard {
     }
 }
 
-/// Somebody who is making something.
+/// Announces to the guardian that a group of processes is making something, as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Maker<'a> {
     guard: &'a Guard,
@@ -241,7 +241,7 @@ fn untrusted(journal: &Path, why: &str) -> Error {
     Error::Untrusted { path: journal.to_owned(), why: why.to_owned() }
 }
 
-/// What is in the list is run as whoever we are: nobody else may have written it.
+/// Commands in the list run as our user: no other user may have written it.
 fn is_ours(list: &Metadata) -> Result<(), String> {
     let (owner, us) = (list.uid(), rustix::process::geteuid().as_raw());
     if !list.is_file() {
@@ -253,7 +253,7 @@ fn is_ours(list: &Metadata) -> Result<(), String> {
     if list.mode() & 0o022 != 0 {
         return Err("is a file that others may write to".to_owned());
     }
-    // Somebody may have given the name to another file of ours, which we would empty.
+    // Another user may have given the name to another file of ours, which we would empty.
     if list.nlink() > 1 {
         return Err("is a file that has another name, too".to_owned());
     }
@@ -286,7 +286,8 @@ fn open(journal: &Path) -> Result<File, Error> {
                 return Err(Error::Busy(journal.to_owned()));
             }
         }
-        // Whoever had it locked may have removed it: then the lock is on a file that nobody finds.
+        // The process that held the lock may have removed the file: then our lock is on a file
+        // without a name.
         let ours = file.metadata().map_err(told)?;
         if fs::metadata(journal).is_ok_and(|now| now.ino() == ours.ino() && now.dev() == ours.dev())
         {

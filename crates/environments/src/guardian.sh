@@ -1,7 +1,8 @@
-# Undoes what is left when whoever started it has ended, however that was. It is told on standard
-# input: `+7 COMMAND` is to be undone by that command, `-7` no longer; `!123` is a group of processes that
-# is making something just now, `~123` no longer. Standard output is the journal,
-# which gets a `-7` for each that was undone here; it is held open, and so locked, as long as this runs.
+# Undoes what is left when the process that started it has ended, for whatever reason. It reads
+# orders from standard input: `+7 COMMAND` is to be undone by that command, `-7` no longer; `!123`
+# is a group of processes that is making something right now, `~123` no longer. Standard output is
+# the journal, which gets a `-7` for each command that was run here; the journal is held open, and
+# so locked, as long as this runs.
 # shellcheck shell=sh
 # What interrupts the run must not interrupt its undoing.
 trap '' INT TERM HUP QUIT USR1 USR2 TSTP TTIN TTOU

@@ -32,7 +32,7 @@ fn uri() -> String {
     "qemu:///system".to_owned()
 }
 
-/// libvirt learns a guest's address when that asks for one; nobody tells us when.
+/// libvirt learns a guest's address when the guest asks for one; no event tells us when, so we poll.
 const ROUND: Duration = Duration::from_secs(1);
 
 impl Config {
@@ -63,7 +63,7 @@ impl Config {
                 now.trim()
             )));
         }
-        // Whoever shut it off meanwhile has done that for us.
+        // If the guest is shut off already, there is nothing to do.
         start.protect(&format!(
             "case $({state}) in '' | 'shut off') ;; *) {virsh} destroy {word} ;; esac"
         ))?;

@@ -1,5 +1,5 @@
-//! A network of its own: a pair of virtual cards ties it to the host, as slow and as bad as is wanted.
-//! Or nothing does, and whoever started it makes its network himself.
+//! A network of its own: a pair of virtual cards ties it to the host, with the delay and loss that
+//! are set. Or nothing ties it, and the caller makes its network.
 //! Files, processes and the kernel are the host's.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub struct Config {
     /// The share of packets that are lost, from 0 to 1.
     pub loss: Option<f64>,
     /// A pair of cards ties it to the host. Without one, nothing goes in or out, and the fact
-    /// [`NAMESPACE`] says where the namespace is, for whoever puts something into it.
+    /// [`NAMESPACE`] is the path of the namespace, for callers that put something into it.
     #[serde(default = "tied")]
     pub tied: bool,
 }
@@ -56,7 +56,7 @@ impl Config {
         let [first, second] = [1, 2].map(|host| address(number, host));
         start.protect(&format!("[ ! -e /sys/class/net/{name} ] || ip link del {name}"))?;
         let enter = format!("nsenter --net=/proc/{pid}/ns/net");
-        // Whoever finds the card sees whose it is.
+        // The alias shows to whom the card belongs.
         let id = &start.id;
         let mut line = format!(
             "set -e\nip link add {name} type veth peer name eth0 netns {pid}\n\
@@ -158,7 +158,7 @@ fn address(pair: u64, host: u64) -> String {
     format!("198.{}.{}.{}", 18 + (at >> 16), at >> 8 & 0xff, at & 0xff)
 }
 
-/// A pair of addresses that nobody has on that machine.
+/// A pair of addresses that no card on that machine has.
 fn free_pair(start: &Start<'_>) -> Result<u64, Error> {
     let said = start.run("ask for its addresses", "ip -o -4 address")?;
     let taken: BTreeSet<&str> =

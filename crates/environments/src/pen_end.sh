@@ -18,7 +18,7 @@ while [ $tries -lt 400 ]; do
   [ -z "$pids" ] || { kill -KILL $pids 2>/dev/null; left=yes; }
   [ -n "$left" ] || exit 0
   tries=$((tries + 1))
-  # The kernel takes a moment to end them, and nobody tells the shell when it has.
+  # The kernel takes a moment to end them, and the shell gets no event when it has.
   sleep 0.05
 done
 echo "still running: $(cat $(groups | sed 's|$|/cgroup.procs|') 2>/dev/null) $(marked)" >&2

@@ -60,8 +60,8 @@ pub struct Config {
     pub user: String,
     /// The private key.
     pub key: Option<String>,
-    /// A file with the guest's own public key. Without it we believe whoever answers on the port that
-    /// QEMU forwards.
+    /// A file with the guest's own public key. Without it we trust any server that answers on the
+    /// port that QEMU forwards.
     pub host_key: Option<String>,
     /// More arguments for QEMU.
     #[serde(default)]
@@ -96,8 +96,8 @@ const MEMORY: Memory = Memory(512 << 20);
 /// Where a guest's `sshd` listens.
 const SSH: u16 = 22;
 
-/// So long is waited for a first word of `sshd`: each connection that is given up stays with it for a
-/// while, and it takes only so many.
+/// How long we wait for the first bytes of `sshd`: each connection that we give up occupies it for
+/// a while, and it accepts only a limited number.
 const ROUND: Duration = Duration::from_secs(4);
 
 impl Config {
@@ -234,7 +234,7 @@ impl Config {
             stream.read_exact(&mut [0; 4]).ok()
         };
         while speaks().is_none() {
-            // A port that nobody holds any more: QEMU has ended.
+            // If nothing listens on the port any more, QEMU has ended.
             if TcpStream::connect_timeout(&address, ROUND).is_err() || !start.wait(ROUND / 20)? {
                 let error = start.late(&format!(
                     "wait for ssh in the guest, {}",

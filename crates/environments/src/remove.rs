@@ -1,4 +1,4 @@
-//! How folders are removed in which somebody may have mounted something.
+//! Removes folders in which a user may have mounted something.
 
 use crate::shell;
 

@@ -8,7 +8,7 @@ mounts() {
 }
 remove() (
   [ -e "$1" ] || [ -L "$1" ] || exit 0
-  # The kernel writes real paths. The folder itself is none of ours if it is a link.
+  # The kernel writes real paths. If the folder itself is a link, it does not belong to us.
   home=$(cd "${1%/*}/" && pwd -P) && [ -r /proc/self/mountinfo ] || exit 1
   folder=${home%/}/${1##*/}
   [ ! -L "$folder" ] || exec rm -f "$folder"

@@ -49,7 +49,7 @@ pub(crate) fn view(folder: &str) -> String {
     format!("{folder}/{VIEW}")
 }
 
-/// A program that shows a root to a script and those it starts, and to nobody else.
+/// A program that shows a root to a script and those it starts, and to no other process.
 pub(crate) fn shown(folder: &str, lower: &str, script: &str) -> Vec<String> {
     let script = format!("{SHOW}{script}");
     let words = [

@@ -23,7 +23,7 @@ pub struct Config {
     pub login: Login,
 }
 
-/// How one logs in. Keys and agents only: nobody is there to type a password.
+/// How we log in. Keys and agents only: no user is there to type a password.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Login {
     /// As whom.
@@ -87,7 +87,7 @@ pub(crate) fn connect(
     // The path of a socket may have no more than some hundred characters.
     let own = format!("/tmp/{}.ssh", start.id);
     start.protect(&format!("rm -rf {own}"))?;
-    // Where everybody may write, a symbolic link in the log's place would be followed.
+    // In a folder that every user may write to, the shell would follow a symbolic link in the log's place.
     start.run("make a folder for ssh", &format!("mkdir -m 700 {own}"))?;
     let socket = format!("{own}/s");
     let mut master = prefix.to_vec();

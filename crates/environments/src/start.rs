@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::common::Common;
 use crate::guard::{Guard, Undo};
@@ -96,7 +96,7 @@ impl<'a> Start<'a> {
         Ok(())
     }
 
-    /// Waits for something that nobody announces; false once the time is over.
+    /// Waits before the next poll of something that sends no event; false once the time is over.
     pub(crate) fn wait(&self, time: Duration) -> Result<bool, Error> {
         self.stop.wait_until((monotonic() + time).min(self.deadline));
         if self.stop.is_stopped() {
@@ -160,8 +160,9 @@ impl<'a> Start<'a> {
         if is_removed {
             self.protect(&remove::line(&folder))?;
         }
-        // Not everything runs as the same user: PostgreSQL refuses to be root. But where everybody may
-        // write, a symbolic link that root follows may be anybody's.
+        // The folder needs open permissions because not everything runs as the same user: PostgreSQL
+        // refuses to be root. But in a folder that every user may write to, root could follow another
+        // user's symbolic link.
         let line = format!("set -e\nfolder={}\n{}", shell::quote(&folder), found_by.make());
         let made = self.run("make a folder for it", &line)?;
         Ok(format!("{folder}{}", made.trim_end()))
@@ -264,12 +265,12 @@ impl Drop for Start<'_> {
     }
 }
 
-/// Who finds an environment's folder, and with it the scratch folder, in which everybody may write.
+/// Who can find an environment's folder, and with it the scratch folder, which every user may write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FoundBy {
-    /// Only who has made it: inside, the scratch folder is seen at another place.
+    /// Only the owner: inside the environment, the scratch folder has another path.
     Owner,
-    /// Whoever is told its path, a part of which cannot be guessed.
+    /// Any process that knows its path, a part of which cannot be guessed.
     WhoKnowsIt,
 }
 

@@ -38,14 +38,13 @@ impl Started {
         Self { place, address, ports, scratch, facts, undos }
     }
 
-    /// A command that runs a line of the shell inside. Its input, output, errors and exit status are
-    /// the line's. Whoever spawns it may kill it; what it then leaves running inside ends with the
-    /// environment.
+    /// A command that runs a line of the shell inside. Its input, output, errors and exit status are the
+    /// line's. The caller may kill it; what it then leaves running inside ends with the environment.
     pub fn command(&self, line: &str) -> Command {
         self.place.command(line)
     }
 
-    /// Where lines run, for whoever wants to write down how.
+    /// Where lines run, for callers that record how.
     pub fn place(&self) -> &Place {
         &self.place
     }

@@ -2,20 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_host::tool::blocking::{Finished, Limits, Running};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::Error;
 use crate::guard::Guard;
 
-/// So much of the end of a program's output goes into the error message.
+/// Bytes of the end of a program's output that go into the error message.
 const OUTPUT_KEPT: usize = 2000;
 
 /// What a program printed, and how it ended.
@@ -79,32 +77,35 @@ fn run_as(
     let mut errors = File::from(
         memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?,
     );
-    let child = Command::new(program)
+    let (mut output, writer) = io::pipe().map_err(system)?;
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .stdin(guard.map_or_else(Stdio::null, |_| Stdio::piped()))
-        .stdout(Stdio::piped())
-        .stderr(errors.try_clone().map_err(system)?)
-        .spawn_in_group()
-        .map_err(|source| Error::Start {
-            what: what.to_owned(),
-            program: program.clone(),
-            source,
-        })?;
-    let _maker = guard.map(|guard| guard.maker(child.id()));
-    let mut running = Running { child, ended: false };
-    if let Some(mut begin) = running.child.stdin.take() {
+        .stdout(writer)
+        .stderr(errors.try_clone().map_err(system)?);
+    let mut running = Running::start(&mut command).map_err(|source| Error::Start {
+        what: what.to_owned(),
+        program: program.clone(),
+        source,
+    })?;
+    // Our end of the pipe that the program writes to.
+    drop(command);
+    let _maker = guard.map(|guard| guard.maker(running.child().id()));
+    if let Some(mut begin) = running.child().stdin.take() {
         begin.write_all(b"go\n").map_err(system)?;
     }
     let mut stdout = Vec::new();
-    let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
+    let limits = Limits { stop, until: deadline, longest: usize::MAX };
+    let finished = running.finish(&mut output, &mut stdout, limits).map_err(system)?;
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
     let mut bytes = Vec::new();
     errors.seek(SeekFrom::Start(0)).and_then(|_| errors.read_to_end(&mut bytes)).map_err(system)?;
     let stderr = String::from_utf8_lossy(&bytes).into_owned();
-    match how {
-        Ok(status) => Ok(Ran { status, stdout, stderr }),
-        Err(Woken::Stopped) => Err(Error::Stopped(what.to_owned())),
-        Err(_) => Err(Error::TimedOut {
+    match finished {
+        Finished::Ended(status) => Ok(Ran { status, stdout, stderr }),
+        Finished::Stopped => Err(Error::Stopped(what.to_owned())),
+        Finished::TimedOut | Finished::TooLong => Err(Error::TimedOut {
             what: what.to_owned(),
             limit,
             output: tail(&format!("{stdout}{stderr}")),
@@ -133,70 +134,6 @@ pub(crate) fn successful(argv: &[String], what: &str, ran: Ran) -> Result<String
         status: in_words(ran.status),
         output: ran.said(),
     })
-}
-
-trait SpawnInGroup {
-    fn spawn_in_group(&mut self) -> io::Result<Child>;
-}
-
-impl SpawnInGroup for Command {
-    fn spawn_in_group(&mut self) -> io::Result<Child> {
-        use std::os::unix::process::CommandExt;
-        self.process_group(0).spawn()
-    }
-}
-
-/// Killed with its group when dropped before it ended.
-struct Running {
-    child: Child,
-    ended: bool,
-}
-
-impl Running {
-    fn finish(
-        &mut self,
-        stdout: &mut Vec<u8>,
-        stop: &Stop,
-        deadline: Mono,
-    ) -> io::Result<Result<ExitStatus, Woken>> {
-        if let Some(mut pipe) = self.child.stdout.take() {
-            let mut buffer = [0; 4096];
-            loop {
-                match stop.readable_until(pipe.as_fd(), deadline) {
-                    Woken::Readable => match pipe.read(&mut buffer)? {
-                        0 => break,
-                        count => stdout.extend_from_slice(&buffer[..count]),
-                    },
-                    other => return Ok(Err(other)),
-                }
-            }
-        }
-        let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        match stop.readable_until(pidfd.as_fd(), deadline) {
-            Woken::Readable => {
-                let status = self.child.wait()?;
-                self.ended = true;
-                Ok(Ok(status))
-            }
-            other => Ok(Err(other)),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // It has not been waited for, so the number is still its.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
-    }
 }
 
 fn tail(text: &str) -> String {

@@ -1,9 +1,9 @@
-//! `Accept`: in which form a client wants what the proxy says by itself.
+//! `Accept`: the form in which a client wants the proxy's own answers.
 
-/// How much a client wants pages, and JSON: 0 is not at all (RFC 9110, 12.4.2).
+/// How much a client prefers pages and JSON: 0 means not at all (RFC 9110, 12.4.2).
 ///
-/// Only what it names counts. A client that takes anything (`*/*`, `text/*`) is no browser that opens a page:
-/// those name `text/html`.
+/// Only types that it names count. A client that accepts anything (`*/*`, `text/*`) is not a browser that opens a page:
+/// browsers name `text/html`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Accept {
     html: f32,
@@ -33,17 +33,17 @@ impl Accept {
         accept
     }
 
-    /// Pages, and nothing rather.
+    /// Pages, with no other form preferred.
     pub(crate) fn html(self) -> bool {
         self.html > 0.0 && self.html >= self.json
     }
 
-    /// Whether a page is what is wanted most, as by a browser that opens one: nothing is wanted as much but
-    /// other forms of it, unless XHTML is named as well. (All browsers name that when they open a page, and images
-    /// with the same weight. Java's own client names pages and images, feed readers prefer feeds, and scripts
-    /// name `*/*` with the same weight.)
+    /// Whether the client prefers a page, as a browser that opens one does: it prefers no other form as much, except
+    /// other forms of HTML, unless it names XHTML as well. (All browsers name XHTML when they open a page, and images
+    /// with the same weight. Java's own client names pages and images, feed readers prefer feeds, and scripts name
+    /// `*/*` with the same weight.)
     pub(crate) fn opens_page(text: &str) -> bool {
-        // Most requests begin so, or have no `html` in it.
+        // Shortcut: most values begin like this, or contain no `html`.
         if text.starts_with("text/html,application/xhtml+xml,") {
             return true;
         }
@@ -83,7 +83,7 @@ fn is_json(kind: &str) -> bool {
     ends(b"/json") || ends(b"+json")
 }
 
-/// What cannot be read is as if it were not there.
+/// A weight that cannot be parsed counts as absent.
 fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let told = parameters.find_map(|it| it.strip_prefix("q=").or_else(|| it.strip_prefix("Q=")));
     let told = told.and_then(|it| it.parse().ok());

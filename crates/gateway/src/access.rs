@@ -1,23 +1,23 @@
-//! The access log: Combined, and behind each line what nightwatt did.
+//! The access log: Combined Log Format, with nightwatt's own fields at the end of each line.
 //!
 //! ```text
 //! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002 needs=server
 //! ```
 //!
-//! `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
-//! head of the request to the head of the answer. `from=cache` says that the answer was in the cache
-//! when it was given, `needs=server` that only the server could answer, whether it slept or not. In
-//! shadow mode `would` says how the request would have been answered had the server been let sleep.
+//! `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the head of the request
+//! to the head of the answer. `from=cache` means that the answer was in the cache when it was sent, `needs=server` that
+//! only the server could answer, whether it slept or not. In shadow mode `would` is how the request would have been
+//! answered if the server were allowed to sleep.
 //!
 //! `rule` names the rule by which a request did not reach the server: that of its client's class
 //! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or `requests-per-client`, or a
-//! [`Budget`](nightwatt_model::policy::admission::Budget).
+//! [`Budget`](nightwatt_policy::admission::Budget).
 //!
-//! A connection that was passed through has a line of the method `TCP`: `delay` is from
-//! when it was known for which service it is to its connection with that, and `outcome` what became of it.
+//! A connection that was passed through has a line with the method `TCP`: `delay` is the time from when its service was
+//! known to when the connection to that service was made, and `outcome` how the connection ended.
 //!
-//! A head that cannot be read (400, 408, 414, 431, 501, 505) has a line as well, of site `-`: with
-//! `-` for method and target, since it is not known who asked for what.
+//! A head that cannot be read (400, 408, 414, 431, 501, 505) has a line as well, with site `-`, and with `-` for method
+//! and target, which are unknown.
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
@@ -26,15 +26,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
-use crate::body::Watcher;
 use crate::private;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 
 /// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,15 +47,15 @@ pub enum Answered {
     Server,
     /// By the server, after it woke.
     Held,
-    /// With a page that waits.
+    /// With the waiting page.
     WaitingPage,
     /// A crawler: 503, come back later.
     Crawler,
     /// A scanner: 503.
     Scanner,
-    /// A health check, an icon or an authority that looks for a proof, from what the proxy knows.
+    /// A health check, an icon, or an authority's request for a proof, answered from what the proxy knows.
     Monitor,
-    /// The waiting page's question whether the server is awake.
+    /// The waiting page's request for the server's state.
     State,
     /// 504: held too long.
     Timeout,
@@ -65,13 +63,13 @@ pub enum Answered {
     Budget,
     /// 502 or 503: the server failed.
     Unavailable,
-    /// 4xx: the request could not be accepted.
+    /// 4xx: the request was rejected.
     Refused,
-    /// 429: this client asks too often.
+    /// 429: this client sends too many requests.
     Limited,
-    /// Not at all: its client left while it was held.
+    /// Not at all: the client left while its request was held.
     Gone,
-    /// 308: the same by TLS.
+    /// 308: redirected to the same address over TLS.
     Redirect,
 }
 
@@ -128,11 +126,11 @@ pub(crate) struct Raw {
     pub(crate) agent: Option<Vec<u8>>,
 }
 
-/// What the log says of one request.
+/// What the log records about one request.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) request: Arrival,
-    /// What is no text in it.
+    /// The fields that are not UTF-8.
     pub(crate) raw: Raw,
     pub(crate) id: String,
     pub(crate) site: Arc<str>,
@@ -145,14 +143,14 @@ pub(crate) struct Entry {
     pub(crate) rule: Option<&'static str>,
 }
 
-/// What a line of the log says of nightwatt's part; the rest is Combined.
+/// nightwatt's own fields of a log line; the rest is Combined.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extras {
     /// The request's id.
     pub id: String,
     /// Address of its client.
     pub client: String,
-    /// Class of its client then.
+    /// Class of its client at that time.
     pub class: String,
     /// How it was answered.
     pub answer: String,
@@ -167,7 +165,7 @@ pub struct Extras {
 }
 
 impl Extras {
-    /// Reads what nightwatt wrote behind a line; nothing if the line is not one of its own.
+    /// Parses nightwatt's fields at the end of a line; nothing if the line has none.
     pub fn read(line: &str) -> Option<Self> {
         let (_, extras) = line.rsplit_once("\" id=")?;
         let mut fields = extras.split(' ');
@@ -187,7 +185,7 @@ impl Extras {
     }
 }
 
-/// What the log says of nightwatt's part in one request.
+/// nightwatt's own fields for one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) site: &'a str,
@@ -199,12 +197,12 @@ pub(crate) struct Part<'a> {
     pub(crate) would: Option<&'static str>,
     /// The rule by which it did not reach the server.
     pub(crate) rule: Option<&'static str>,
-    /// What became of a connection that is passed through.
+    /// How a connection that is passed through ended.
     pub(crate) outcome: Option<&'static str>,
 }
 
 impl Part<'_> {
-    /// One line. The id goes by `Display`, so that it needs no text of its own first.
+    /// Appends one line. Formats the id with `Display`, so that it needs no string of its own.
     fn write(&self, out: &mut String, request: &clf::Entry<'_>, id: &dyn Display) {
         clf::write(out, request);
         let (class, answered) = (self.class.as_str(), self.answered.as_str());
@@ -235,7 +233,7 @@ impl Part<'_> {
 }
 
 impl Entry {
-    fn combined(&self) -> clf::Entry<'_> {
+    pub(crate) fn combined(&self) -> clf::Entry<'_> {
         let text = clf::Entry::from(&self.request);
         clf::Entry {
             referer: self.raw.referer.as_deref().or(text.referer),
@@ -244,7 +242,7 @@ impl Entry {
         }
     }
 
-    fn part(&self) -> Part<'_> {
+    pub(crate) fn part(&self) -> Part<'_> {
         Part {
             site: &self.site,
             class: self.class,
@@ -266,14 +264,14 @@ impl Entry {
     }
 }
 
-/// Lines that wait are written once they fill this many bytes.
+/// Waiting lines are written once they fill this many bytes.
 const FULL: usize = 64 << 10;
 
 /// An open access log.
 ///
-/// Lines are written together by [`AccessLog::run`], whose turn comes when the requests that are
-/// ready now have been answered: under load that is one write for many lines, else one for each, and
-/// none waits for a timer. A kill loses the lines of requests answered in that very moment.
+/// [`AccessLog::run`] writes lines in batches, after the requests that are ready now have been answered: under load
+/// that is one write for many lines, otherwise one for each, and no line waits for a timer. A kill loses the lines of
+/// requests answered in that very moment.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     log: Mutex<Log>,
@@ -284,7 +282,7 @@ pub(crate) struct AccessLog {
 struct Log {
     file: File,
     lines: String,
-    /// The last line may have been written in part: the next one must not be glued to it.
+    /// The last line may be incomplete: the next line must not be appended to it.
     torn: bool,
     clock: Clock,
     repeats: Repeats,
@@ -337,13 +335,12 @@ impl AccessLog {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting lines.
     pub(crate) fn flush(&self) {
         self.lock().flush();
     }
 
-    /// Goes on in the file of this path, which may be another one by now: the old one may have been moved
-    /// away.
+    /// Continues in the file at this path. It may be a new file: the old one may have been moved away.
     pub(crate) fn reopen(&self, path: &Path) -> std::io::Result<()> {
         let file = private::options().append(true).create(true).open(path)?;
         let mut log = self.lock();
@@ -367,29 +364,9 @@ impl Drop for AccessLog {
     }
 }
 
-/// Counts an answer's bytes and logs the request when its answer is over.
-pub(crate) struct Logged {
-    pub(crate) log: Arc<AccessLog>,
-    pub(crate) entry: Entry,
-}
-
-impl Watcher for Logged {
-    fn passes(&mut self, part: &Bytes) {
-        self.entry.request.bytes += part.len() as u64;
-    }
-
-    fn ended(&mut self) {}
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        self.log.add(&self.entry.combined(), &self.entry.id, &self.entry.part());
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Certificates by ACME (RFC 8555): obtained where one is missing, and renewed before they end.
+//! Certificates by ACME (RFC 8555): obtains missing ones, and renews them before they expire.
 //!
 //! ```text
 //! schedule (when)  ->  order (account, web: the authority)  ->  a file  ->  tls::certificates
@@ -7,7 +7,6 @@
 
 mod account;
 mod order;
-pub(crate) mod proofs;
 mod schedule;
 mod web;
 
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
 
 use self::order::Failed;
 use self::schedule::Attempts;
@@ -28,39 +27,39 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::tls::Tls;
 
-/// How long one attempt may take, checks by the authority included.
+/// Limit for one attempt, including the checks by the authority.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Clocks of boards are wrong until the network is there, and machines sleep: it is looked again after this
-/// time, whatever was reckoned.
+/// Check again after this time, whatever the schedule says: clocks of boards are wrong until the network is up, and
+/// machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_hours(6);
 
 /// Gets and renews certificates as long as the gateway runs.
-pub(crate) async fn run(mut live: Live) {
+pub(crate) async fn run(mut live: Live<Gateway>) {
     let gateway = live.now();
-    let clock = gateway.clock.clone();
+    let clock = gateway.serving.clock.clone();
     let mut books = Books::open(folder(&gateway).join("attempts.json"));
     drop(gateway);
     loop {
         let next = look(&live.now(), &mut books).await;
         tokio::select! {
             () = clock.sleep_until(next) => {}
-            // Perhaps what stood in the way has been fixed.
+            // The reload may have fixed what made attempts fail.
             () = live.changed() => books.attempts.values_mut().for_each(Attempts::hurry),
         }
     }
 }
 
-/// How attempts went, by the file that a certificate is for. It outlasts a restart: authorities count.
+/// Past attempts, by the file that a certificate is for. Survives a restart, since authorities count attempts.
 struct Books {
     path: PathBuf,
     attempts: HashMap<PathBuf, Attempts>,
-    /// What was got and could not be written down.
+    /// Certificates that were obtained but could not be written to disk.
     unstored: HashMap<PathBuf, String>,
 }
 
 impl Books {
-    /// Nothing, if there is no file or it cannot be read: then it starts over.
+    /// Starts empty if there is no file or it cannot be read.
     fn open(path: PathBuf) -> Self {
         let text = std::fs::read(&path).unwrap_or_default();
         let attempts = serde_json::from_slice(&text).unwrap_or_default();
@@ -79,19 +78,19 @@ impl Books {
     }
 }
 
-/// Gets what is due. Says when it is to be looked again.
+/// Obtains the certificates that are due. Returns when to check again.
 async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
-    let now = || gateway.clock.now();
-    let Some((tls, acme)) = gateway.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
-    // One may have been got since this configuration was opened.
+    let now = || gateway.serving.clock.now();
+    let Some((tls, acme)) = gateway.front.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
+    // A certificate may have been obtained since this configuration was opened.
     tls.look_now(now());
     let mut next = now().mono + LOOK_AGAIN;
-    let certificates = gateway.config.tls.iter().flat_map(|tls| &tls.certificate);
+    let certificates = gateway.serving.config.tls.iter().flat_map(|tls| &tls.certificate);
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
         let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
         if due(books) <= now().mono {
             let done = get(gateway, tls, (acme, certificate), books).await;
-            // A certificate that is due again at once is of no use to us.
+            // A certificate that is due for renewal at once is of no use.
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
@@ -102,7 +101,7 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
     next
 }
 
-/// Writes down how an attempt ended.
+/// Records how an attempt ended.
 fn settle(
     tls: &Tls,
     certificate: &CertificateConfig,
@@ -129,14 +128,14 @@ fn settle(
 }
 
 fn folder(gateway: &Gateway) -> PathBuf {
-    gateway.config.state_dir.join("acme")
+    gateway.serving.config.state_dir.join("acme")
 }
 
 fn of(gateway: &Gateway) -> Option<&AcmeConfig> {
-    gateway.config.tls.as_ref()?.acme.as_ref()
+    gateway.serving.config.tls.as_ref()?.acme.as_ref()
 }
 
-/// Gets one certificate, and has it served.
+/// Obtains one certificate, and starts serving it.
 async fn get(
     gateway: &Gateway,
     tls: &Arc<Tls>,
@@ -145,18 +144,24 @@ async fn get(
 ) -> Result<(), Failed> {
     let dir = folder(gateway);
     std::fs::create_dir_all(&dir).map_err(|error| Failed::file(&dir, error))?;
-    let (path, clock) = (&certificate.chain, &gateway.clock);
+    let (path, clock) = (&certificate.chain, &gateway.serving.clock);
     let pem = if let Some(pem) = books.unstored.remove(path) {
         pem
     } else {
         let work = async {
             let account = account::open(acme, &dir).await?;
-            order::carry_out(&account, &certificate.acme, gateway.config.proof(), &tls.proofs).await
+            order::carry_out(
+                &account,
+                &certificate.acme,
+                gateway.serving.config.proof(),
+                &tls.proofs,
+            )
+            .await
         };
         clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent))?
     };
     if let Err(error) = replace(path, pem.as_bytes()) {
-        // Authorities give the same certificate a few times a week only.
+        // Keep it: authorities issue the same certificate only a few times a week.
         books.unstored.insert(path.clone(), pem);
         return Err(Failed::file(path, error));
     }
@@ -164,10 +169,10 @@ async fn get(
     Ok(())
 }
 
-/// At every moment there is a whole file; only this process reads it.
+/// Replaces a file atomically, readable by this user only.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    // One that was left behind may be open to others.
+    // A file left over from before may be readable by others.
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

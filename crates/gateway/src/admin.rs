@@ -34,16 +34,16 @@ use crate::accept::Accept;
 use crate::gateway::Gateway;
 use crate::live::Live;
 
-/// Time for a request's head to arrive, and for an idle connection: longer than the minute that
-/// Prometheus lets pass between two looks as a rule.
+/// Time for a request's head to arrive, and for an idle connection: longer than Prometheus's usual scrape interval of
+/// one minute.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Time for an answer to be taken as a whole.
+/// Time for a client to read a whole answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// What Prometheus asks for.
+/// The content type that Prometheus requests.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/api/v1/status  what it shows, as \
@@ -52,11 +52,15 @@ const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/a
                      /healthz/NAME  one site or machine\n";
 
 /// Answers until the task is aborted; connections end with it.
-pub(crate) fn serve(live: &Live, guard: Arc<Guard>, listener: TcpListener) -> JoinHandle<()> {
+pub(crate) fn serve(
+    live: &Live<Gateway>,
+    guard: Arc<Guard>,
+    listener: TcpListener,
+) -> JoinHandle<()> {
     tokio::spawn(accept(live.clone(), guard, listener))
 }
 
-async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
+async fn accept(live: Live<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
     let mut places = Places::default();
     let mut connections = JoinSet::new();
     loop {
@@ -67,15 +71,19 @@ async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
                 places.add(client, connections.spawn(talk));
             }
             Err(error) => {
-                live.clone().now().cannot_accept("admin", error).await;
+                live.clone().now().serving.cannot_accept("admin", error).await;
             }
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut live: Live, guard: Arc<Guard>, (stream, client): (TcpStream, IpAddr)) {
-    let clock = live.now().clock.clone();
+async fn converse(
+    mut live: Live<Gateway>,
+    guard: Arc<Guard>,
+    (stream, client): (TcpStream, IpAddr),
+) {
+    let clock = live.now().serving.clock.clone();
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock no client is slow.
     let limit = if clock.is_virtual() {
@@ -99,8 +107,8 @@ async fn converse(mut live: Live, guard: Arc<Guard>, (stream, client): (TcpStrea
     }
 }
 
-/// The dashboard and its API are for browsers, which are led astray by names (DNS rebinding): they get
-/// it only by an address, or by a name that is ours.
+/// The dashboard and its API are for browsers, which DNS rebinding can mislead: browsers get them only by an address,
+/// or by a name that is ours.
 async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let api = path.strip_prefix("/api/v1/");
@@ -159,7 +167,7 @@ fn answer(
     }
 }
 
-/// In JSON for clients that ask for it, else in words.
+/// As JSON for clients that ask for it, else as text.
 fn health_answer(
     headers: &HeaderMap,
     health: &impl Serialize,

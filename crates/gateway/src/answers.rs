@@ -1,16 +1,16 @@
-//! Answers that the proxy gives by itself.
+//! The proxy's own answers.
 
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use nightwatt_model::policy::admission::Budget;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::Budget;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::body::Answer;
 use crate::origin::OriginError;
 
-/// Where the waiting page asks for the server's state.
+/// Path at which the waiting page requests the server's state.
 pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
 
 /// The content of an answer, however it is sent.
@@ -25,7 +25,7 @@ pub(crate) const BREAKS_OFF: &str =
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";
 
-/// To a client that does not wake the server because this budget is spent.
+/// For a client that does not wake the server because this budget is spent.
 pub(crate) const fn over_budget(budget: Budget) -> &'static str {
     match budget {
         Budget::Client => "This client has woken the server too often. Please wait.",
@@ -46,7 +46,7 @@ pub(crate) const fn over_budget(budget: Budget) -> &'static str {
     }
 }
 
-/// Never cached: it is about this moment.
+/// Never cached: it holds for this moment only.
 fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Answer> {
     let mut response = Response::new(Answer::whole(text));
     *response.status_mut() = status;
@@ -55,18 +55,18 @@ fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Ans
     response
 }
 
-/// What an answer of ours says, for callers that need it in another form.
+/// The content of one of our own answers, for callers that need it in another form.
 #[derive(Debug, Clone)]
 struct Said(String);
 
-/// A plain sentence that says what is wrong.
+/// A plain sentence that describes the problem.
 pub(crate) fn sentence(status: StatusCode, text: &str) -> Response<Answer> {
     let mut response = passing(status, "text/plain; charset=utf-8", format!("{text}\n"));
     response.extensions_mut().insert(Said(text.to_owned()));
     response
 }
 
-/// What an authority looks for, as it is.
+/// The proof that an authority requests, verbatim.
 pub(crate) fn proof(text: String) -> Response<Answer> {
     passing(StatusCode::OK, "application/octet-stream", text)
 }
@@ -86,7 +86,7 @@ pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
     response.map(|_| Answer::whole(problem.to_string()))
 }
 
-/// The same, with the time after which to try again.
+/// The same, with the time after which to retry.
 pub(crate) fn later(status: StatusCode, after: Duration, text: &str) -> Response<Answer> {
     let mut response = sentence(status, text);
     response.headers_mut().insert(RETRY_AFTER, seconds(after).into());
@@ -98,7 +98,7 @@ pub(crate) fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// Of a server that is not asked again.
+/// For a server that failed and is not tried again.
 pub(crate) fn failure(error: &OriginError) -> Response<Answer> {
     let (status, text) = match error {
         OriginError::Distrusted(..) => (
@@ -122,21 +122,21 @@ pub(crate) fn failure(error: &OriginError) -> Response<Answer> {
     sentence(status, text)
 }
 
-/// A page to wait on, for so many seconds.
+/// A waiting page that reloads after this many seconds.
 pub(crate) fn waiting(page: String, seconds: u64) -> Response<Answer> {
     let mut response = passing(StatusCode::SERVICE_UNAVAILABLE, "text/html; charset=utf-8", page);
     response.headers_mut().insert(RETRY_AFTER, seconds.into());
     response
 }
 
-/// What the waiting page asks for.
+/// The answer to the waiting page's request for the state.
 pub(crate) fn state(phase: Phase, retry_after: Duration) -> Response<Answer> {
     let json =
         serde_json::json!({ "state": phase.as_str(), "retry_after_s": seconds(retry_after) });
     passing(StatusCode::OK, "application/json", json.to_string())
 }
 
-/// To a health check: how the site or the service is; and if it is not well, when to ask again.
+/// For a health check: the state of the site or service; and if it is not healthy, when to ask again.
 pub(crate) fn health(text: String, retry_after: Option<Duration>) -> Response<Answer> {
     let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
     let mut response = passing(status, "text/plain; charset=utf-8", text);
@@ -146,7 +146,7 @@ pub(crate) fn health(text: String, retry_after: Option<Duration>) -> Response<An
     response
 }
 
-/// To a browser that wants an icon: it is not available now.
+/// For a browser that requests an icon: it is not available now.
 pub(crate) fn no_icon() -> Response<Answer> {
     let mut response = Response::new(Answer::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

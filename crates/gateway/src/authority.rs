@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-/// A host, and a port if one is named. Stricter than RFC 3986: a name is of the characters that
-/// names in DNS have, since whatever else is allowed is read differently by different servers.
+/// A host, and a port if one is named. Stricter than RFC 3986: a name has only the characters of DNS names, since
+/// different servers parse the other allowed characters differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Authority<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
@@ -12,7 +12,7 @@ pub(crate) struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Reads `host` or `host:port`; nothing if it is anything else.
+    /// Parses `host` or `host:port`; nothing if it is anything else.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let end = if text.starts_with('[') { text.find(']')? + 1 } else { name_length(text) };
         let (host, rest) = text.split_at(end);
@@ -21,7 +21,7 @@ impl<'a> Authority<'a> {
             None => !host.is_empty(),
         };
         let port = match rest.strip_prefix(':') {
-            // An empty port is the usual one (RFC 3986, 3.2.3).
+            // An empty port means the default port (RFC 3986, 3.2.3).
             Some("") => None,
             Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Some(port.parse().ok()?)
@@ -42,8 +42,8 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// The host that a text names, as sites are looked up by it: in lower case, without port and without the
-/// dot that ends a fully qualified name.
+/// The host that a text names, in the form by which sites are looked up: lower case, without port, and without the
+/// final dot of a fully qualified name.
 pub(crate) fn host_name(text: &str) -> String {
     let host = Authority::parse(text).map_or(text, |it| it.host);
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
@@ -53,6 +53,19 @@ pub(crate) fn host_name(text: &str) -> String {
 fn name_length(text: &str) -> usize {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     text.bytes().take_while(|byte| of_name(*byte)).count()
+}
+
+/// Whether this is a host name allowed in TLS: labels of letters, digits, `-` and `_`, no dot at the end, and no
+/// address.
+pub fn is_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(plain)
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    name.len() <= 253
+        && name.split('.').all(label)
+        && !name.rsplit('.').next().is_some_and(is_number)
 }
 
 #[cfg(test)]

@@ -1,28 +1,23 @@
-//! Bodies on their way through.
+//! Bodies of answers on their way to clients.
 
 mod ahead;
 
-use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
 use http_body::{Body as _, Frame, SizeHint};
 use nightwatt_clock::Clock;
-use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
-use nightwatt_model::time::Mono;
-use tokio::sync::OwnedSemaphorePermit;
+use nightwatt_energy::time::Mono;
+use nightwatt_http1::BodyError;
 
 use self::ahead::Ahead;
-use crate::exchange::Exchange;
 use crate::origin::FromOrigin;
+use crate::request_body::JUST_AFTER;
 
-/// What happens to a response while it passes: it is counted, kept for the cache, and at its end
-/// (or when its client is gone) its accounting is closed.
+/// Processes a response while it passes: counts it, collects it for the cache, and closes its accounting at its end (or
+/// when its client is gone).
 pub(crate) trait Watcher: Send {
     /// A part passes.
     fn passes(&mut self, part: &Bytes);
@@ -33,7 +28,7 @@ pub(crate) trait Watcher: Send {
 /// The body of an answer to a client.
 pub(crate) struct Answer {
     source: Source,
-    /// Dropped with the body: the exchange is over then, ended well or not.
+    /// Dropped with the body: then the exchange is over, whether it succeeded or not.
     watcher: Option<Box<dyn Watcher>>,
 }
 
@@ -53,13 +48,13 @@ impl Answer {
         Self { source: Source::Whole(None), watcher: None }
     }
 
-    /// The server's answer. It is given up when nothing comes for `limit`.
+    /// The server's answer. It fails when nothing comes for `limit`.
     pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
         Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
     }
 
-    /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) before the client reads:
-    /// the server is `done` when it has said all, not when the client has read all.
+    /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) ahead of the client:
+    /// `done` runs when the server has sent all, not when the client has read all.
     pub(crate) fn ahead(self, done: impl FnOnce() + Send + 'static) -> Self {
         if self.is_end_stream() {
             done();
@@ -122,7 +117,7 @@ impl http_body::Body for Answer {
             }
             let last = match &frame {
                 None => true,
-                // Trailers are the end. The body is not polled again once the end is known.
+                // Trailers are the end: the body is not polled after them.
                 Some(Ok(frame)) => frame.is_trailers() || this.source.is_end(),
                 Some(Err(_)) => false,
             };
@@ -158,10 +153,7 @@ impl Source {
     }
 }
 
-/// A limit is kept by what comes just in time.
-pub(crate) const JUST_AFTER: Duration = Duration::from_millis(1);
-
-/// Waits for something to come, but not for ever.
+/// Waits for data, with a limit.
 struct Silence {
     clock: Clock,
     limit: Duration,
@@ -179,7 +171,7 @@ impl Silence {
         Self { clock: clock.clone(), limit, since: clock.now().mono, timer: None }
     }
 
-    /// Something came. The timer is left as it is: it looks again when it is due.
+    /// Data came. The timer is not reset: it checks again when it fires.
     fn broken(&mut self) {
         self.since = self.clock.now().mono;
     }
@@ -200,212 +192,5 @@ impl Silence {
             }
             self.timer = None;
         }
-    }
-}
-
-/// What is known of a request on its way to the server: shared by its body and the task that waits for the
-/// answer.
-#[derive(Debug)]
-pub(crate) struct Sending {
-    clock: Clock,
-    /// Nanoseconds of monotonic time at which the last part went.
-    last: AtomicU64,
-    /// The body went whole: the connection can serve again once the answer has come.
-    whole: AtomicBool,
-    /// More came than is allowed.
-    too_large: AtomicBool,
-    /// The client broke it off, or it is not well-formed.
-    broken: AtomicBool,
-    /// Nothing came of it for too long.
-    too_slow: AtomicBool,
-    /// The exchange is under way as long as its request is.
-    _exchange: Arc<Exchange>,
-}
-
-impl Sending {
-    /// `since`: when it was sent, if that is past.
-    pub(crate) fn new(clock: &Clock, exchange: Arc<Exchange>, since: Option<Mono>) -> Arc<Self> {
-        let sending = Self {
-            clock: clock.clone(),
-            last: AtomicU64::new(0),
-            whole: AtomicBool::new(false),
-            too_large: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
-            too_slow: AtomicBool::new(false),
-            _exchange: exchange,
-        };
-        sending.went_at(since.unwrap_or_else(|| clock.now().mono));
-        Arc::new(sending)
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    fn goes_on(&self) {
-        self.went_at(self.clock.now().mono);
-    }
-
-    fn went_at(&self, moment: Mono) {
-        let nanos = u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX);
-        self.last.store(nanos, Ordering::Relaxed);
-    }
-
-    /// When the last part went.
-    pub(crate) fn last(&self) -> Mono {
-        Mono(Duration::from_nanos(self.last.load(Ordering::Relaxed)))
-    }
-
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn is_too_slow(&self) -> bool {
-        self.too_slow.load(Ordering::Relaxed)
-    }
-
-    /// Did the client's body cause the failure?
-    pub(crate) fn is_faulty(&self) -> bool {
-        self.is_broken() || self.is_too_large()
-    }
-
-    pub(crate) fn is_too_large(&self) -> bool {
-        self.too_large.load(Ordering::Relaxed)
-    }
-}
-
-/// The body of a request to the server: what was spooled while it was held, then the rest.
-#[derive(Debug)]
-pub(crate) struct Question {
-    spooled: VecDeque<Bytes>,
-    memory: Vec<Arc<OwnedSemaphorePermit>>,
-    rest: Option<Incoming>,
-    /// Trailers that were spooled: then there is no rest.
-    trailers: Option<HeaderMap>,
-    /// The only trailers that are passed on, if not all are.
-    named_trailers: Option<Vec<HeaderName>>,
-    /// Bytes that may still come.
-    allowed: u64,
-    sending: Arc<Sending>,
-}
-
-/// What was kept of a request's body.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Kept {
-    pub(crate) parts: Vec<Bytes>,
-    pub(crate) trailers: Option<HeaderMap>,
-    /// The memory that the parts are in, as far as it counts against `limits.spool_total_bytes`.
-    pub(crate) memory: Vec<Arc<OwnedSemaphorePermit>>,
-}
-
-/// A request body was larger than the limit.
-#[derive(Debug, thiserror::Error)]
-#[error("the request's body is larger than the limit")]
-struct TooLarge;
-
-/// Of trailers only those with these names.
-fn only(named: &[HeaderName], frame: Frame<Bytes>) -> Frame<Bytes> {
-    match frame.into_trailers() {
-        Ok(mut trailers) => {
-            only_named(&mut trailers, named);
-            Frame::trailers(trailers)
-        }
-        Err(frame) => frame,
-    }
-}
-
-impl Question {
-    /// What is spooled, then `rest`; `allowed` bytes in all.
-    pub(crate) fn new(
-        Kept { parts, trailers, memory }: Kept,
-        rest: Option<Incoming>,
-        allowed: u64,
-        sending: &Arc<Sending>,
-    ) -> Self {
-        let sending = Arc::clone(sending);
-        let spooled = parts.into();
-        let question =
-            Self { spooled, memory, rest, trailers, named_trailers: None, allowed, sending };
-        // A body that has ended before it begins is never polled.
-        question.note_end(false);
-        question
-    }
-
-    fn note_end(&self, ended: bool) {
-        if ended || http_body::Body::is_end_stream(self) {
-            self.sending.whole.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Passes no other trailers on.
-    pub(crate) fn keep_trailers(&mut self, named: Vec<HeaderName>) {
-        self.named_trailers = Some(named);
-    }
-
-    /// What was spooled, and the rest: for a request that was not sent.
-    pub(crate) fn into_parts(self) -> (Kept, Option<Incoming>) {
-        let Self { spooled, trailers, memory, .. } = self;
-        (Kept { parts: spooled.into(), trailers, memory }, self.rest)
-    }
-}
-
-impl http_body::Body for Question {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        let frame = if let Some(part) = this.spooled.pop_front() {
-            Some(Ok(Frame::data(part)))
-        } else if let Some(rest) = &mut this.rest {
-            std::task::ready!(Pin::new(rest).poll_frame(cx))
-        } else {
-            this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers)))
-        };
-        if let Some(Ok(frame)) = &frame
-            && let Some(part) = frame.data_ref()
-        {
-            let Some(left) = this.allowed.checked_sub(part.len() as u64) else {
-                this.sending.too_large.store(true, Ordering::Relaxed);
-                return Poll::Ready(Some(Err(Box::new(TooLarge))));
-            };
-            this.allowed = left;
-        }
-        if let Some(Err(error)) = &frame {
-            let too_slow = error.downcast_ref() == Some(&BadBody(Refusal::TimedOut));
-            this.sending.too_slow.store(too_slow, Ordering::Relaxed);
-            this.sending.broken.store(true, Ordering::Relaxed);
-        }
-        let frame = match &this.named_trailers {
-            Some(named) => frame.map(|it| it.map(|it| only(named, it))),
-            None => frame,
-        };
-        this.sending.goes_on();
-        this.note_end(frame.is_none() || matches!(&frame, Some(Ok(frame)) if frame.is_trailers()));
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.spooled.is_empty()
-            && self.trailers.is_none()
-            && self.rest.as_ref().is_none_or(http_body::Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let spooled = self.spooled.iter().map(Bytes::len).sum::<usize>() as u64;
-        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint);
-        let mut hint = SizeHint::new();
-        hint.set_lower(spooled + rest.lower());
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(spooled + upper);
-        }
-        hint
     }
 }

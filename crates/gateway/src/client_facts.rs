@@ -1,5 +1,5 @@
-//! What a request says of its client beside its agent: how a browser came to ask (`Sec-Fetch-*`), and what
-//! it shows to be let in. And what the answer to a log-in says of it.
+//! What a request reveals about its client besides its agent: how a browser came to send it (`Sec-Fetch-*`), and its
+//! credentials. And what the answer to a log-in reveals.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -27,12 +27,12 @@ const CREDENTIALS: [&str; 14] = [
     "x-vault-token",
 ];
 
-/// The key of the hashes of this process (SipHash): without it no credential can be found that has a given hash.
+/// The key for the hashes of this process (SipHash): without it, a credential cannot be found from its hash.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// A number for what a request shows to be let in, by its fields; never 0. Nothing if it shows nothing.
+/// A number for the credentials of a request; never 0. Nothing if it has none.
 pub(crate) fn credential<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<u64> {
-    // By the first letter: most fields of browsers are not among these.
+    // Compares the first letter first: most fields that browsers send are not in the list.
     let is_one = |name: &str| {
         matches!(
             name.as_bytes().first().map(|it| it | 0x20),
@@ -47,7 +47,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 pub(crate) const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// What `Sec-Fetch-Site`, `-Mode` and `-Dest` say.
+/// The values of `Sec-Fetch-Site`, `-Mode` and `-Dest`.
 pub(crate) fn fetch<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> Fetch {
     let is_document = field(&FETCH_DEST) == Some(b"document");
     if is_document && field(&FETCH_MODE) == Some(b"navigate") {
@@ -59,7 +59,7 @@ pub(crate) fn fetch<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> Fetc
     }
 }
 
-/// What a POST sends, as far as it says how its answer is to be read.
+/// Facts of a POST that determine how to interpret its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Posted {
     is_json: bool,
@@ -79,11 +79,11 @@ fn is_of_type(fields: &HeaderMap, subtype: &str) -> bool {
     full.rsplit(['/', '+']).next() == Some(subtype)
 }
 
-/// Parts of names of cookies that forms set, whether a log-in succeeds or not. `WordPress` sets its
-/// test cookie with each answer, Django and Laravel their token.
+/// Parts of names of cookies that forms set, whether a log-in succeeds or not. `WordPress` sets its test cookie with
+/// each answer, Django and Laravel their token.
 const SET_BY_FORMS: [&str; 3] = ["csrf", "xsrf", "wordpress_test_cookie"];
 
-/// Parts of names of sessions. Whoever sends no cookies gets a new one each time.
+/// Parts of names of session cookies. A client that sends no cookies gets a new session with each answer.
 const SESSIONS: [&str; 2] = ["sess", "sid"];
 
 /// Whether the answer to a POST shows a form again: a page, and no cookie that only a log-in sets.

@@ -1,17 +1,19 @@
-//! Whom a TLS client wants: the name in its first message (RFC 8446, 4.1.2; RFC 6066, 3), which is read
-//! and passed on as it is. TLS does not end here.
+//! Which server a TLS client wants: the name in its first message (RFC 8446, 4.1.2; RFC 6066, 3). The message is read
+//! and passed on unchanged; TLS is not terminated here.
 //!
-//! What is not exactly a `ClientHello` is refused: a message that we read in one way and the server in
-//! another would be passed to the wrong one.
+//! Anything that is not exactly a `ClientHello` is rejected: a message that we and the server parse differently could
+//! be passed to the wrong server.
 
-/// A first message is no longer than this, its records' heads among it. Those of browsers have 0.5 to
-/// 2 KiB, and keys against quantum computers some more.
+pub use crate::authority::is_name;
+
+/// Maximum length of the first message, including its record headers. Messages of browsers have 0.5 to 2 KiB, and
+/// post-quantum keys add some more.
 pub const LONGEST: usize = 16 << 10;
 
-/// It comes in no more records. Clients that cut it to get past censors make two or three.
+/// Maximum number of records. Clients that split the message to evade censorship send two or three.
 const MOST_RECORDS: usize = 64;
 
-/// A record's head.
+/// Length of a record header.
 const HEAD: usize = 5;
 
 /// Content type of a handshake, and the message's own type.
@@ -22,25 +24,25 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
-/// What has come so far.
+/// What has arrived so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
-    /// The beginning of one.
+    /// The beginning of a `ClientHello`.
     Incomplete,
-    /// A whole one; the name it asks for, in lower case, if it asks for any.
+    /// A complete one; with the server name in lower case, if it has one.
     Whole(Option<String>),
 }
 
-/// Why what came is not taken.
+/// Why it is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It does not begin as TLS does.
+    /// It does not begin like TLS.
     #[error("it is not TLS")]
     NotTls,
-    /// It is longer than any that is meant well.
+    /// It is longer than any legitimate one.
     #[error("its first message is too long")]
     TooLong,
-    /// It begins as TLS does, and goes on as something else.
+    /// It begins like TLS, but is no `ClientHello`.
     #[error("its first message is no ClientHello")]
     Malformed,
 }
@@ -56,7 +58,7 @@ pub fn read(bytes: &[u8]) -> Result<Hello, Wrong> {
             Some(wanted) if wanted == message.len() && to_come == 0 => {
                 return Ok(Hello::Whole(name_of(&message[4..])?));
             }
-            // A second message where the server has to speak first.
+            // There must not be a second message: the server has to answer first.
             Some(wanted) if wanted <= message.len() => return Err(Wrong::Malformed),
             _ if to_come > 0 => break,
             _ => {}
@@ -74,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Hello, Wrong> {
     if bytes.len() >= LONGEST { Err(Wrong::TooLong) } else { Ok(Hello::Incomplete) }
 }
 
-/// The length of the record at the start of `bytes`, once its head is there.
+/// The length of the record at the start of `bytes`, once its header is there.
 fn record_length(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
     if bytes.first().is_some_and(|kind| *kind != HANDSHAKE)
         || bytes.get(1).is_some_and(|major| *major != 3)
@@ -90,7 +92,7 @@ fn record_length(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
     }
 }
 
-/// How long the message is with its own head, once that is there.
+/// The length of the message including its header, once that is there.
 fn wanted(message: &[u8]) -> Result<Option<usize>, Wrong> {
     if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
         return Err(Wrong::Malformed);
@@ -100,7 +102,7 @@ fn wanted(message: &[u8]) -> Result<Option<usize>, Wrong> {
     if length > LONGEST { Err(Wrong::TooLong) } else { Ok(Some(4 + length)) }
 }
 
-/// Takes values off the front of a message.
+/// Reads values from the front of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -119,13 +121,13 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes([pair[0], pair[1]]))
     }
 
-    /// What has its length before it, in one byte.
+    /// A value preceded by its length in one byte.
     fn short(&mut self) -> Result<&'a [u8], Wrong> {
         let length = self.byte()?;
         self.take(length.into())
     }
 
-    /// The same, in two bytes.
+    /// The same, with the length in two bytes.
     fn long(&mut self) -> Result<&'a [u8], Wrong> {
         let length = self.pair()?;
         self.take(length.into())
@@ -149,7 +151,7 @@ fn name_of(hello: &[u8]) -> Result<Option<String>, Wrong> {
         return Err(Wrong::Malformed);
     }
     if reader.0.is_empty() {
-        // Before extensions.
+        // An old message without extensions.
         return Ok(None);
     }
     let mut extensions = Reader(reader.long()?);
@@ -167,7 +169,7 @@ fn name_of(hello: &[u8]) -> Result<Option<String>, Wrong> {
     Ok(name)
 }
 
-/// Exactly one name of a host: RFC 6066 knows no other type, and forbids two of one.
+/// Exactly one host name: RFC 6066 defines no other type, and forbids two of one type.
 fn server_name(data: &[u8]) -> Result<String, Wrong> {
     let mut data = Reader(data);
     let mut list = Reader(data.long()?);
@@ -175,23 +177,10 @@ fn server_name(data: &[u8]) -> Result<String, Wrong> {
     let name = list.long()?;
     let is_only = data.0.is_empty() && list.0.is_empty() && kind == HOST_NAME;
     let name = std::str::from_utf8(name).ok();
-    // RFC 6066 wants no dot at the end, and some clients send it.
+    // RFC 6066 forbids a final dot, but some clients send it.
     let name = name.map(|name| name.strip_suffix('.').unwrap_or(name));
     let name = name.filter(|name| is_only && is_name(name));
     Ok(name.ok_or(Wrong::Malformed)?.to_ascii_lowercase())
-}
-
-/// A name of a host as it may stand in TLS: labels of letters, digits, `-` and `_`, no dot at the end,
-/// and no address.
-pub fn is_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        (1..=63).contains(&label.len()) && label.bytes().all(plain)
-    };
-    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
-    name.len() <= 253
-        && name.split('.').all(label)
-        && !name.rsplit('.').next().is_some_and(is_number)
 }
 
 #[cfg(test)]

@@ -1,36 +1,35 @@
-//! What one client may take: connections and waiting requests at once, and requests in a time. What is
-//! refused here has cost next to nothing.
+//! Limits per client: connections and held requests at once, and requests per time. Rejecting a request here costs next
+//! to nothing.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::connections::ConnectionCounts;
-use nightwatt_model::policy::rate::RateLimiter;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::rate::RateLimiter;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::Semaphore;
 
 use crate::config::{Config, Network, SPOOL_BLOCK};
+use crate::places::{Place, Places};
 
-/// The limits of clients, and how far each has used them up.
+/// The limits of clients, and how much of them each client uses.
 #[derive(Debug)]
 pub(crate) struct ClientLimits {
     requests: Option<Mutex<RateLimiter>>,
     connections: Share,
     held: Share,
-    /// Memory for the bodies of requests that wait, of all clients together, in blocks of
-    /// [`SPOOL_BLOCK`] bytes.
+    /// Memory for the bodies of all held requests together, in blocks of [`SPOOL_BLOCK`] bytes.
     spool: Arc<Semaphore>,
     spool_blocks: usize,
-    /// They speak for many clients: no share applies to them.
+    /// Proxies that speak for many clients: the limits per client do not apply to them.
     exempt: Vec<Network>,
 }
 
 /// The places of one kind that each client may have at once.
 #[derive(Debug)]
 struct Share {
-    /// Of one client; `0`: no bound.
+    /// Limit per client; `0`: none.
     most: usize,
     places: Places,
 }
@@ -54,7 +53,7 @@ impl ClientLimits {
         self.exempt.iter().any(|network| network.contains(address))
     }
 
-    /// A request of `client` at `address` arrived: how long it comes too early, if it does.
+    /// Counts a request of `client` at `address`. If it exceeds the rate, returns how long it comes too early.
     pub(crate) fn too_early(&self, now: Mono, address: IpAddr, client: u64) -> Option<Duration> {
         let requests = self.requests.as_ref()?;
         if self.is_exempt(address) {
@@ -63,56 +62,44 @@ impl ClientLimits {
         lock(requests).admit(now, client).err()
     }
 
-    /// A connection from `address`: its place, to be kept as long as it is open. None if that client
-    /// has all that it may have.
+    /// Whether a request of `client` at `address` may come now, without counting it.
+    pub(crate) fn may(&self, now: Mono, address: IpAddr, client: u64) -> bool {
+        let requests = self.requests.as_ref().filter(|_| !self.is_exempt(address));
+        requests.is_none_or(|requests| lock(requests).may(now, client).is_ok())
+    }
+
+    /// Counts a request that came when it [`may`](Self::may).
+    pub(crate) fn count(&self, now: Mono, address: IpAddr, client: u64) {
+        let _ = self.too_early(now, address, client);
+    }
+
+    /// A connection from `address`: returns a permit to keep as long as it is open, or none at the limit of that
+    /// client.
     pub(crate) fn connect(&self, address: IpAddr) -> Option<Place> {
         self.place(&self.connections, address, ClientKey::from(address).number())
     }
 
-    /// A request of `client` at `address` has to wait for a server: its place, to be kept as long as it
-    /// waits. None if that client has as many waiting as it may.
+    /// A request of `client` at `address` that has to wait for a server: returns a permit to keep as long as it waits,
+    /// or none at the limit of that client.
     pub(crate) fn wait(&self, address: IpAddr, client: u64) -> Option<Place> {
         self.place(&self.held, address, client)
     }
 
     fn place(&self, share: &Share, address: IpAddr, client: u64) -> Option<Place> {
         if share.most == 0 || self.is_exempt(address) {
-            return Some(Place(None));
+            return Some(Place::unbounded());
         }
         share.places.take(client, share.most)
     }
 
-    /// Memory for the bodies of requests that wait.
+    /// Memory for the bodies of held requests.
     pub(crate) fn spool(&self) -> &Arc<Semaphore> {
         &self.spool
     }
 
-    /// Bytes of that memory which are used.
+    /// Bytes of that memory in use.
     pub(crate) fn spooled(&self) -> usize {
         (self.spool_blocks - self.spool.available_permits()) * SPOOL_BLOCK
-    }
-}
-
-/// How many places each client has.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Places(Arc<Mutex<ConnectionCounts>>);
-
-impl Places {
-    /// One more for `client`, unless it has `most`.
-    pub(crate) fn take(&self, client: u64, most: usize) -> Option<Place> {
-        lock(&self.0).open(client, most).then(|| Place(Some((self.clone(), client))))
-    }
-}
-
-/// One of the places that a client may have.
-#[derive(Debug)]
-pub(crate) struct Place(Option<(Places, u64)>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some((places, client)) = &self.0 {
-            lock(&places.0).closed(*client);
-        }
     }
 }
 

@@ -1,13 +1,13 @@
-//! What sites know of a client: why it is refused, what it may still cause, and how that is forgotten.
+//! What sites know about a client: why it is refused, what its budgets still allow, and how to forget it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use nightwatt_model::policy::admission::Budget;
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::manager::{Payer, Spent};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::Budget;
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::manager::{Payer, Spent};
 use nightwatt_traffic::{ClientKey, Known};
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use crate::site::Site;
 pub struct ClientStatus {
     /// Name of the site.
     pub site: String,
-    /// Wake-ups that the address may cause now.
+    /// Wake-ups that the address may still cause now.
     pub wakes_left: u32,
-    /// Wake-ups that all addresses of its network (a /48 of IPv6) may cause now.
+    /// Wake-ups that all addresses of its network (a /48 of IPv6) may still cause now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_wakes_left: Option<u32>,
-    /// For how many seconds it may still keep the server awake alone, if that is bounded.
+    /// For how many seconds it may still keep the server awake alone, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake_left_s: Option<f64>,
-    /// Wake-ups that all clients together that are not recognised may cause now.
+    /// Wake-ups that all unrecognised clients together may still cause now.
     pub unrecognised_wakes_left: u32,
-    /// Those of them that may come from the address or its network.
+    /// How many of these may come from the address or its network.
     #[serde(default)]
     pub unrecognised_wakes_left_here: u32,
     /// The budgets that are spent.
@@ -37,7 +37,7 @@ pub struct ClientStatus {
     /// Log-ins of the address that failed in a row, if they are too many to wake the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_log_ins: Option<FailedLogInsStatus>,
-    /// The clients that it has seen from there, by agent.
+    /// The clients seen from that address, by agent.
     pub clients: Vec<AgentStatus>,
 }
 
@@ -64,7 +64,7 @@ impl From<Spent> for SpentStatus {
 pub struct Forgiven {
     /// How many clients behind the address, counted for each site.
     pub clients: usize,
-    /// The budgets that were spent and are given back, by their rules.
+    /// The spent budgets that were restored, by their rules.
     pub budgets: BTreeSet<String>,
 }
 
@@ -79,21 +79,21 @@ pub struct FailedLogInsStatus {
     pub ends_in_s: f64,
 }
 
-/// An address with an agent.
+/// A client: an address with an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentStatus {
     /// Its `User-Agent`; null if that is not remembered any more.
     pub agent: Option<String>,
-    /// Its class when it asks for the front page.
+    /// Its class for a request of the front page.
     pub class: String,
     /// The rule that gives it this class.
     pub rule: String,
-    /// Not one of those that share a wake budget.
+    /// It is not one of the clients that share a wake budget.
     pub recognised: bool,
-    /// How many seconds ago the rule began to hold, if that was because of what the client did.
+    /// How many seconds ago the rule began to apply, if it depends on what the client did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_s: Option<f64>,
-    /// In how many seconds it ends to hold, if it ends by itself.
+    /// In how many seconds the rule ends, if it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_s: Option<f64>,
     /// Misses in the last ten minutes.
@@ -118,7 +118,7 @@ impl AgentStatus {
     }
 }
 
-/// What these sites know of a client; with `agent`, of that one behind the address.
+/// What these sites know about the clients at an address; with `agent`, about that one.
 pub(crate) fn status<'a>(
     sites: impl Iterator<Item = &'a Arc<Site>>,
     client: IpAddr,
@@ -151,7 +151,7 @@ pub(crate) fn status<'a>(
     sites.map(of_site).collect()
 }
 
-/// Has these sites forget what a client did wrong, and gives it its budgets back.
+/// Makes these sites forget what a client did wrong, and restores its budgets.
 pub(crate) fn forgive<'a>(
     sites: impl Iterator<Item = &'a Arc<Site>>,
     client: IpAddr,
@@ -168,7 +168,7 @@ pub(crate) fn forgive<'a>(
     forgiven
 }
 
-/// Draws on all budgets that clients of this address may draw on.
+/// A payer for all budgets that clients of this address may draw on.
 fn stranger(key: ClientKey) -> Payer {
     let (client, network) = (key.number(), key.network());
     Payer { client, network, recognised: false, wants_proof: false }

@@ -1,4 +1,4 @@
-//! The configuration file: one TOML file for everything `serve` does.
+//! The configuration file: one TOML file for everything that `serve` does.
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
@@ -14,6 +14,7 @@ mod machine;
 mod meter;
 mod network;
 mod origin;
+pub(crate) mod own;
 mod places;
 mod pool;
 mod tcp;
@@ -26,33 +27,33 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
-use nightwatt_model::duration_text;
-use nightwatt_model::scenario::{BadValue, Scenario, Server};
+use nightwatt_policy::scenario::{BadValue, Scenario, Server};
 use nightwatt_power::{ControllerConfig, probe};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
 
-pub(crate) use self::acme::tag;
 pub use self::acme::{AcmeConfig, Proof};
+pub(crate) use self::acme::{CHALLENGE_PATH, tag};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
-pub use self::disk::{DiskConfig, SharedCacheConfig};
+pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
-pub use self::network::Network;
+pub use self::network::{ClientField, Network};
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
+pub(crate) use self::tcp::UNKNOWN;
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
 use crate::error::ConfigError;
-pub use crate::forwarded::ClientField;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -63,7 +64,7 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// TLS to clients; default: plain HTTP only.
     pub tls: Option<TlsConfig>,
-    /// Where ledgers and process ids are kept.
+    /// Folder of ledgers and process ids.
     #[serde(default = "default_state_dir")]
     pub state_dir: PathBuf,
     /// The local socket of `status`, `wake`, `sleep`, `stay-awake`; default: in `state_dir`.
@@ -71,19 +72,19 @@ pub struct Config {
     /// Where metrics, health and the dashboard are served: `"127.0.0.1:9180"`;
     /// default: nowhere.
     pub admin: Option<AdminConfig>,
-    /// Combined access log with what nightwatt did behind it; default: none.
+    /// Combined access log with nightwatt's own fields at the end of each line; default: none.
     pub access_log: Option<PathBuf>,
-    /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
+    /// Trusted proxies, whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
     #[serde(default)]
     pub trusted_proxies: Vec<Network>,
     /// The field in which these name the client: `"x-forwarded-for"` or `"forwarded"`; default: the first,
     /// and in a request without it the second.
     pub client_field: Option<ClientField>,
-    /// Connections from these must begin with a PROXY protocol header (v1 or v2), which says whose
-    /// they are: `["10.0.0.0/8"]`.
+    /// Connections from these must begin with a PROXY protocol header (v1 or v2), which names their client:
+    /// `["10.0.0.0/8"]`.
     #[serde(default)]
     pub proxy_protocol: Vec<Network>,
-    /// Say in a header how each request was answered (`Nightwatt-Answer`).
+    /// Report in a header how each request was answered (`Nightwatt-Answer`).
     #[serde(default = "yes")]
     pub answer_header: bool,
     /// A meter of the machine that nightwatt runs on; default: none, and what it draws is modelled.
@@ -94,24 +95,24 @@ pub struct Config {
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
-    /// Server, proxy, promise, cache and policy; each site may have its own instead.
+    /// Server, proxy, SLA, cache and policy; each site may have its own instead.
     #[serde(default)]
     pub scenario: Scenario,
-    /// What servers run on.
+    /// The machines that servers run on.
     #[serde(default)]
     pub machine: Vec<MachineConfig>,
-    /// What is served.
+    /// The sites.
     #[serde(default)]
     pub site: Vec<SiteConfig>,
-    /// What is not HTTP, and passed through as it is.
+    /// Services other than HTTP, which are passed through unchanged.
     #[serde(default)]
     pub tcp: Vec<TcpConfig>,
-    /// Where other proxies ask whether a request may go to its server; default: nowhere.
+    /// The gate, where other proxies ask whether a request may go to its server; default: none.
     pub gate: Option<GateConfig>,
-    /// Who is told when something needs a person.
+    /// Receivers of notifications when something needs a person.
     #[serde(default)]
     pub webhook: Vec<WebhookConfig>,
-    /// The file that it was read from.
+    /// The path of this file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
 }
@@ -120,18 +121,17 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteConfig {
-    /// In logs, status and file names.
+    /// Name in logs, status and file names.
     pub name: String,
-    /// What kind of site it is; none: nothing is assumed, and only what its server marks as cacheable is
-    /// kept.
+    /// What kind of site it is; none: nothing is assumed, and only answers that the server marks as cacheable are kept.
     pub kind: Option<SiteKind>,
-    /// Host names; none: whatever no other site has.
+    /// Host names; none: all that no other site has.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Send who asks by plain HTTP to the same address by TLS (308).
+    /// Redirect plain HTTP to the same address over TLS (308).
     #[serde(default)]
     pub redirect_to_https: bool,
-    /// But not for paths that begin so.
+    /// Exceptions: paths with these prefixes.
     #[serde(default = "tls::default_exempt")]
     pub https_exempt: Vec<String>,
     /// Tell browsers to speak TLS only; default: do not.
@@ -142,7 +142,7 @@ pub struct SiteConfig {
     /// Several servers instead of one.
     #[serde(default)]
     pub server: Vec<ServerConfig>,
-    /// How many of them are on.
+    /// How many of the servers are on.
     #[serde(default)]
     pub pool: PoolConfig,
     /// The machine that the server runs on: woken before it, and asleep only while it sleeps.
@@ -151,49 +151,47 @@ pub struct SiteConfig {
     pub power: Option<ControllerConfig>,
     /// How to tell that it is awake; default: any answer to `GET /` but 502, 503, 504.
     pub probe: Option<probe::Config>,
-    /// Show browsers a page that waits (else they are held like other clients).
+    /// Show browsers a waiting page (else they are held like other clients).
     #[serde(default = "yes")]
     pub waiting_page: bool,
     /// An HTML file instead of the built-in waiting page.
     pub waiting_page_file: Option<PathBuf>,
-    /// What it says, and how it looks.
+    /// The texts and the style of the waiting page.
     #[serde(default)]
     pub waiting_texts: WaitingTexts,
-    /// Paths that browsers ask for on their own account and that wake no server.
+    /// Paths that browsers request by themselves and that wake no server.
     #[serde(default = "default_icons")]
     pub icons: Vec<String>,
-    /// How its server is known to be the right one, if `origin` is `https://`; default: by the system's
-    /// authorities.
+    /// How to verify its server's certificate, if `origin` is `https://`; default: by the system's authorities.
     pub origin_tls: Option<OriginTls>,
-    /// Wake-ups a client may cause in a row, and per hour.
+    /// Wake-ups that a client may cause in a row, and per hour.
     #[serde(default = "default_wake_budget")]
     pub wakes_per_client_and_hour: u32,
-    /// How long one client alone may keep the server awake in a day; `0`: no bound.
+    /// How long one client alone may keep the server awake per day; `0`: no limit.
     #[serde(default = "default_awake_budget", with = "duration_text")]
     pub awake_per_client_and_day: Duration,
-    /// A wake command without an answer by then is given again.
+    /// Repeat a wake command without an answer after this time.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
-    /// A sleep command that has not silenced it by then has failed.
+    /// A sleep command has failed if the server still answers after this time.
     #[serde(default = "default_sleep_timeout", with = "duration_text")]
     pub sleep_timeout: Duration,
-    /// Between two looks at a server believed awake; `0`: never look.
+    /// Time between two probes of a server believed awake; `0`: never probe.
     #[serde(default = "default_watch", with = "duration_text")]
     pub watch: Duration,
     /// The same while it sleeps; see [`SiteConfig::watch_asleep`].
     #[serde(default, deserialize_with = "cache::given")]
     pub watch_asleep: Option<Duration>,
-    /// If the server was woken, and not through the proxy, it is to be used: it stays awake at least this
-    /// long then.
+    /// A server that was woken, but not through the proxy, was woken for use: it stays awake at least this long.
     #[serde(default = "default_grace", with = "duration_text")]
     pub grace: Duration,
-    /// How long a server whose agent said good-bye may still answer.
+    /// How long a server may still answer after its agent announced sleep.
     #[serde(default = "default_good_bye", with = "duration_text")]
     pub good_bye: Duration,
-    /// Who is a crawler, a scanner, a monitor.
+    /// Which clients are crawlers, scanners, monitors.
     #[serde(default)]
     pub clients: ClassifierConfig,
-    /// What of its answers is kept, for whom and for how long.
+    /// Which of its answers are stored, for which clients and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
     /// A meter of the server; default: none, and what it draws is modelled.
@@ -256,7 +254,7 @@ impl Config {
         Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
-    /// Reads and checks the text of a file; `name` is what errors call it.
+    /// Reads and checks the text of a file; `name` is its name in errors.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
@@ -266,7 +264,7 @@ impl Config {
         config.place_acme();
         for site in &mut config.site {
             site.name_origins();
-            // What is asked of the site as a whole, the first server stands for.
+            // The first server stands for the site as a whole.
             if let Some(first) = site.server.first() {
                 site.origin = first.origin.clone();
             }
@@ -274,7 +272,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What a machine draws.
+    /// The power of a machine.
     pub fn server_of<'a>(&'a self, machine: &'a MachineConfig) -> &'a Server {
         machine.server.as_ref().unwrap_or(&self.scenario.server)
     }
@@ -284,9 +282,9 @@ impl Config {
         site.scenario.as_ref().unwrap_or(&self.scenario)
     }
 
-    /// What types cannot say. Errors are (dotted key, what is wrong and what would be right).
+    /// Checks what types cannot express. Errors are (dotted key, what is wrong and what would be right).
     fn check(&self) -> Result<(), Wrong> {
-        // Without a site there is nothing to answer by HTTP; and with a gate another proxy may do it.
+        // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
         let is_asked = self.gate.is_some();
         let listens = !self.listen.is_empty() || self.tls.is_some();
         if !listens && !is_asked && (!self.site.is_empty() || self.tcp.is_empty()) {
@@ -341,9 +339,9 @@ fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
     (format!("{table}.{}", bad.key), bad.to_string())
 }
 
-/// Between two looks at what sleeps, unless it is `given`: as often as while it is awake if that says
-/// no word to it, since it is a part of this machine or another program is asked. Of what has no
-/// controller the machine's is meant.
+/// Time between two probes of what sleeps, unless it is `given`: the same as while it is awake if the probe sends
+/// nothing to it, since it is a part of this machine or another program is asked. What has no controller uses the
+/// machine's.
 fn watch_asleep(
     given: Option<Duration>,
     watch: Duration,
@@ -357,8 +355,8 @@ fn watch_asleep(
 }
 
 impl SiteConfig {
-    /// What stands on a machine draws what that draws, and is on its bill: unless it is said what it draws
-    /// itself, that is nothing.
+    /// Whether the server counts on the bill of the machine that it runs on: it does, and draws nothing by itself,
+    /// unless it has a `scenario` of its own.
     pub fn is_on_machines_bill(&self) -> bool {
         self.on.is_some() && self.scenario.is_none()
     }
@@ -368,8 +366,8 @@ impl SiteConfig {
         self.cache.rules(self.kind, &scenario.cache)
     }
 
-    /// What is to be said of a site whose `kind` is not set. Before version 0.2 its cache kept answers that
-    /// the server had not marked as cacheable; nothing for a site that says what it wants.
+    /// A warning about a site whose `kind` is not set. Before version 0.2 its cache kept answers that the server had
+    /// not marked as cacheable; nothing for a site whose settings are explicit.
     pub fn unknown_kind(&self, scenario: &Scenario) -> Option<&'static str> {
         let is_known = self.kind.is_some() || self.cache_rules(scenario).assumes;
         (!is_known).then_some(
@@ -379,19 +377,18 @@ impl SiteConfig {
         )
     }
 
-    /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
-    /// 503 and 504.
+    /// How to tell that its server is awake. Unless configured: any answer to `GET /` except 502, 503 and 504.
     pub fn probe_config(&self) -> probe::Config {
         self.probe.clone().unwrap_or_else(|| self.origin.probe())
     }
 
-    /// Is the server a part of this machine, or nothing but a rehearsal?
+    /// Whether the server is a part of this machine, or only simulated.
     pub(crate) fn is_on_this_machine(&self) -> bool {
         self.power.as_ref().is_some_and(ControllerConfig::is_on_this_machine)
     }
 
-    /// Between two looks at the server while it sleeps; zero: none. A machine of its own is left in
-    /// peace unless its configuration says otherwise: what is sent to it may wake it.
+    /// Time between two probes of the server while it sleeps; zero: none. A separate machine is not probed unless its
+    /// configuration says otherwise: what is sent to it may wake it.
     pub fn watch_asleep(&self) -> Duration {
         let power = self.power.as_ref();
         watch_asleep(self.watch_asleep, self.watch, power, self.probe.as_ref())
@@ -431,7 +428,7 @@ impl SiteConfig {
     }
 }
 
-/// Rules about clients that could never hold.
+/// Rejects rules about clients that can never match.
 fn check_clients(clients: &ClassifierConfig) -> Result<(), Wrong> {
     for (key, paths) in [
         ("webhook_paths", &clients.webhook_paths),
@@ -456,7 +453,7 @@ fn check_clients(clients: &ClassifierConfig) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Times that are waited for something to happen.
+/// Checks timeouts.
 fn check_waits(wake_timeout: Duration, sleep_timeout: Duration) -> Result<(), Wrong> {
     for (key, time) in [("wake_timeout", wake_timeout), ("sleep_timeout", sleep_timeout)] {
         if time.is_zero() {
@@ -469,7 +466,7 @@ fn check_waits(wake_timeout: Duration, sleep_timeout: Duration) -> Result<(), Wr
     Ok(())
 }
 
-/// Names of sites and of machines name files too, and are all different.
+/// Names of sites and machines are also names of files, and must be unique.
 fn check_name(name: &str, taken: &mut HashSet<String>) -> Result<(), Wrong> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || !name.chars().all(plain) {

@@ -8,13 +8,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_httpcache::Purge;
 use nightwatt_httpcache::purge::Place;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -23,14 +24,13 @@ use tokio::task::JoinHandle;
 
 use crate::authority::{Authority, host_name};
 use crate::clients::{self, ClientStatus, Forgiven};
-use crate::disk_cache::Forgotten;
+use crate::disk_cache::{Forgotten, Heir};
 use crate::error::StartError;
-use crate::gateway::{Gateway, file};
+use crate::gateway::Gateway;
 use crate::hand_over::Taker;
 use crate::live::Live;
-use crate::reload::Reloaded;
 use crate::site::Site;
-use crate::status::Status;
+use crate::status::{Reloaded, Status};
 use crate::supervisor::{Supervisor, end};
 
 /// A line longer than this is no order.
@@ -159,6 +159,34 @@ pub async fn ask(path: &Path, order: &Order) -> Result<Reply, ControlError> {
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// The process that has taken over, by its control socket: it has the disk cache from then on.
+#[derive(Debug)]
+pub(crate) struct Taken(PathBuf);
+
+impl Taken {
+    /// The one that answers at this socket.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl Heir for Taken {
+    fn forget(
+        &self,
+        site: String,
+        places: Vec<String>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async move {
+            let order = Order::Purge { site: Some(site), places, prefix: false, all: false };
+            match ask(&self.0, &order).await {
+                Ok(Reply::Error(why)) => Err(why),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+}
+
 /// The file of a socket. It goes with this, unless it belongs to another process by then.
 #[derive(Debug)]
 struct OwnFile(PathBuf);
@@ -186,15 +214,16 @@ impl Socket {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 // Anything else that is there is not ours to remove.
                 if std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket()) {
-                    std::fs::remove_file(&path).map_err(file(&path))?;
+                    std::fs::remove_file(&path).map_err(StartError::file(&path))?;
                 }
             }
-            Err(error) => return Err(file(&path)(error)),
+            Err(error) => return Err(StartError::file(&path)(error)),
         }
-        let listener = std::os::unix::net::UnixListener::bind(&path).map_err(file(&path))?;
+        let listener =
+            std::os::unix::net::UnixListener::bind(&path).map_err(StartError::file(&path))?;
         let socket = Self { file: Some(OwnFile(path.clone())), path, listener };
         let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&socket.path, private).map_err(file(&socket.path))?;
+        std::fs::set_permissions(&socket.path, private).map_err(StartError::file(&socket.path))?;
         Ok(socket)
     }
 
@@ -206,13 +235,13 @@ impl Socket {
     /// Takes orders.
     pub(crate) fn serve(
         self,
-        live: Live,
+        live: Live<Gateway>,
         demands: mpsc::Sender<Demand>,
     ) -> Result<Post, StartError> {
         let Self { path, file: own, listener } = self;
         let own = own.or_else(|| Some(OwnFile(path.clone())));
         let mut post = Post { file: own, path, listener, live, demands, task: None };
-        post.go_on().map_err(file(&post.path))?;
+        post.go_on().map_err(StartError::file(&post.path))?;
         Ok(post)
     }
 }
@@ -222,7 +251,7 @@ pub(crate) struct Post {
     file: Option<OwnFile>,
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
-    live: Live,
+    live: Live<Gateway>,
     demands: mpsc::Sender<Demand>,
     task: Option<JoinHandle<()>>,
 }
@@ -268,7 +297,7 @@ impl Post {
     }
 }
 
-async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand>) {
+async fn accept(listener: UnixListener, live: Live<Gateway>, demands: mpsc::Sender<Demand>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -276,13 +305,13 @@ async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand
                 tokio::spawn(async move { converse(live, demands, stream).await });
             }
             Err(error) => {
-                live.clone().now().cannot_accept("control", error).await;
+                live.clone().now().serving.cannot_accept("control", error).await;
             }
         }
     }
 }
 
-async fn converse(mut live: Live, demands: mpsc::Sender<Demand>, stream: UnixStream) {
+async fn converse(mut live: Live<Gateway>, demands: mpsc::Sender<Demand>, stream: UnixStream) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut asked = String::new();
@@ -383,10 +412,10 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
             (site, manager::Order::StayAwake(Duration::from_secs(*seconds)))
         }
     };
-    if gateway.observe {
+    if gateway.serving.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
     }
-    let mut pools = gateway.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
+    let mut pools = gateway.serving.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
     let member = pools.find_map(|(it, pool)| Some((it, pool, pool.called(site.as_deref()?)?)));
     if let Some((whole, pool, server)) = member {
         if order != manager::Order::Sleep && whole.supervisor.phase_now() != Phase::Awake {
@@ -408,8 +437,9 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
 
 /// The site of that name, or the only one.
 fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, String> {
-    let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
-    match (name, gateway.sites.as_slice()) {
+    let names =
+        || gateway.serving.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
+    match (name, gateway.serving.sites.as_slice()) {
         (None, [only]) => Ok(only),
         (None, _) => Err(format!("say which site: {}", names())),
         (Some(name), sites) => {
@@ -430,7 +460,7 @@ fn look_up<'a>(
         .map_err(|_| format!("`{client}` is not an IP address: write it as the access log does"))?;
     let sites = match site {
         Some(_) => std::slice::from_ref(named(gateway, site)?),
-        None => &gateway.sites,
+        None => &gateway.serving.sites,
     };
     Ok((sites, client))
 }
@@ -468,7 +498,7 @@ fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
         purged.add(named(gateway, name)?.store.purge(&Purge::All));
         return Ok(purged);
     }
-    for site in &gateway.sites {
+    for site in &gateway.serving.sites {
         purged.resources += site.store.purge_untold();
     }
     // The disk may know sites that the configuration does not.
@@ -491,9 +521,9 @@ fn purge(
         let place = Place::parse(text).map_err(|error| error.to_string())?;
         let site = match place.host().and_then(Authority::parse).filter(|_| name.is_none()) {
             Some(authority) => {
-                let index = gateway.site_of(&host_name(authority.host));
+                let index = gateway.serving.site_of(&host_name(authority.host));
                 let index = index.ok_or_else(|| format!("no site serves the host of `{text}`"))?;
-                &gateway.sites[index]
+                &gateway.serving.sites[index]
             }
             None => named(gateway, name)?,
         };

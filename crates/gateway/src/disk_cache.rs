@@ -1,10 +1,10 @@
 //! The disk behind the cache's memory: stored answers survive restarts, reboots and power cuts.
 //!
-//! It is made for memory cards, which bear only so many writes: what is kept is written once, in batches,
-//! to the end of a log ([`log`]), and no more a day than is allowed ([`budget`]). The memory comes first;
-//! what it does not have is looked for here and taken into it, checked to the last byte. A request waits
-//! for a read of what it asks for, and for nothing that is written, except that a request that changes or
-//! purges something is answered when the disk knows it, so that it never comes back.
+//! It is made for memory cards, which bear only so many writes: an answer is written once, in batches, to the end of a
+//! log ([`log`]), and no more per day than is allowed ([`budget`]). The memory comes first; what it lacks is read from
+//! here into memory, with every byte checked. A request waits for the read of its answer, but not for writes, except
+//! that a request that changes or purges something is answered only when the disk has recorded it, so that the old
+//! answer never comes back.
 
 pub mod budget;
 mod heir;
@@ -32,6 +32,7 @@ use nightwatt_httpcache::{CacheKey, Purge, Rules, Timestamp};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::budget::{Budget, kernels_count};
+pub(crate) use self::heir::Heir;
 use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
 use self::record::{Body, Day, Meta, Name};
@@ -40,23 +41,22 @@ use self::writer::Job;
 pub(crate) use self::writer::write_back;
 use crate::config::DiskConfig;
 use crate::error::StartError;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::status::DiskStatus;
 
-/// Stored answers at once: their keys and places are in memory.
+/// Maximum number of stored answers: their keys and places are in memory.
 const RECORDS: usize = 65_536;
 
-/// Nothing with a longer name is written.
+/// Maximum length of a name: nothing with a longer one is written.
 const LONGEST_NAME: usize = 2048;
 
-/// How long the scan at the start may take; what has not been looked at by then is dropped,
-/// the oldest.
+/// Limit for the scan at the start; segments not scanned by then, the oldest, are dropped.
 const SCAN: Duration = Duration::from_secs(30);
 
-/// Read at the same time: each is as large as an answer may be.
+/// Reads at the same time: each is as large as an answer may be.
 const READS: usize = 4;
 
-/// A request that changes something waits this long at most for the disk to record it.
+/// Longest time that a request that changes something waits for the disk to record it.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The disk cache of all sites.
@@ -69,13 +69,13 @@ pub(crate) struct DiskCache {
     tally: Arc<Tally>,
     jobs: Mutex<Option<Sender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The control socket of the process that has it now, if it was let go.
-    heir: Mutex<Option<PathBuf>>,
+    /// The control socket of the process that uses the cache now, after a hand-over.
+    heir: Mutex<Option<Arc<dyn Heir>>>,
     reads: Arc<Semaphore>,
     clock: Clock,
 }
 
-/// Since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
 struct Tally {
     written: AtomicU64,
@@ -86,7 +86,7 @@ struct Tally {
 }
 
 impl DiskCache {
-    /// Opens it, and finds out what is there.
+    /// Opens the cache, and scans it.
     pub(crate) fn open(
         config: &DiskConfig,
         state_dir: &Path,
@@ -126,7 +126,7 @@ impl DiskCache {
         }))
     }
 
-    /// Ends the writer, when it has done all that it was given.
+    /// Ends the writer when it has finished all its jobs.
     pub(crate) async fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -134,12 +134,12 @@ impl DiskCache {
         let _ = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join)).await;
     }
 
-    /// Is anything written?
+    /// Whether the cache is written to.
     fn is_open(&self) -> bool {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// What is there.
+    /// The index.
     #[cfg(test)]
     pub(crate) fn index(&self) -> std::sync::MutexGuard<'_, index::Index> {
         self.shared.index()
@@ -147,12 +147,12 @@ impl DiskCache {
 
     fn give(&self, job: Job) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            // It ends only with this end.
+            // The thread ends only with this end of the channel.
             let _ = jobs.send(job);
         }
     }
 
-    /// Has the disk told that these names are forgotten; they have left the index.
+    /// Records on the disk that these names are forgotten; they have left the index.
     fn tell(&self, names: Vec<Name>) -> Forgotten {
         if names.is_empty() {
             return Forgotten(None);
@@ -162,8 +162,8 @@ impl DiskCache {
         Forgotten(Some((settled, self.clock.clone())))
     }
 
-    /// Forgets everything, of whatever site. What is in memory must have been forgotten before: else it
-    /// might be written again.
+    /// Forgets everything of all sites. What is in memory must have been forgotten before: otherwise it might be
+    /// written again.
     pub(crate) fn purge_all(&self) -> Forgotten {
         self.shared.index().forget_all(|_| true);
         let (done, settled) = oneshot::channel();
@@ -171,7 +171,7 @@ impl DiskCache {
         Forgotten(Some((settled, self.clock.clone())))
     }
 
-    /// How it is.
+    /// Its status.
     pub(crate) fn status(&self) -> DiskStatus {
         let (answers, bytes) = {
             let index = self.shared.index();
@@ -201,7 +201,7 @@ impl DiskCache {
     }
 }
 
-/// Finds out what is there, and what was written on the last day.
+/// Scans the disk, and finds what was written on the last day.
 fn look(
     shared: &Arc<Shared<Folder>>,
     bounds: Bounds,
@@ -233,22 +233,22 @@ fn look(
     Ok((log, found.day))
 }
 
-/// What was forgotten in memory: the disk is being told.
+/// Something was forgotten in memory, and is being recorded on the disk.
 #[must_use = "it may come back after a restart until the disk knows"]
 #[derive(Debug)]
 pub(crate) struct Forgotten(Option<(oneshot::Receiver<Result<(), String>>, Clock)>);
 
 impl Forgotten {
-    /// There is nothing to tell.
+    /// Nothing to record.
     pub(crate) const fn nothing() -> Self {
         Self(None)
     }
 
-    /// Waits until the disk knows, but not for ever.
+    /// Waits until the disk has recorded it, with a timeout.
     ///
     /// # Errors
     ///
-    /// Why it does not, or not yet.
+    /// Why it has not recorded it, or not yet.
     pub(crate) async fn settled(self) -> Result<(), String> {
         let Some((settled, clock)) = self.0 else { return Ok(()) };
         let _debt = clock.owe();
@@ -283,24 +283,24 @@ impl SiteDisk {
         Name::new(&self.site, key.as_str())
     }
 
-    /// Where the body of an answer lies.
+    /// Where the body of an answer is stored.
     pub(crate) fn body(&self, key: &CacheKey, id: u64) -> Option<Body> {
         let index = self.cache.shared.index();
         index.get(&self.name(key)).iter().find(|it| it.id == id).map(|it| it.body)
     }
 
-    /// A newer answer has been stored in memory.
+    /// A newer answer was stored in memory.
     pub(crate) fn outdate(&self, key: &CacheKey, id: u64) {
         self.cache.shared.index().outdate(&self.name(key), id);
     }
 
-    /// Is this still what is there?
+    /// Whether this is still what is stored.
     pub(crate) fn still_has(&self, key: &CacheKey, variant: &Variant) -> bool {
         let index = self.cache.shared.index();
         index.get(&self.name(key)).iter().any(|it| it.record == variant.record)
     }
 
-    /// Forgets some.
+    /// Forgets these keys.
     pub(crate) fn forget(&self, keys: &[CacheKey]) -> Forgotten {
         let mut index = self.cache.shared.index();
         if let Some(heir) = self.cache.heir() {
@@ -308,18 +308,18 @@ impl SiteDisk {
         }
         let names = keys.iter().map(|key| self.name(key));
         let names = names.filter(|name| index.forget(name)).collect();
-        // Under the lock, so that nothing is told when it has been let go.
+        // Under the lock, so that nothing is recorded after a hand-over.
         self.cache.tell(names)
     }
 
-    /// Forgets what the operator wants forgotten; gives the keys, too. What is in memory must have been
-    /// forgotten before: else it might be written again.
+    /// Forgets what the operator purges; returns the keys, too. What is in memory must have been forgotten before:
+    /// otherwise it might be written again.
     pub(crate) fn purge(&self, purge: &Purge) -> (Vec<String>, Forgotten) {
         let names = self.take_out(purge);
         (self.keys(&names), self.cache.tell(names))
     }
 
-    /// The same without the disk being told: by [`DiskCache::purge_all`] it will be.
+    /// The same without recording it: [`DiskCache::purge_all`] does that.
     pub(crate) fn purge_untold(&self) -> (Vec<String>, Forgotten) {
         (self.keys(&self.take_out(&Purge::All)), Forgotten::nothing())
     }
@@ -336,18 +336,18 @@ impl SiteDisk {
         names.iter().filter_map(|name| name.key_in(&self.site)).map(str::to_owned).collect()
     }
 
-    /// Is there anything under this key, as far as the time can be trusted? A clock that stands before the
-    /// latest of what is stored has been set back, or is not set yet, and no age could be told.
+    /// Whether anything is stored under this key, if the time can be trusted. A clock that is before the latest stored
+    /// answer has been set back, or is not set yet, and ages would be unknown.
     pub(crate) fn has(&self, key: &CacheKey, now: Timestamp) -> bool {
         let index = self.cache.shared.index();
         !index.get(&self.name(key)).is_empty() && now >= index.last_received
     }
 
-    /// Reads all that is there under a key.
+    /// Reads everything stored under a key.
     pub(crate) async fn read(&self, key: &CacheKey) -> Vec<(Meta, Bytes, Variant)> {
         let name = self.name(key);
         let _debt = self.cache.clock.owe();
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(turn) = Arc::clone(&self.cache.reads).acquire_owned().await else {
             return Vec::new();
         };
@@ -362,7 +362,7 @@ impl SiteDisk {
         all
     }
 
-    /// The keys that are asked for most, and how much.
+    /// The most popular keys, and their popularity.
     pub(crate) fn popular(&self, most: usize) -> Vec<CacheKey> {
         let index = self.cache.shared.index();
         let mut all: Vec<(u64, &str)> = index
@@ -379,7 +379,7 @@ impl SiteDisk {
     }
 }
 
-/// A key as it was written. Made without rules of a site, it stays as it is.
+/// Parses a stored key. With the default rules instead of a site's it stays unchanged.
 fn canonical(key: &str) -> Option<CacheKey> {
     let (authority, target) = key.split_at(key.find('/')?);
     nightwatt_httpcache::KeyRules::default().key(authority, target)

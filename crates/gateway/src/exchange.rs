@@ -1,34 +1,33 @@
-//! An exchange with the server: as long as it lives, the server is kept awake.
+//! An exchange with the server: as long as it exists, the server is kept awake.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::Timestamp;
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
 
-use crate::body::{Sending, Watcher};
+use crate::body::Watcher;
 use crate::flights::Flight;
 use crate::origin::Stream;
 use crate::pool::Seat;
-use crate::proxy::WORD;
-use crate::site::Site;
+use crate::request_body::{InFlight, Sending};
 use crate::store::Ticket;
 use crate::supervisor::{ExchangeFor, Supervisor};
 
-/// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
-/// dropped it: answer passed on, request sent.
+/// An exchange with the server, which keeps it awake. It ends when the last part that holds it is dropped: the answer
+/// was passed on, and the request sent.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     supervisor: Arc<Supervisor>,
-    /// None: no client's, but the cache's.
+    /// None: it is for the cache, not for a client.
     sake: Option<ExchangeFor>,
     /// Its place, if the site has a pool of servers.
     seat: OnceLock<Seat>,
-    /// What the fast path has begun, until the slow path takes it over.
+    /// A request that the fast path has started, until the slow path takes it over.
     begun: Mutex<Option<Begun>>,
 }
 
@@ -39,13 +38,16 @@ pub(crate) struct Begun {
     pub(crate) since: Mono,
     pub(crate) requested: Timestamp,
     pub(crate) ticket: Ticket,
-    /// Others wait for its answer.
+    /// Other requests wait for its answer.
     pub(crate) flight: Option<Flight>,
 }
 
 /// A server that has not begun to answer after this time is probed. The interval doubles with each probe, since some
 /// answers are slow.
 pub(crate) const SILENT: Duration = Duration::from_secs(5);
+
+/// How long to wait for a probe of a server that could not be reached.
+pub(crate) const WORD: Duration = Duration::from_secs(2);
 
 impl std::fmt::Debug for Begun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,13 +56,13 @@ impl std::fmt::Debug for Begun {
 }
 
 impl Exchange {
-    /// Begins one for a client of this network that may wake the server, if that is awake.
+    /// Begins an exchange for a client of this network that may wake the server, if the server is awake.
     pub(crate) fn begin(supervisor: &Arc<Supervisor>, network: u64) -> Option<Arc<Self>> {
         let begun = supervisor.try_begin(network);
         begun.then(|| Self::begun(supervisor, ExchangeFor::Client { network }))
     }
 
-    /// One that the manager has begun by itself.
+    /// Wraps an exchange that the manager has begun already.
     pub(crate) fn begun(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
         Self::new(supervisor, Some(sake))
     }
@@ -70,52 +72,45 @@ impl Exchange {
         Arc::new(Self { supervisor, sake, seat: OnceLock::new(), begun })
     }
 
-    /// Begins one that no client asked for, and that is no use of the server, if that is awake and not
-    /// about to sleep.
-    pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
-        let supervisor = &site.supervisor;
-        let begun = || Self::new(supervisor, None);
-        let exchange = supervisor.try_begin_background().then(begun)?;
-        if let Some(pool) = &site.pool {
-            exchange.sit(pool.spare()?);
-        }
-        Some(exchange)
+    /// Begins an exchange without a client that does not count as use, if the server is awake and not about to sleep.
+    pub(crate) fn begin_background(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
+        supervisor.try_begin_background().then(|| Self::new(supervisor, None))
     }
 
-    /// Another one for the same request, at another server.
+    /// Begins another exchange for the same request, at another server.
     pub(crate) fn anew(&self) -> Arc<Self> {
         let sake = self.sake.unwrap_or(ExchangeFor::Client { network: UNLIMITED });
         self.supervisor.begin_for(sake);
         Self::begun(&self.supervisor, sake)
     }
 
-    /// How much of it the fast path has done.
+    /// Stores what the fast path has started.
     pub(crate) fn has_begun(&self, begun: Begun) {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
     }
 
-    /// The flight that has been begun, once.
+    /// Takes the flight that the fast path has begun, at most once.
     pub(crate) fn take_flight(&self) -> Option<Flight> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.as_mut()?.flight.take()
     }
 
-    /// What has been begun, once.
+    /// Takes what the fast path has started, at most once.
     pub(crate) fn take_begun(&self) -> Option<Begun> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// It has this place from now on.
+    /// Sets its place.
     pub(crate) fn sit(&self, seat: Seat) {
         let _ = self.seat.set(seat);
     }
 
-    /// Its place, if the site has a pool of servers and it has got one.
+    /// Its place, if the site has a pool of servers and a place was found.
     pub(crate) fn seat(&self) -> Option<&Seat> {
         self.seat.get()
     }
 
-    /// The server has answered all; its place is free if it has the whole request too.
+    /// The server has sent its whole answer; its place is free if it has the whole request too.
     pub(crate) fn server_is_done(&self, sending: &Sending) {
         if let Some(seat) = self.seat().filter(|_| sending.is_whole()) {
             seat.leave();
@@ -157,7 +152,7 @@ impl Exchange {
             if sending.last() + silent > due {
                 continue;
             }
-            // Starts a probe.
+            // This starts a probe.
             supervisor.unreachable();
             let asleep =
                 phase.wait_for(|it| matches!(it, Phase::Asleep | Phase::Waking | Phase::Failed));
@@ -177,6 +172,8 @@ impl Drop for Exchange {
         }
     }
 }
+
+impl InFlight for Exchange {}
 
 impl Watcher for Arc<Exchange> {
     fn passes(&mut self, _: &Bytes) {}

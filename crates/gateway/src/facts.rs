@@ -1,13 +1,13 @@
-//! What the proxy makes of a request's head, before anything is decided.
+//! What the proxy reads from a request's head, before anything is decided.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use nightwatt_energy::time::{Now, Wall};
 use nightwatt_httpcache::{SECURE, normal_authority};
-use nightwatt_model::time::{Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey, Fetch};
 
 use crate::accept::Accept;
@@ -20,12 +20,10 @@ use crate::request_rules::path_of;
 
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
-pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
 pub(crate) const FORWARDED_PROTO_NAME: &str = "x-forwarded-proto";
 pub(crate) const FORWARDED_PROTO: HeaderName = HeaderName::from_static(FORWARDED_PROTO_NAME);
-pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
-/// Names a request: unique across restarts as well, by the time at which it came, and a count.
+/// Identifies a request, also across restarts: by its arrival time and a count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestId {
     pub(crate) at: Wall,
@@ -38,26 +36,26 @@ impl std::fmt::Display for RequestId {
     }
 }
 
-/// Who holds a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) ip: IpAddr,
-    /// By TLS.
+    /// Over TLS.
     pub(crate) secure: bool,
 }
 
 impl Peer {
-    /// At the other end of a connection without TLS.
+    /// The peer of a connection without TLS.
     pub(crate) fn plain(address: SocketAddr) -> Self {
         Self { ip: address.ip(), secure: false }
     }
 }
 
-/// Who asks for what.
+/// The client, and what it requests.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Facts {
-    /// For the log, and for finding this request in the server's log.
+    /// For the log, and to find this request in the server's log.
     pub(crate) id: String,
     /// The same, for the manager.
     pub(crate) number: u64,
@@ -65,48 +63,48 @@ pub(crate) struct Facts {
     pub(crate) client: IpAddr,
     /// The same as text.
     pub(crate) address: String,
-    /// Who holds the connection: the client, or the last proxy before us.
+    /// The peer of the connection: the client, or the last proxy before us.
     pub(crate) peer: IpAddr,
-    /// From a proxy that is believed.
+    /// The peer is a trusted proxy.
     pub(crate) trusted: bool,
-    /// That proxy named its client in a way that cannot be read.
+    /// That proxy named its client in a form that cannot be parsed.
     pub(crate) is_unreadable: bool,
-    /// The client speaks TLS: as a proxy says that is believed, else to us.
+    /// The client uses TLS: by the word of a trusted proxy, else on this connection.
     pub(crate) secure: bool,
-    /// Host and port of the target, else of the `Host` field; in normal form, as the server is told them.
+    /// Host and port of the target, else of the `Host` field; in normal form, as sent to the server.
     pub(crate) authority: String,
-    /// The same for the cache, which keeps apart what came by TLS.
+    /// The same as a prefix of cache keys, which keeps TLS apart.
     pub(crate) base: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) method: Method,
     pub(crate) agent: Option<String>,
     pub(crate) referer: Option<String>,
-    /// What is no text in these.
+    /// The values of these that are not UTF-8.
     pub(crate) raw: Raw,
-    /// A browser that opens a page.
+    /// The client is a browser that opens a page.
     pub(crate) accepts_html: bool,
-    /// A program that reads JSON, and no browser.
+    /// The client is a program that reads JSON, not a browser.
     pub(crate) wants_json: bool,
-    /// What it shows to be let in, by keyed hash.
+    /// Its credentials, as a keyed hash.
     pub(crate) credential: Option<u64>,
-    /// What `Sec-Fetch-*` says.
+    /// The values of `Sec-Fetch-*`.
     pub(crate) fetch: Fetch,
-    /// What a POST sends.
+    /// Facts of a POST.
     pub(crate) posted: Option<Posted>,
     /// Address and agent.
     pub(crate) visitor: Visitor,
-    /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
+    /// The address alone (for IPv6, its first 64 bits), which has the wake budget and the request rate.
     pub(crate) budget: u64,
-    /// The network that it is in, which has a wake budget too.
+    /// Its network, which has a wake budget too.
     pub(crate) network: u64,
 }
 
-/// Why a request is not even looked at.
+/// Why a request is rejected without further processing.
 pub(crate) type Refusal = (StatusCode, &'static str);
 
 impl Facts {
-    /// Reads a head. `number` is unique in this process.
+    /// Reads the head of a request. `number` is unique in this process.
     pub(crate) fn of(config: &Config, peer: Peer, parts: &Parts, now: Now, number: u64) -> Self {
         let proxies = &config.trusted_proxies;
         let trusted = proxies.iter().any(|network| network.contains(peer.ip));
@@ -118,7 +116,7 @@ impl Facts {
         Self::told(peer, trusted, spoken, parts, now, number)
     }
 
-    /// The same, where it is known whether the peer is believed, and for whom it speaks.
+    /// The same, when it is known whether the peer is trusted, and which client it speaks for.
     pub(crate) fn told(
         peer: Peer,
         trusted: bool,
@@ -141,7 +139,7 @@ impl Facts {
         let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let told = told.map(|told| is_https(told.as_bytes())).or(spoken.secure);
         let secure = told.unwrap_or(secure);
-        // What cannot be read stays as it is, to be refused.
+        // An authority that cannot be parsed stays unchanged, and is rejected later.
         let authority = match Authority::parse(&authority) {
             Some(parsed) if !parsed.is_normal(&authority, secure) => {
                 normal_authority(secure, &authority)
@@ -187,14 +185,14 @@ impl Facts {
         }
     }
 
-    /// What no server should be bothered with.
+    /// Why a request must not reach a server, if so.
     pub(crate) fn refusal(&self, parts: &Parts, most_body: u64) -> Option<Refusal> {
         let headers = &parts.headers;
         if let Some(text) = self.host_refusal(parts) {
             return Some((StatusCode::BAD_REQUEST, text));
         }
         if parts.method == Method::TRACE {
-            // It would show what proxies add on the way.
+            // TRACE would reveal what proxies add on the way.
             return Some((StatusCode::METHOD_NOT_ALLOWED, "TRACE is not answered here."));
         }
         if parts.method == Method::CONNECT {
@@ -203,7 +201,7 @@ impl Facts {
         let scheme = parts.uri.scheme_str();
         let is_known = |it: &str| ["http", "https"].iter().any(|own| it.eq_ignore_ascii_case(own));
         if parts.uri.authority().is_some() && !scheme.is_some_and(is_known) {
-            // Without a scheme it is `host:port`, the form of CONNECT.
+            // A target without a scheme is `host:port`, the form of CONNECT.
             let text = "The request target must be a path, or an address of http.";
             return Some((StatusCode::BAD_REQUEST, text));
         }
@@ -213,7 +211,7 @@ impl Facts {
         let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
         let coding = codings.next().map_or(&b"chunked"[..], HeaderValue::as_bytes);
         if !coding.eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
-            // hyper undoes the chunks and keeps quiet about any coding within them.
+            // hyper decodes the chunks and ignores any coding within them.
             return Some((StatusCode::NOT_IMPLEMENTED, "The only transfer coding is chunked."));
         }
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -224,8 +222,8 @@ impl Facts {
         None
     }
 
-    /// Why it is not clear whom the request is for (RFC 9112, 3.2). The target of a request in
-    /// absolute form wins over its `Host` field, but both must be right.
+    /// Why it is unclear which host the request is for (RFC 9112, 3.2). The target of a request in absolute form takes
+    /// precedence over its `Host` field, but both must be valid.
     fn host_refusal(&self, parts: &Parts) -> Option<&'static str> {
         let mut fields = parts.headers.get_all(HOST).iter();
         let field = fields.next();
@@ -257,7 +255,7 @@ impl Facts {
         host_name(&self.authority)
     }
 
-    /// For the classifier.
+    /// The facts for the classifier.
     pub(crate) fn for_classifier(&self) -> ClientFacts<'_> {
         ClientFacts {
             client: ClientKey::from(self.client),
@@ -272,7 +270,7 @@ impl Facts {
         }
     }
 
-    /// For the access log.
+    /// The entry for the access log.
     pub(crate) fn to_arrival(&self, status: StatusCode) -> Arrival {
         Arrival {
             at: self.arrived.wall,
@@ -288,19 +286,19 @@ impl Facts {
     }
 }
 
-/// The bytes of a field whose `text` is not all that it says.
+/// The bytes of a field whose `text` does not hold its full value.
 fn unreadable(text: Option<&str>, parts: &Parts, name: &HeaderName) -> Option<Vec<u8>> {
     let is_replaced = text?.contains(char::REPLACEMENT_CHARACTER);
     let value = is_replaced.then(|| parts.headers.get(name)).flatten()?.as_bytes();
     std::str::from_utf8(value).is_err().then(|| value.to_vec())
 }
 
-/// What keys in the cache begin with.
+/// The prefix of cache keys.
 pub(crate) fn base(secure: bool, authority: &str) -> String {
     if secure { format!("{SECURE}{authority}") } else { authority.to_owned() }
 }
 
-/// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first. Some say `wss` of
+/// Whether `X-Forwarded-Proto` says that the client used TLS. The first proxy comes first. Some proxies send `wss` for
 /// WebSocket connections.
 pub(crate) fn is_https(told: &[u8]) -> bool {
     let first = told.split(|byte| *byte == b',').next().unwrap_or_default();
@@ -308,7 +306,7 @@ pub(crate) fn is_https(told: &[u8]) -> bool {
     first.eq_ignore_ascii_case(b"https") || first.eq_ignore_ascii_case(b"wss")
 }
 
-/// Short, and without anything that could break a log line or a header.
+/// Whether an id is short, and free of anything that could break a log line or a header.
 pub(crate) fn is_plain_id(id: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');

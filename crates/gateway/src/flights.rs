@@ -1,5 +1,5 @@
-//! Requests for the same resource at the same time: one goes to the server, the others wait for what
-//! the cache makes of its answer. Unless that was nothing the last time: then no request waits for another.
+//! Concurrent requests for the same resource: one goes to the server, the others wait for the cached answer. If the
+//! last answer was not cacheable, no request waits.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nightwatt_httpcache::CacheKey;
 use tokio::sync::watch;
 
-/// So many resources are remembered whose answers are not for the cache; then all are forgotten.
+/// Limit of remembered resources with uncacheable answers; at the limit all are forgotten.
 const ALONE: usize = 4096;
 
 /// The resources of a site that are being fetched.
@@ -22,28 +22,28 @@ pub(crate) struct Flights {
 #[derive(Debug, Default)]
 struct Books {
     under_way: HashMap<CacheKey, watch::Receiver<()>>,
-    /// Hashes of keys whose last answers could not be stored. (Were two alike, some would go to the server that
-    /// could have waited.)
+    /// Hashes of keys whose last answers could not be stored. (After a collision, some requests would go to the server
+    /// instead of waiting.)
     alone: HashSet<u64>,
 }
 
-/// One of them. Over when dropped: the answer is stored, or will not be.
+/// A fetch in progress. It ends when dropped: the answer is stored, or will not be.
 #[derive(Debug)]
 pub(crate) struct Flight {
     flights: Arc<Flights>,
     key: CacheKey,
-    /// Its end is what the others wait for.
+    /// Waiting requests wait for this to be dropped.
     _over: watch::Sender<()>,
 }
 
 /// How a request for a resource goes to the server.
 #[derive(Debug)]
 pub(crate) enum Boarding {
-    /// Others wait for what becomes of its answer.
+    /// Other requests wait for its answer.
     First(Flight),
-    /// Another one is under way.
+    /// Another request is under way.
     Other,
-    /// No request waits for it, nor it for another: the last answer was not for the cache.
+    /// It does not wait, and no other request waits for it: the last answer was not cacheable.
     Alone,
 }
 
@@ -62,7 +62,7 @@ impl Flights {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a flight, unless there is one, or there is nothing to wait for.
+    /// Begins a flight, unless there is one, or the answer is not cacheable.
     pub(crate) fn board(self: &Arc<Self>, key: &CacheKey) -> Boarding {
         let mut books = self.lock();
         if books.under_way.contains_key(key) {
@@ -81,7 +81,7 @@ impl Flights {
         self.lock().under_way.get(key).cloned()
     }
 
-    /// What came was not for the cache, or it was.
+    /// Notes whether the answer was stored.
     pub(crate) fn note(&self, key: &CacheKey, stored: bool) {
         let (mut books, hash) = (self.lock(), self.hasher.hash_one(key.as_str()));
         if stored {
@@ -118,7 +118,7 @@ mod tests {
         assert!(matches!(flights.board(&key("/a")), Boarding::Other));
         assert!(matches!(flights.board(&key("/b")), Boarding::First(_)));
         flights.note(&key("/a"), false);
-        // Who is under way is waited for all the same: its answer may be for the cache again.
+        // A flight that is under way is still waited for: its answer may be cacheable again.
         assert!(matches!(flights.board(&key("/a")), Boarding::Other));
         drop(first);
         assert!(flights.other(&key("/a")).is_none());

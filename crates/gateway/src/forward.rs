@@ -1,5 +1,4 @@
-//! One exchange with the server: the request on its way there, the answer on its way back, and what
-//! the cache keeps of it.
+//! One exchange with the server: sends the request, passes the answer on, and stores what the cache may keep.
 
 mod watchers;
 
@@ -19,42 +18,39 @@ use nightwatt_httpcache::{
 };
 
 use self::watchers::{GivesBack, Keeping};
-use crate::body::{Answer, Kept, Sending};
+use crate::body::Answer;
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
 use crate::flights::Flight;
-use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, FromOrigin, OriginError, Reuse};
-use crate::own_request::AnswerKind;
 use crate::pool::Seat;
-use crate::question;
-use crate::refresh::{self, Wanted};
-use crate::site::Site;
+use crate::question::{self, Asking};
+use crate::refresh_queue::{AnswerKind, Wanted};
+use crate::request_body::{Kept, Sending};
+use crate::serving::Serving;
+use crate::site::{STARTING, Site};
 use crate::store::{Object, Sake, Ticket};
 use crate::tunnel;
 
-/// For this long after waking, a server that says 502, 503 or 504 is taken to be still starting.
-pub(crate) const STARTING: Duration = Duration::from_secs(30);
-
-/// Between two attempts with a server that is still starting.
+/// Time between two attempts with a server that is still starting.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 
-/// What is to be forwarded.
+/// A request to forward.
 pub(crate) struct Forwarding<'a> {
-    pub(crate) gateway: &'a Arc<Gateway>,
+    pub(crate) serving: &'a Arc<Serving>,
     /// Index of the site.
     pub(crate) site: usize,
     pub(crate) facts: &'a Facts,
     pub(crate) parts: &'a Parts,
     pub(crate) key: Option<CacheKey>,
     pub(crate) found: Option<Found>,
-    /// Others wait for this request's answer.
+    /// Other requests wait for this request's answer.
     pub(crate) flight: Mutex<Option<Flight>>,
-    /// Who wants the answer.
+    /// Who wants the answer: determines its popularity.
     pub(crate) sake: Sake,
-    /// Who asks.
+    /// Who sends the request: determines whether it may fill the cache.
     pub(crate) filler: Filler,
     /// The answer is kept only if it is of this kind.
     pub(crate) expected: Option<AnswerKind>,
@@ -62,13 +58,13 @@ pub(crate) struct Forwarding<'a> {
 
 /// Why nothing could be forwarded.
 pub(crate) enum NotForwarded {
-    /// The server cannot be reached, and nothing was sent. The body comes back.
+    /// The server cannot be reached, and nothing was sent. Returns the body.
     Unreachable(Spool),
     /// The connection broke, but the request can be sent again without harm.
     Broken(Spool),
-    /// The server failed, and a stored answer does instead.
+    /// The server failed, and a stored answer is used instead.
     Stale(Response<Answer>),
-    /// Anything else: the answer to give.
+    /// Anything else: the answer to send.
     Answer(Response<Answer>),
 }
 
@@ -81,7 +77,13 @@ impl NotForwarded {
 
 impl Forwarding<'_> {
     pub(crate) fn site(&self) -> &Site {
-        &self.gateway.sites[self.site]
+        &self.serving.sites[self.site]
+    }
+
+    /// The request as it goes to the server.
+    fn asking(&self) -> Asking<'_> {
+        let Self { facts, parts, found, .. } = self;
+        Asking { site: self.site(), facts, parts, found: found.as_ref() }
     }
 
     fn rules(&self) -> &Rules {
@@ -89,12 +91,12 @@ impl Forwarding<'_> {
     }
 
     fn now(&self) -> Timestamp {
-        self.gateway.timestamp()
+        self.serving.timestamp()
     }
 
-    /// Forwards within an exchange; the answer's body takes part in it.
+    /// Forwards within an exchange; the answer's body holds the exchange.
     ///
-    /// `is_retry`: its connection broke before, so it goes out on a new one.
+    /// `is_retry`: the previous connection broke, so the request goes out on a new one.
     pub(crate) async fn run(
         &self,
         spool: Spool,
@@ -106,10 +108,11 @@ impl Forwarding<'_> {
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
             let since = begun.as_ref().map(|begun| begun.since);
-            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange), since);
+            let sending =
+                Sending::new(&self.serving.clock, Arc::<Exchange>::clone(&exchange), since);
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = spool.is_whole().then(|| spool.kept.clone());
-            let (request, validating) = self.question(spool, validates, &sending);
+            let (request, validating) = self.asking().question(spool, validates, &sending);
             let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
             let (ticket, underway) = match begun.take() {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
@@ -147,7 +150,7 @@ impl Forwarding<'_> {
                 if unmatched || self.still_starting(response.status(), &exchange) {
                     validates &= !unmatched;
                     spool = Spool::again(copy);
-                    self.gateway.clock.parked(self.gateway.clock.sleep(RETRY_EVERY)).await;
+                    self.serving.clock.parked(self.serving.clock.sleep(RETRY_EVERY)).await;
                     continue;
                 }
             }
@@ -171,7 +174,7 @@ impl Forwarding<'_> {
     ) -> Response<Answer> {
         let limit = self.site().limits.silence(response.headers());
         response.map(|body| {
-            let body = Answer::of_origin(body, &self.gateway.clock, limit);
+            let body = Answer::of_origin(body, &self.serving.clock, limit);
             if exchange.seat().is_none() {
                 return body;
             }
@@ -180,7 +183,7 @@ impl Forwarding<'_> {
         })
     }
 
-    /// Leave to keep the answer to a request that is sent now.
+    /// Permission to store the answer to a request that is sent now.
     fn ticket(&self) -> Option<Ticket> {
         let of_post = || {
             let rules = &self.rules().key;
@@ -191,8 +194,7 @@ impl Forwarding<'_> {
         Some(self.site().store.ask(key, self.sake).filled_by(self.filler))
     }
 
-    /// The server agreed to speak another protocol: client and server are put through to each other,
-    /// within the exchange.
+    /// The server agreed to switch protocols: connects client and server with each other, within the exchange.
     fn switched(
         &self,
         response: Response<FromOrigin>,
@@ -206,13 +208,13 @@ impl Forwarding<'_> {
         let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
         else {
             let text = "The server switched to another protocol without being asked.";
-            self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
+            self.serving.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let (clock, idle) = (self.gateway.clock.clone(), self.site().limits.tunnel_idle);
+        let (clock, idle) = (self.serving.clock.clone(), self.site().limits.tunnel_idle);
         let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
             tunnel::run(client, server, phase, &clock, idle).await;
@@ -227,8 +229,8 @@ impl Forwarding<'_> {
         response
     }
 
-    /// 502 and the like in a server's first seconds are not shown to clients. A probe by HTTP has
-    /// waited for these seconds to pass: what is answered after it is meant.
+    /// 502 and the like in a server's first seconds are not shown to clients. An HTTP probe has waited for these
+    /// seconds to pass: errors after it are real.
     fn still_starting(&self, status: StatusCode, exchange: &Exchange) -> bool {
         let site = self.site();
         let may = || match exchange.seat() {
@@ -243,8 +245,8 @@ impl Forwarding<'_> {
         update::answered(&[&found.object.stored], headers).map(|_| found)
     }
 
-    /// Forgets what the request has made obsolete. Who asked for it is not answered before the disk knows,
-    /// or has clearly failed: else the old could come back after a power cut.
+    /// Forgets what the request has made obsolete. The client gets its answer only after the disk has recorded that, or
+    /// has failed: otherwise the old answer could come back after a power cut.
     async fn invalidate(
         &self,
         (status, headers): (StatusCode, &HeaderMap),
@@ -253,11 +255,11 @@ impl Forwarding<'_> {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
-            self.gateway.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
+            self.serving.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
     }
 
-    /// The answer as the client gets it; what may be kept is kept.
+    /// The answer as the client gets it; stores what may be stored.
     fn answer(
         &self,
         mut response: Response<Answer>,
@@ -267,7 +269,7 @@ impl Forwarding<'_> {
         exchange: Arc<Exchange>,
     ) -> Response<Answer> {
         if response.headers().contains_key(TRANSFER_ENCODING) {
-            // Chunks are the truth; a length beside them is not (RFC 9112, 6.3).
+            // With chunks, a length is invalid (RFC 9112, 6.3).
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         let status = response.status();
@@ -305,7 +307,7 @@ impl Forwarding<'_> {
         })
     }
 
-    /// The cache's part in an answer: what is stored of it, forgotten or updated because of it.
+    /// The cache's part in an answer: what to store, forget or update because of it.
     fn keep(
         &self,
         response: &Response<Answer>,
@@ -323,7 +325,7 @@ impl Forwarding<'_> {
         let sender = Sender::of(&request, rules);
         match self.filler {
             Filler::Proxy if is_no_page(status) && self.has_page() => ticket.forget(),
-            // What one client is told is looked into before it counts for all.
+            // What one client gets is verified before it applies to all.
             Filler::Client if is_no_page(status) && sender.is_anonymous() => {
                 self.check_what_is_stored();
             }
@@ -355,7 +357,7 @@ impl Forwarding<'_> {
         }
     }
 
-    /// Has what a client was answered fetched by a request of the proxy's own, which may fill the cache.
+    /// Makes the proxy itself fetch what a client got, to fill the cache.
     fn fetch_for_the_cache(&self, kind: AnswerKind, flight: Option<Flight>) {
         let accepted = self.parts.headers.get_all(ACCEPT_ENCODING).iter();
         let encoding = own_encoding(accepted.map(HeaderValue::as_bytes));
@@ -364,18 +366,18 @@ impl Forwarding<'_> {
         {
             let wanted = Wanted::Like(encoding, kind, self.sake);
             self.site().refresher.want(key, wanted, flight);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
-    /// Has what is stored asked for by the proxy itself, since a client was told that it is not there.
+    /// Makes the proxy itself request what is stored, since a client got an answer that it is not there.
     fn check_what_is_stored(&self) {
         if let (Some(key), Some(found)) = (&self.key, &self.found)
             && self.has_page()
         {
             let wanted = Wanted::Again(Arc::clone(&found.object));
             self.site().refresher.want(key, wanted, None);
-            self.refresh();
+            self.site().refresher.start();
         }
     }
 
@@ -384,11 +386,7 @@ impl Forwarding<'_> {
         self.found.as_ref().is_some_and(|found| found.object.stored.status().is_success())
     }
 
-    fn refresh(&self) {
-        refresh::start(self.gateway, self.site);
-    }
-
-    /// Whether it is worth waiting for such answers.
+    /// Notes whether waiting for such answers is worth it.
     fn note(&self, stored: bool) {
         if let Some(key) = &self.key {
             self.site().flights.note(key, stored);
@@ -461,7 +459,7 @@ impl Forwarding<'_> {
         })
     }
 
-    /// A stored answer in the place of an error, where that is allowed.
+    /// A stored answer instead of an error, where that is allowed.
     pub(crate) fn stale_instead(&self) -> Option<Response<Answer>> {
         self.stale_on(&[Occasion::OriginFails])
     }
@@ -479,8 +477,8 @@ impl Forwarding<'_> {
         Some(from_store(&request, &found.object, self.now(), &status))
     }
 
-    /// Nothing came back from the server. `copy` is the body, if that was kept; `repeatable`: may it be
-    /// sent again even if the server acted upon it?
+    /// The server sent no answer. `copy` is the body, if that was kept; `repeatable`: whether it may be sent again even
+    /// if the server acted upon it.
     fn failed(
         &self,
         failure: Failure,
@@ -497,7 +495,7 @@ impl Forwarding<'_> {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
             return NotForwarded::Broken(Spool::again(copy));
         }
-        self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &error);
+        self.serving.warn_of(self.site(), &self.facts.id, "the server failed", &error);
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();
@@ -507,7 +505,7 @@ impl Forwarding<'_> {
                 let (kept, rest) = unsent.into_body().into_parts();
                 NotForwarded::Broken(Spool::resumed(kept, rest))
             }
-            // The server went away under the request. Who asked may ask again without harm.
+            // The server went away during the request. The client may safely retry.
             (OriginError::Broken(_), _) if repeatable => {
                 NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))
             }
@@ -531,7 +529,7 @@ impl Forwarding<'_> {
     }
 }
 
-/// Why a request could not be sent to its end, if that was its client's doing.
+/// Why a request could not be sent completely, if its client caused that.
 fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
     if sending.is_too_large() {
         let text = "The request's body is larger than this site accepts.";
@@ -546,8 +544,7 @@ fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
     }
 }
 
-/// Whether a status says that what is stored as a page no longer is one: gone, forbidden, or elsewhere.
-/// A failure, as it counts where another server of the pool may do better.
+/// The failure as it counts for a pool, where another server may succeed.
 fn of_seat(failure: Failure, seat: Option<&Seat>) -> Failure {
     let Some(seat) = seat else { return failure };
     seat.failed(&failure.error);
@@ -558,14 +555,15 @@ fn of_seat(failure: Failure, seat: Option<&Seat>) -> Failure {
     Failure { error, ..failure }
 }
 
-/// Whether a server closes a connection that had waited too long, just when a request came on it: that is to be
-/// sent again (RFC 9110, 15.5.9).
+/// Whether the server closed a connection that had been idle for too long, just when a request arrived on it: the
+/// request has to be sent again (RFC 9110, 15.5.9).
 fn gave_up_waiting(response: &Response<FromOrigin>) -> bool {
     let closes = |it: &HeaderValue| it.as_bytes().eq_ignore_ascii_case(b"close");
     response.status() == StatusCode::REQUEST_TIMEOUT
         && response.headers().get_all(CONNECTION).iter().any(closes)
 }
 
+/// Whether a status says that what is stored as a page no longer is one: gone, forbidden, or elsewhere.
 fn is_no_page(status: StatusCode) -> bool {
     let is_elsewhere = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
     matches!(status.as_u16(), 401 | 403 | 404 | 410) || is_elsewhere
@@ -575,7 +573,7 @@ fn server_failed(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502..=504)
 }
 
-/// What every answer that came from the server gets on its way out.
+/// Adds the headers of every answer from the server.
 fn finish_headers(headers: &mut HeaderMap, now: Timestamp) {
     use http::header::DATE;
     headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));

@@ -1,41 +1,31 @@
-//! Whom a trusted proxy speaks for: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
+//! The client for which a trusted proxy speaks: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
 //!
-//! Only one of the two fields counts. A proxy that sets one may well pass on what its client wrote into the
-//! other, so `Forwarded` is read only where there is no `X-Forwarded-For`, unless `client_field` of the
-//! configuration says which one it is.
+//! Only one of the two fields counts. A proxy that sets one may pass on what its client wrote into the other, so
+//! `Forwarded` is read only without `X-Forwarded-For`, unless `client_field` of the configuration selects one.
 //!
-//! Both are read from their end, which is the word of the proxy that we trust. What stands in front of an
-//! address that is no trusted proxy, or of an element without an address, may be forged.
+//! Both are read from their end, which the trusted proxy has written. What precedes an address that is not a trusted
+//! proxy, or an element without an address, may be forged.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::FORWARDED;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use nightwatt_traffic::address;
-use serde::Deserialize;
 
-use crate::config::Network;
-use crate::facts::FORWARDED_FOR;
+use crate::config::{ClientField, Network};
 
-/// The field in which trusted proxies name the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientField {
-    /// `X-Forwarded-For`, never `Forwarded`.
-    XForwardedFor,
-    /// `Forwarded`, never `X-Forwarded-For`.
-    Forwarded,
-}
+pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
-/// What trusted proxies say of a request's client.
+/// What trusted proxies report about a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpokenFor {
-    /// The last address that is no trusted proxy's, or of the trusted proxy beyond which nothing is known.
+    /// The last address that is not a trusted proxy's, or that of the trusted proxy beyond which nothing is known.
     pub(crate) client: IpAddr,
-    /// Whether that client spoke TLS to its proxy, if `Forwarded` says so.
+    /// Whether that client used TLS to its proxy, if `Forwarded` says so.
     pub(crate) secure: Option<bool>,
-    /// An element that counts names no client in a way that can be read.
+    /// An element that counts names no client in a form that can be parsed.
     pub(crate) is_unreadable: bool,
 }
 
@@ -45,7 +35,7 @@ impl SpokenFor {
         Self { client: peer.to_canonical(), secure: None, is_unreadable: false }
     }
 
-    /// What a trusted proxy says, by the values of the two fields. `field` is the one that counts.
+    /// What a trusted proxy reports, by the values of the two fields. `field` is the one that counts.
     pub(crate) fn by_proxy<'a>(
         trusted: &[Network],
         field: Option<ClientField>,
@@ -70,7 +60,7 @@ impl SpokenFor {
         spoken
     }
 
-    /// The same, of the fields of a request.
+    /// The same from the fields of a request.
     pub(crate) fn of(
         trusted: &[Network],
         field: Option<ClientField>,
@@ -81,7 +71,7 @@ impl SpokenFor {
         Self::by_proxy(trusted, field, peer, values(FORWARDED_FOR), values(FORWARDED))
     }
 
-    /// Goes from proxy to proxy, the last one first.
+    /// Follows the proxies, the last one first.
     fn follow(&mut self, trusted: &[Network], elements: impl Iterator<Item = Element>) {
         let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
         for Element { node, secure } in elements {
@@ -111,11 +101,11 @@ struct Element {
     secure: Option<bool>,
 }
 
-/// Who made a request of this hop.
+/// The client of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Address(IpAddr),
-    /// The proxy does not say, or by a name of its own (RFC 7239, 6.2 and 6.3).
+    /// The proxy does not name it, or only by an identifier of its own (RFC 7239, 6.2 and 6.3).
     Unnamed,
     Unreadable,
 }
@@ -140,7 +130,7 @@ impl Node {
     }
 }
 
-/// The elements of one `Forwarded` field. If its quotes do not match, no part of it can be told from another.
+/// The elements of one `Forwarded` field. If its quotes do not match, no part of it can be parsed.
 fn elements(value: &[u8]) -> Vec<Element> {
     let Some(elements) = split_unquoted(value, b',') else {
         return vec![Element { node: Node::Unreadable, secure: None }];
@@ -151,7 +141,7 @@ fn elements(value: &[u8]) -> Vec<Element> {
 
 fn element(text: &[u8]) -> Element {
     let mut element = Element { node: Node::Unnamed, secure: None };
-    // Quotes match in the whole, so they do here.
+    // Quotes match in the whole, so they match here.
     for pair in split_unquoted(text, b';').unwrap_or_default() {
         let mut parts = pair.splitn(2, |byte| *byte == b'=');
         let name = parts.next().unwrap_or_default().trim_ascii();
@@ -167,7 +157,7 @@ fn element(text: &[u8]) -> Element {
     element
 }
 
-/// Cuts at a separator that stands outside of quotes; nothing if a quote is left open.
+/// Splits at a separator outside of quotes; nothing if a quote is left open.
 fn split_unquoted(text: &[u8], separator: u8) -> Option<Vec<&[u8]>> {
     let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
     let mut is_quoted = false;
@@ -187,7 +177,7 @@ fn split_unquoted(text: &[u8], separator: u8) -> Option<Vec<&[u8]>> {
     (!is_quoted).then_some(parts)
 }
 
-/// Requests for which a trusted proxy named no client that can be read.
+/// Requests for which a trusted proxy named no client in a form that can be parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable(AtomicU64);
 

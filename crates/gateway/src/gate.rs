@@ -1,4 +1,4 @@
-//! The gate: another proxy asks whether a request may go to its server, and takes it there itself.
+//! The gate: another proxy asks whether a request may go to its server, and forwards it itself.
 //!
 //! | path | answer |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `/ask/403` | the same; instead of the answer this status, and what it was in [`REFUSAL`] |
 //! | `/refusal` | the answer to which that field belongs |
 //!
-//! Beside these the waiting page's question for the server's state, since only the proxy can answer that.
+//! Besides these, the waiting page's request for the server's state, which only nightwatt can answer.
 
 mod question;
 mod refusal;
@@ -16,7 +16,7 @@ mod wire;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::task::Context;
 use std::time::Duration;
 
@@ -24,99 +24,53 @@ use bytes::BytesMut;
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Progress, Quick, Service};
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::AdmissionRequest;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use self::question::Wrong;
 use self::refusal::Refusal;
 use self::traffic::{Ago, Connection, LOOKS, Traffic};
 use crate::access::Answered;
+use crate::accounting::{How, close, refused};
 use crate::answers;
 use crate::body::Answer;
-use crate::books::{How, close, refused};
+use crate::config::ClientField;
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
-use crate::forwarded::{ClientField, SpokenFor};
-use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, ToHold, hold};
+use crate::forwarded::SpokenFor;
+use crate::hold::{Held, ToHold, hold};
 use crate::live::Live;
-use crate::proxy::{Client, judge, wake_cause, want};
+use crate::presence::Presence;
 use crate::refusing;
+use crate::request_body::Spooling;
+use crate::serving::Serving;
 use crate::site::Site;
+use crate::slow_path::{Client, judge, wake_cause, want};
 use crate::supervisor::{ExchangeFor, Supervisor};
 
-/// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
+/// The refusal for a proxy that can pass on only a status: its name, and seconds.
 const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
 
-/// Requests that the gate has let through: it is not known when they end.
-///
-/// All of them are one exchange with the server, which ends when the last one has been let through for a
-/// while and none is under way on this machine's connections to the server ([`Traffic`]). (An exchange for each would be as
-/// many as there are requests in that time.)
-#[derive(Debug, Default)]
-pub(crate) struct Presence {
-    state: Mutex<Present>,
-    begun: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Present {
-    exchange: Option<Arc<Exchange>>,
-    last: Mono,
-}
-
-impl Presence {
-    /// A request was let through. If there are others, its exchange ends here: they have theirs.
-    fn add(&self, exchange: Arc<Exchange>, now: Mono) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.last = state.last.max(now);
-        let spare = state.exchange.replace(exchange);
-        drop(state);
-        if spare.is_none() {
-            self.begun.notify_one();
-        }
-    }
-
-    /// When the last one was let through.
-    fn last(&self) -> Mono {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
-    }
-
-    /// Is any of them there?
-    pub(crate) fn is_there(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).exchange.is_some()
-    }
-
-    /// All of them are over, unless another one came after `last`.
-    fn end(&self, last: Mono) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = if state.last <= last { state.exchange.take() } else { None };
-        // It tells the manager, so not under the lock.
-        drop(state);
-        over.is_some()
-    }
-}
-
-/// Ends exchanges of a site that have been quiet for as long as the configuration says. If the gate is gone
-/// from that, what it said last holds.
-pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence>) {
+/// Ends exchanges of a site that have been quiet for the configured time. If a reload removes the gate, its last
+/// configuration applies.
+pub(crate) async fn watch(mut live: Live<Serving>, name: Arc<str>, presence: Arc<Presence>) {
     let clock = live.now().clock.clone();
     let mut quiet = Duration::ZERO;
     loop {
-        presence.begun.notified().await;
+        presence.begun().await;
         let mut traffic = Traffic::default();
         let mut looked = clock.now().mono;
         loop {
-            let gateway = live.now();
-            let Some((_, site)) = gateway.site_named(&name) else { return };
-            quiet = gateway.config.gate.as_ref().map_or(quiet, |gate| gate.quiet);
-            // With virtual time the kernel's has nothing to do.
+            let serving = live.now();
+            let Some((_, site)) = serving.site_named(&name) else { return };
+            quiet = serving.config.gate.as_ref().map_or(quiet, |gate| gate.quiet);
+            // With virtual time, the kernel's times do not apply.
             let connections = if clock.is_virtual() { Vec::new() } else { connections(site).await };
             let (last, now) = (presence.last(), clock.now().mono);
             let ago = Ago { look: now.since(looked), let_through: now.since(last) };
@@ -125,25 +79,24 @@ pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence
             if now >= last + quiet && !is_busy && presence.end(last) {
                 break;
             }
-            drop(gateway);
+            drop(serving);
             let next =
                 if clock.is_virtual() { presence.last() + quiet } else { now + quiet / LOOKS };
             tokio::select! {
                 () = clock.sleep_until(next) => {}
-                // It may be another time.
+                // The quiet time may have changed.
                 () = live.changed() => {}
             }
         }
     }
 }
 
-/// Requests that the process before this one has let through are with the server: it is not known here either
-/// when they end.
-pub(crate) fn take_over(gateway: &Gateway, site: &Site) {
-    // Whose they are is not known.
+/// Takes over requests that the previous process has let through: this process does not know either when they end.
+pub(crate) fn take_over(serving: &Serving, site: &Site) {
+    // Their clients are unknown.
     let sake = ExchangeFor::Client { network: UNLIMITED };
     site.supervisor.begin_for(sake);
-    let_through(gateway, site, Exchange::begun(&site.supervisor, sake), ClientClass::Human);
+    let_through(serving, site, Exchange::begun(&site.supervisor, sake), ClientClass::Human);
 }
 
 /// Connections from this machine to the server of a site.
@@ -152,7 +105,7 @@ async fn connections(site: &Site) -> Vec<Connection> {
     let Ok(addresses) = tokio::net::lookup_host(site.origin.authority()).await else {
         return Vec::new();
     };
-    // It is a question to this kernel alone, which answers at once.
+    // This asks the kernel only, which answers at once.
     wire::connections(&addresses.collect::<Vec<_>>()).unwrap_or_else(|error| {
         SAID.call_once(|| {
             tracing::warn!(
@@ -165,26 +118,26 @@ async fn connections(site: &Site) -> Vec<Connection> {
     })
 }
 
-/// A connection of a proxy that asks.
+/// Serves a connection from another proxy.
 pub(crate) async fn connection(
-    mut live: Live,
+    mut live: Live<Serving>,
     (stream, peer): (TcpStream, SocketAddr),
     leaving: Arc<AtomicBool>,
     stopped: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let gateway = live.now();
-    let (clock, limits) = (gateway.clock.clone(), Arc::clone(&gateway.http_limits));
-    drop(gateway);
+    let serving = live.now();
+    let (clock, limits) = (serving.clock.clone(), Arc::clone(&serving.http_limits));
+    drop(serving);
     let asker = Asker { live, peer, leaving };
     nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
 }
 
-/// A proxy that asks.
+/// Another proxy that asks.
 struct Asker {
-    live: Live,
+    live: Live<Serving>,
     peer: SocketAddr,
-    /// Each answer is the last one.
+    /// Set while the connection is to close: then each answer is its last one.
     leaving: Arc<AtomicBool>,
 }
 
@@ -225,10 +178,10 @@ impl Service for Asker {
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
-        let (gateway, peer) = (self.live.now(), self.peer);
+        let (serving, peer) = (self.live.now(), self.peer);
         let leaving = Arc::clone(&self.leaving);
         Box::pin(async move {
-            let mut response = handle(gateway, peer, request).await;
+            let mut response = handle(serving, peer, request).await;
             if leaving.load(Ordering::Relaxed) {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -243,13 +196,13 @@ impl Service for Asker {
 
 /// Answers one question.
 async fn handle(
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Response<Answer> {
     // A body that was sent along is ignored.
     let (parts, _) = request.into_parts();
-    if !gateway.config.gate.as_ref().is_some_and(|gate| gate.knows(peer.ip())) {
+    if !serving.config.gate.as_ref().is_some_and(|gate| gate.knows(peer.ip())) {
         let text =
             "This address is for proxies that are named in `gate.from` of the configuration.";
         return answers::sentence(StatusCode::FORBIDDEN, text);
@@ -257,7 +210,7 @@ async fn handle(
     let path = parts.uri.path();
     if let Some(behind) = path.strip_prefix("/ask") {
         return match question::status(behind) {
-            Ok(status) => ask(&gateway, peer, &parts, status).await,
+            Ok(status) => ask(&serving, peer, &parts, status).await,
             Err(text) => answers::sentence(StatusCode::BAD_REQUEST, text),
         };
     }
@@ -265,11 +218,11 @@ async fn handle(
         let text = "Nothing here. Ask by `/ask`: docs/gates.md says how.";
         return answers::sentence(StatusCode::NOT_FOUND, text);
     }
-    let now = gateway.clock.now();
-    // These admit no request: whom they are for does not matter, but which site.
-    let spoken = spoken_for(&gateway, peer, &parts);
+    let now = serving.clock.now();
+    // These admit no request: only their site matters, not their client.
+    let spoken = spoken_for(&serving, peer, &parts);
     let facts = Facts::told(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
-    let site = gateway.site_of(&question::host(&parts)).map(|index| &gateway.sites[index]);
+    let site = serving.site_of(&question::host(&parts)).map(|index| &serving.sites[index]);
     match (site, path) {
         (None, _) => answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE),
         (Some(site), answers::STATE_PATH) => {
@@ -278,21 +231,21 @@ async fn handle(
         }
         (Some(site), _) => {
             let told = parts.headers.get(REFUSAL).and_then(|value| value.to_str().ok());
-            let response = Refusal::read(told.unwrap_or_default()).answer(site, gateway.observe);
+            let response = Refusal::read(told.unwrap_or_default()).answer(site, serving.observe);
             if facts.wants_json { answers::for_programs(response) } else { response }
         }
     }
 }
 
-/// For whom a proxy asks: `X-Forwarded-For` says so, whatever is configured for other requests.
-fn spoken_for(gateway: &Gateway, peer: SocketAddr, asked: &Parts) -> SpokenFor {
-    let (trusted, field) = (&gateway.config.trusted_proxies, Some(ClientField::XForwardedFor));
+/// The client for which a proxy asks, from `X-Forwarded-For`, whatever is configured for other requests.
+fn spoken_for(serving: &Serving, peer: SocketAddr, asked: &Parts) -> SpokenFor {
+    let (trusted, field) = (&serving.config.trusted_proxies, Some(ClientField::XForwardedFor));
     SpokenFor::of(trusted, field, peer.ip(), &asked.headers)
 }
 
-/// May a request go to its server? If need be after that has been woken.
+/// Whether a request may go to its server, after waking it if necessary.
 async fn ask(
-    gateway: &Arc<Gateway>,
+    serving: &Arc<Serving>,
     peer: SocketAddr,
     parts: &Parts,
     status: Option<StatusCode>,
@@ -300,40 +253,40 @@ async fn ask(
     let told = match question::read(parts) {
         Ok(told) => told,
         Err(Wrong::Proxy(text)) => {
-            gateway.warn("gate", "", move |count| {
+            serving.warn("gate", "", move |count| {
                 tracing::warn!(%peer, count, "a proxy asked in a way that cannot be answered: {text}");
             });
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
         Err(Wrong::Client(text)) => {
-            // Any client may send that: it fills no log.
+            // Any client can cause this: it must not fill the log.
             tracing::debug!(%peer, "a proxy asked about what is no request: {text}");
             return answers::sentence(StatusCode::BAD_REQUEST, text);
         }
     };
-    let (now, number) = (gateway.clock.now(), Supervisor::next_id());
-    let spoken = spoken_for(gateway, peer, &told);
+    let (now, number) = (serving.clock.now(), Supervisor::next_id());
+    let spoken = spoken_for(serving, peer, &told);
     let facts = Arc::new(Facts::told(Peer::plain(peer), true, spoken, &told, now, number));
-    let index = gateway.site_of(&facts.host());
+    let index = serving.site_of(&facts.host());
     let (how, verdict) = match index {
         None => {
             let response = answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE);
             (How::by_itself(ClientClass::Api, Answered::Refused), Err((response, Refusal::NoSite)))
         }
         Some(index) => {
-            let site = &gateway.sites[index];
-            let (how, verdict) = decide(gateway, index, &facts, &told).await;
-            (how, verdict.map_err(|refusal| (refusal.answer(site, gateway.observe), refusal)))
+            let site = &serving.sites[index];
+            let (how, verdict) = decide(serving, index, &facts, &told).await;
+            (how, verdict.map_err(|refusal| (refusal.answer(site, serving.observe), refusal)))
         }
     };
     match verdict {
         Ok(()) => {
             let mut response = Response::new(Answer::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
-            close(gateway, index, &facts, response, how)
+            close(serving, index, &facts, response, how)
         }
         Err((response, refusal)) => {
-            let response = close(gateway, index, &facts, response, how);
+            let response = close(serving, index, &facts, response, how);
             match status {
                 Some(status) => in_short(status, &refusal),
                 None => response,
@@ -342,7 +295,7 @@ async fn ask(
     }
 }
 
-/// A refusal for a proxy that passes on nothing but the status.
+/// A refusal for a proxy that passes on only the status.
 fn in_short(status: StatusCode, refusal: &Refusal) -> Response<Answer> {
     let mut response = Response::new(Answer::empty());
     *response.status_mut() = status;
@@ -352,7 +305,7 @@ fn in_short(status: StatusCode, refusal: &Refusal) -> Response<Answer> {
     response
 }
 
-/// Nothing comes of a client that another proxy holds.
+/// The client is connected to another proxy: nothing comes from it here.
 struct Elsewhere;
 
 impl Spooling for Elsewhere {
@@ -361,29 +314,29 @@ impl Spooling for Elsewhere {
     }
 }
 
-/// Asks the manager as the proxy does, and waits for the server if that is what it says.
+/// Asks the manager as for a request of our own, and waits for the server if the manager says so.
 async fn decide(
-    gateway: &Arc<Gateway>,
+    serving: &Arc<Serving>,
     index: usize,
     facts: &Arc<Facts>,
     told: &Parts,
 ) -> (How, Result<(), Refusal>) {
-    let site = &gateway.sites[index];
+    let site = &serving.sites[index];
     if let Some(wait) =
-        gateway.client_limits.too_early(facts.arrived.mono, facts.client, facts.budget)
+        serving.client_limits.too_early(facts.arrived.mono, facts.client, facts.budget)
     {
         return (How::limited(), Err(Refusal::Limited(wait)));
     }
-    let verdict = judge(site, gateway, facts);
+    let verdict = judge(site, serving, facts);
     let class = verdict.class();
     if site.pool.is_some() {
         let how = How::by_itself(class, Answered::Refused);
         return (how, Err(Refusal::Pool));
     }
-    let mut client = Client { gateway, index, facts, class, stays: false };
+    let mut client = Client { serving, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock = Knock {
+    let knock = AdmissionRequest {
         id: facts.number,
         visitor: facts.visitor,
         client: facts.budget,
@@ -397,9 +350,9 @@ async fn decide(
     }
     let cause = || wake_cause(facts, class);
     let sake = ExchangeFor::of(class, facts.network);
-    // Asked for before the request is admitted, so that no change after it is missed.
+    // Subscribed before the request is admitted, so that no later change is missed.
     let mut phase = site.supervisor.phase();
-    let route = if gateway.observe {
+    let route = if serving.observe {
         site.supervisor.begin_for(sake);
         Route::Forward
     } else {
@@ -410,11 +363,11 @@ async fn decide(
     let scanner_waits = refusing::scanner_waits(&verdict, facts.arrived.mono);
     let outcome = match route {
         Route::Forward => {
-            let_through(gateway, site, Exchange::begun(&site.supervisor, sake), class);
+            let_through(serving, site, Exchange::begun(&site.supervisor, sake), class);
             Ok(Answered::Server)
         }
-        Route::Hold => held(gateway, site, facts, &mut phase).await.map(|exchange| {
-            let_through(gateway, site, exchange, class);
+        Route::Hold => held(serving, site, facts, &mut phase).await.map(|exchange| {
+            let_through(serving, site, exchange, class);
             Answered::Held
         }),
         Route::Refuse => Err(Refusal::Scanner(scanner_waits)),
@@ -431,36 +384,36 @@ async fn decide(
 
 /// Holds a question until the server is awake.
 async fn held(
-    gateway: &Gateway,
+    serving: &Serving,
     site: &Site,
     facts: &Facts,
     phase: &mut watch::Receiver<Phase>,
 ) -> Result<Arc<Exchange>, Refusal> {
-    let (supervisor, limits) = (&site.supervisor, &gateway.config.limits);
+    let (supervisor, limits) = (&site.supervisor, &serving.config.limits);
     if supervisor.held() > limits.held {
         supervisor.gave_up(facts.number);
-        gateway.refuse_to_hold(&site.name, "held");
+        serving.refuse_to_hold(&site.name, "held");
         return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
     }
-    let Some(_place) = gateway.client_limits.wait(facts.client, facts.budget) else {
+    let Some(_place) = serving.client_limits.wait(facts.client, facts.budget) else {
         supervisor.gave_up(facts.number);
-        gateway.refuse_to_hold(&site.name, "held_per_client");
+        serving.refuse_to_hold(&site.name, "held_per_client");
         return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
     };
-    let longest = gateway.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
+    let longest = serving.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
     let Facts { number, network, arrived, .. } = *facts;
     let held = ToHold { number, network, deadline: arrived.mono + longest };
-    match hold(supervisor, phase, held, &mut Elsewhere, &gateway.clock).await {
+    match hold(supervisor, phase, held, &mut Elsewhere, &serving.clock).await {
         Held::Awake(exchange) => Ok(exchange),
         Held::TooLong => Err(Refusal::Timeout),
         Held::Failed | Held::Left => Err(Refusal::Unavailable(supervisor.blocked_for())),
     }
 }
 
-/// From now on the request is with the server. For a client that may not wake it the server is not kept
-/// awake: its exchange ends here, since it is not known when it does.
-fn let_through(gateway: &Gateway, site: &Site, exchange: Arc<Exchange>, class: ClientClass) {
+/// The request is with the server from now on. For a client that may not wake the server, its exchange ends here: the
+/// server is not kept awake for it, since the end of the request is unknown.
+fn let_through(serving: &Serving, site: &Site, exchange: Arc<Exchange>, class: ClientClass) {
     if class.is_admitted() {
-        site.presence.add(exchange, gateway.clock.now().mono);
+        site.presence.add(exchange, serving.clock.now().mono);
     }
 }

@@ -1,40 +1,23 @@
-//! The gateway: all sites, and what they share.
+//! The gateway: everything that one configuration has opened.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nightwatt_clock::Clock;
-use nightwatt_http1::Limits;
-use nightwatt_httpcache::Timestamp;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
 use nightwatt_power::Controller;
+use tokio::sync::watch;
 
-use crate::access::AccessLog;
-use crate::admin::Guard;
-use crate::authority::host_name;
-use crate::client_limits::ClientLimits;
-use crate::config::Config;
 use crate::disk_cache::DiskCache;
-use crate::error::StartError;
-use crate::facts::Facts;
-use crate::forwarded::Unreadable;
-use crate::listen;
+use crate::front::Front;
+use crate::listen::Fronts;
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::metering::{Feed, Metering};
-use crate::metrics::{ConnectionTally, RequestTally};
-use crate::opening::Opening;
-use crate::passthrough::{self, Door, Service};
-use crate::reload::LastReload;
-use crate::repeats::Repeats;
-use crate::secrets;
-use crate::site::{Site, look_over_servers, waiting_page};
-use crate::state_dir;
-use crate::tls::Tls;
-use crate::webhooks;
+use crate::serving::Serving;
+use crate::status::ReloadStatus;
+use crate::store::Store;
+use crate::supervisor::Supervisor;
 
 /// How to run.
 #[derive(Debug)]
@@ -43,10 +26,9 @@ pub struct Options {
     pub observe: bool,
     /// Wait for the disk at each ledger record.
     pub durable: bool,
-    /// Controllers in the place of the configured ones, by site name.
+    /// Controllers that replace the configured ones, by site name.
     pub controllers: HashMap<String, Box<dyn Controller>>,
-    /// Feeds in the place of the configured meters: of servers by site name, of the proxy by the
-    /// empty name.
+    /// Feeds that replace the configured meters: of servers by site name, of the proxy by the empty name.
     pub meters: HashMap<String, Feed>,
 }
 
@@ -56,160 +38,110 @@ impl Default for Options {
     }
 }
 
-/// A gateway that is running, as one configuration has it. After a reload another one stands in its
-/// place, which shares with it what did not change.
+/// The last reload, shared by all gateways of a process.
+pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
+
+/// A running gateway for one configuration. A reload replaces it with another one, which shares what did not change.
 pub struct Gateway {
-    pub(crate) config: Config,
-    pub(crate) clock: Clock,
-    /// What servers run on.
+    pub(crate) serving: Arc<Serving>,
+    pub(crate) front: Arc<Front>,
+    /// The machines that servers run on.
     pub(crate) machines: Vec<Arc<Machine>>,
-    pub(crate) sites: Vec<Arc<Site>>,
-    /// What is passed through.
-    pub(crate) services: Vec<Service>,
-    /// Where it listens for them.
-    pub(crate) tcp_addresses: Vec<SocketAddr>,
-    /// What is behind each address at which connections for services come in.
-    pub(crate) doors: Vec<(SocketAddr, Arc<Door>)>,
-    /// Connections for no service.
-    pub(crate) unclaimed: Arc<passthrough::Tally>,
-    pub(crate) access_log: Option<Arc<AccessLog>>,
-    /// Behind the memory of all caches.
+    /// The disk behind the memory of all caches.
     pub(crate) disk: Option<Arc<DiskCache>>,
-    pub(crate) observe: bool,
-    pub(crate) client_limits: Arc<ClientLimits>,
-    /// Bounds on clients' connections.
-    pub(crate) http_limits: Arc<Limits>,
-    pub(crate) connections: Arc<ConnectionTally>,
-    pub(crate) tls: Option<Arc<Tls>>,
-    pub(crate) unreadable_clients: Arc<Unreadable>,
-    /// Requests to no site.
-    pub(crate) unsited: Arc<RequestTally>,
     pub(crate) started: Now,
-    /// Meters that are being read, by the name of what they measure; each is let go with the last
-    /// gateway that has it.
+    /// Meters that are being read, by the name of what they measure; each is closed with the last gateway that uses it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
-    /// Tests compare what both paths answer.
-    pub(crate) has_fast_path: AtomicBool,
-    /// Warnings that can repeat with every request.
-    pub(crate) repeats: Repeats,
-    hosts: HashMap<String, usize>,
-    default_site: Option<usize>,
 }
 
 impl Gateway {
-    /// Opens the log, the machines and the sites, whose drivers begin at once; what the gateway before
-    /// had and the configuration still has is taken over.
-    pub(crate) fn open(
-        config: Config,
-        clock: &Clock,
-        opening: &mut Opening<'_>,
-        before: Option<&Self>,
-    ) -> Result<Self, StartError> {
-        let tls = config.tls.as_ref();
-        let tls = tls.map(|it| Tls::open(it, clock, before.and_then(|it| it.tls.as_deref())));
-        let tls = tls.transpose()?.map(Arc::new);
-        config.webhook.iter().try_for_each(webhooks::look_over)?;
-        let repeats = before.map(|it| it.repeats.clone()).unwrap_or_default();
-        let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
-            (Some(_), Some(log)) => Some(Arc::clone(log)),
-            (Some(path), None) => {
-                Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?))
-            }
-            (None, _) => None,
-        };
-        let (machines, sites) = opening.all()?;
-        let same_limits = |it: &&Self| {
-            let Config { limits, trusted_proxies, .. } = &it.config;
-            *limits == config.limits && *trusted_proxies == config.trusted_proxies
-        };
-        let client_limits = before.filter(same_limits).map(|it| Arc::clone(&it.client_limits));
-        Ok(Self {
-            hosts: hosts(&config),
-            default_site: config.site.iter().position(|site| site.hosts.is_empty()),
-            observe: opening.observes(),
-            client_limits: client_limits.unwrap_or_else(|| Arc::new(ClientLimits::new(&config))),
-            http_limits: Arc::new(listen::limits(&config)),
-            connections: before.map(|it| Arc::clone(&it.connections)).unwrap_or_default(),
-            unreadable_clients: before
-                .map(|it| Arc::clone(&it.unreadable_clients))
-                .unwrap_or_default(),
-            unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
-            started: before.map_or_else(|| clock.now(), |it| it.started),
-            services: Service::all(&config, &sites, &machines, before.map(|it| &*it.services)),
-            // Known to the listeners.
-            tcp_addresses: Vec::new(),
-            doors: Door::all(&config),
-            unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
-            metering: opening.metering(),
-            last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
-            has_fast_path: AtomicBool::new(before.is_none_or(|it| it.has_fast_path.load(Relaxed))),
-            repeats,
-            clock: clock.clone(),
-            tls,
-            access_log,
-            disk: opening.disk().cloned(),
-            machines,
-            sites,
-            config,
-        })
-    }
-
-    /// Reads the files that a configuration names, as [`start`](Self::start) would, and lets go of them: all
-    /// that it would not start for. (Controllers tell of theirs by themselves.)
-    pub fn look_over(config: &Config, clock: &Clock) -> Vec<StartError> {
-        let tls = config.tls.iter().map(|it| Ok(Tls::open(it, clock, None).map(drop)?));
-        let hooks = config.webhook.iter().map(|it| Ok(webhooks::look_over(it)?));
-        let admin = config.admin.iter().map(|it| Guard::open(Some(it)).map(drop));
-        let pages = config.site.iter().map(|site| waiting_page(site).map(drop));
-        let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
-        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
-        all.filter_map(Result::err).collect()
-    }
-
     /// Whether requests may be answered on the fast path: for tests, which compare it with the slow path.
     #[doc(hidden)]
     pub fn allow_fast_path(&self, is_allowed: bool) {
-        self.has_fast_path.store(is_allowed, Relaxed);
+        self.serving.has_fast_path.store(is_allowed, Relaxed);
     }
 
-    /// Settings and files that let others on this machine read secrets, or harm the gateway, in words.
-    pub fn risks(config: &Config) -> Vec<String> {
-        [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
+    /// The stores of all sites.
+    pub(crate) fn stores(&self) -> Vec<Arc<Store>> {
+        self.serving.sites.iter().map(|site| Arc::clone(&site.store)).collect()
     }
 
-    /// The site that answers for a host.
-    pub(crate) fn site_of(&self, host: &str) -> Option<usize> {
-        self.hosts.get(host).copied().or(self.default_site)
+    /// The supervisors of all servers and machines.
+    pub(crate) fn supervisors(&self) -> impl Iterator<Item = &Arc<Supervisor>> {
+        let machines = self.machines.iter().map(|it| &it.supervisor);
+        let pools = self.serving.sites.iter().filter_map(|it| it.pool.as_ref());
+        let servers = pools.flat_map(|pool| pool.servers.iter().map(|it| &it.supervisor));
+        machines.chain(servers).chain(self.serving.sites.iter().map(|it| &it.supervisor))
     }
 
-    /// The site that answers for a request.
-    pub(crate) fn site_for(&self, facts: &Facts) -> Option<usize> {
-        if !facts.authority.is_empty() {
-            return self.site_of(&facts.host());
+    /// Puts the proxy on the bills of its sites, or of its machines if there is no site: an equal part on each, so that
+    /// the sum counts it once.
+    pub(crate) fn share_out_proxy(&self) {
+        let part = |count: usize| if count == 0 { 0.0 } else { 1.0 / count as f64 };
+        let of_site = part(self.serving.sites.len());
+        let of_machine =
+            if self.serving.sites.is_empty() { part(self.machines.len()) } else { 0.0 };
+        for site in &self.serving.sites {
+            site.supervisor.share_proxy(of_site);
+            if let Some(shadow) = &site.shadow {
+                shadow.supervisor.share_proxy(of_site);
+            }
         }
-        // A request of HTTP/1.0 need not name a host. It is clear whom it is for where there is one site.
-        self.default_site.or_else(|| (self.sites.len() == 1).then_some(0))
+        for machine in &self.machines {
+            machine.supervisor.share_proxy(of_machine);
+        }
     }
 
-    /// The site of this name, and its number.
-    pub(crate) fn site_named(&self, name: &str) -> Option<(usize, &Arc<Site>)> {
-        self.sites.iter().enumerate().find(|(_, site)| *site.name == *name)
+    /// How the last reload went, if there was one.
+    pub(crate) fn last_reload(&self) -> Option<ReloadStatus> {
+        self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Now, as the cache counts it.
-    pub(crate) fn timestamp(&self) -> Timestamp {
-        Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
+    /// Notes how a reload went.
+    pub(crate) fn note_reload(&self, refused: Option<String>) {
+        let at_ms = self.serving.clock.now().wall.0;
+        let mut last = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(ReloadStatus { at_ms, refused });
     }
 }
 
-fn hosts(config: &Config) -> HashMap<String, usize> {
-    let named = config.site.iter().enumerate();
-    named
-        .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host_name(host), index)))
-        .collect()
+/// Publishes each new gateway and its parts.
+pub(crate) struct Present {
+    gateway: watch::Sender<Arc<Gateway>>,
+    front: watch::Sender<Arc<Front>>,
+    serving: watch::Sender<Arc<Serving>>,
 }
 
-pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
-    |source| StartError::File { path: path.to_owned(), source }
+impl Present {
+    /// The first one.
+    pub(crate) fn new(gateway: &Arc<Gateway>) -> Self {
+        Self {
+            gateway: watch::Sender::new(Arc::clone(gateway)),
+            front: watch::Sender::new(Arc::clone(&gateway.front)),
+            serving: watch::Sender::new(Arc::clone(&gateway.serving)),
+        }
+    }
+
+    /// Publishes this gateway as the present one.
+    pub(crate) fn turn_to(&self, gateway: &Arc<Gateway>) {
+        self.serving.send_replace(Arc::clone(&gateway.serving));
+        self.front.send_replace(Arc::clone(&gateway.front));
+        self.gateway.send_replace(Arc::clone(gateway));
+    }
+
+    /// A handle to the present gateway.
+    pub(crate) fn gateway(&self) -> Live<Gateway> {
+        Live::of(&self.gateway)
+    }
+
+    /// A handle to what requests are served with at present.
+    pub(crate) fn serving(&self) -> Live<Serving> {
+        Live::of(&self.serving)
+    }
+
+    /// What listeners need.
+    pub(crate) fn fronts(&self) -> Fronts {
+        Fronts { front: Live::of(&self.front), serving: self.serving() }
+    }
 }

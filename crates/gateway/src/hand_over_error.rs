@@ -1,29 +1,29 @@
-//! Why one process could not take the place of another.
+//! Why one process could not replace another.
 
 use std::time::Duration;
 
-/// Why a hand-over came to nothing.
+/// Why a hand-over failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
     /// The connection between the two broke.
     #[error("the other process cannot be reached: {0}")]
     Io(#[from] std::io::Error),
-    /// The other process ended, or broke off.
+    /// The other process ended, or gave up.
     #[error("the other process broke off")]
     Ended,
-    /// It does not go on.
+    /// It does not answer.
     #[error("the other process said nothing for {0:?}")]
     Silent(Duration),
-    /// It will not.
+    /// It refuses.
     #[error("the process that runs does not hand over: {0}")]
     Refused(String),
-    /// It is of a release that does it in another way.
+    /// It has another version of the hand-over.
     #[error("the process that runs hands over in form {0}, which this release does not know")]
     Version(u32),
-    /// Not the sockets that it told of, or too many for one message.
+    /// The sockets do not match the message, or are too many for one message.
     #[error("{0} listening sockets cannot be handed over at once")]
     Sockets(usize),
-    /// It said something else.
+    /// It sent an unexpected message.
     #[error("the other process said something else than expected: {0}")]
     Misunderstood(#[from] serde_json::Error),
 }

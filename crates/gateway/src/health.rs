@@ -1,21 +1,19 @@
-//! Is the service up? What monitors are told, from what the proxy knows of its servers.
+//! The health of one site or machine: what monitors see, from what the proxy knows about its server.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use serde::Serialize;
 
-use crate::gateway::Gateway;
 use crate::machine::Machine;
 use crate::site::Site;
 
-/// How one site or machine is.
+/// The health of one site or machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Health {
     #[serde(flatten)]
-    of: Of,
-    state: &'static str,
+    pub(crate) of: Of,
+    pub(crate) state: &'static str,
     pub(crate) healthy: bool,
     /// The verdict in words.
     pub(crate) text: String,
@@ -23,21 +21,21 @@ pub(crate) struct Health {
     retry_after_s: u64,
 }
 
-/// What is told of, by name; JSON has the name under its kind.
+/// What the health is about, by name; in JSON the name is under its kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Of {
+pub(crate) enum Of {
     Site(String),
     Machine(String),
 }
 
 impl Of {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         let (Self::Site(name) | Self::Machine(name)) = self;
         name
     }
 
-    /// What wakes or does not.
+    /// What wakes, or fails to.
     const fn sleeper(&self) -> &'static str {
         match self {
             Self::Site(_) => "server",
@@ -47,9 +45,9 @@ impl Of {
 }
 
 impl Health {
-    /// Of a machine in `phase`, or of a site whose server is; blocked for that long if it failed. In shadow
-    /// mode the proxy wakes no server that is away.
-    fn of(of: Of, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
+    /// The health of a machine in `phase`, or of a site whose server is in it; blocked for that long if it failed. In
+    /// shadow mode the proxy wakes no server that is down.
+    pub(crate) fn of(of: Of, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
         let state = phase.as_str();
         let name = state.replace('-', " ");
         let sleeper = of.sleeper();
@@ -68,14 +66,14 @@ impl Health {
         Self { of, state, healthy, text, retry_after_s }
     }
 
-    /// How long to wait before it is worth asking again: if it is not healthy.
+    /// How long to wait before asking again, if it is not healthy.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         (!self.healthy).then(|| Duration::from_secs(self.retry_after_s.max(1)))
     }
 }
 
 impl Site {
-    /// How this site is.
+    /// The health of this site.
     pub(crate) fn health(&self, observe: bool) -> Health {
         let server = self.supervisor.status();
         let of = Of::Site(self.name.to_string());
@@ -84,70 +82,11 @@ impl Site {
 }
 
 impl Machine {
-    /// How this machine is. (In shadow mode there are no machines.)
-    fn health(&self) -> Health {
+    /// The health of this machine. (In shadow mode there are no machines.)
+    pub(crate) fn health(&self) -> Health {
         let machine = self.supervisor.status();
         let of = Of::Machine(self.name.to_string());
         Health::of(of, machine.phase, machine.blocked_for, false)
-    }
-}
-
-/// How the whole service is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Overview {
-    pub(crate) healthy: bool,
-    sites: Vec<Health>,
-    /// Services that are passed through may stand on a machine alone: it fails without any site.
-    machines: Vec<Health>,
-}
-
-impl Gateway {
-    /// How all sites and machines are.
-    pub(crate) fn health(&self) -> Overview {
-        let sites = self.sites.iter().map(|site| site.health(self.observe));
-        let machines = self.machines.iter().map(|machine| machine.health());
-        Overview::of(sites.collect(), machines.collect())
-    }
-
-    /// How the site of this name is, or else the machine.
-    pub(crate) fn health_of(&self, name: &str) -> Option<Health> {
-        let site = self.site_named(name).map(|(_, site)| site.health(self.observe));
-        site.or_else(|| {
-            let machine = self.machines.iter().find(|it| *it.name == *name)?;
-            Some(machine.health())
-        })
-    }
-}
-
-impl Overview {
-    fn of(sites: Vec<Health>, machines: Vec<Health>) -> Self {
-        let healthy = sites.iter().chain(&machines).all(|it| it.healthy);
-        Self { healthy, sites, machines }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Health> {
-        self.sites.iter().chain(&self.machines)
-    }
-
-    /// A line for the whole, then one for each site and each machine.
-    pub(crate) fn text(&self) -> String {
-        let ill: Vec<&str> = self.all().filter(|it| !it.healthy).map(|it| it.of.name()).collect();
-        let all_asleep = self.all().all(|it| it.state == Phase::Asleep.as_str());
-        let mut text = match (self.healthy, all_asleep) {
-            (true, true) => "asleep, healthy\n".to_owned(),
-            (true, false) => "healthy\n".to_owned(),
-            (false, _) => format!("not healthy: {}\n", ill.join(", ")),
-        };
-        for it in self.all() {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{}: {}", it.of.name(), it.text);
-        }
-        text
-    }
-
-    /// As for one site: until all may be well.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.all().filter_map(Health::retry_after).max()
     }
 }
 
@@ -157,14 +96,6 @@ mod tests {
 
     fn site(name: &str, phase: Phase) -> Health {
         Health::of(Of::Site(name.to_owned()), phase, Duration::ZERO, false)
-    }
-
-    fn machine(name: &str, phase: Phase) -> Health {
-        Health::of(Of::Machine(name.to_owned()), phase, Duration::from_secs(30), false)
-    }
-
-    fn of_sites(sites: Vec<Health>) -> Overview {
-        Overview::of(sites, Vec::new())
     }
 
     #[test]
@@ -181,45 +112,5 @@ mod tests {
             let well = matches!(phase, Phase::Awake | Phase::Unknown);
             assert_eq!((health.healthy, health.text.contains("wakes on demand")), (well, false));
         }
-    }
-
-    #[test]
-    fn the_whole_is_as_well_as_its_worst_site() {
-        let asleep = of_sites(vec![site("blog", Phase::Asleep), site("shop", Phase::Asleep)]);
-        assert!(asleep.healthy);
-        assert_eq!(
-            asleep.text(),
-            "asleep, healthy\nblog: asleep, healthy: wakes on demand\n\
-             shop: asleep, healthy: wakes on demand\n"
-        );
-        let mixed = of_sites(vec![site("blog", Phase::Asleep), site("shop", Phase::Awake)]);
-        assert!(mixed.text().starts_with("healthy\nblog: asleep"), "{}", mixed.text());
-        let failed = Health::of(
-            Of::Site("shop".to_owned()),
-            Phase::Failed,
-            Duration::from_millis(59_001),
-            false,
-        );
-        let ill = of_sites(vec![site("blog", Phase::Asleep), failed]);
-        assert!(!ill.healthy);
-        assert!(ill.text().starts_with("not healthy: shop\nblog: asleep"), "{}", ill.text());
-        assert_eq!(ill.retry_after(), Some(Duration::from_mins(1)));
-    }
-
-    #[test]
-    fn a_machine_makes_the_whole_ill_as_a_site_does() {
-        let of = |sites, phase| Overview::of(sites, vec![machine("metal", phase)]);
-        let alone = of(Vec::new(), Phase::Asleep);
-        let text = "asleep, healthy\nmetal: asleep, healthy: wakes on demand\n";
-        assert_eq!((alone.text().as_str(), alone.retry_after()), (text, None));
-        let lingers = of(vec![site("blog", Phase::Asleep)], Phase::Awake);
-        assert!(lingers.text().starts_with("healthy\nblog: asleep"), "{}", lingers.text());
-        let ill = of(vec![site("blog", Phase::Asleep)], Phase::Failed);
-        assert_eq!(
-            ill.text(),
-            "not healthy: metal\nblog: asleep, healthy: wakes on demand\n\
-             metal: failed: the machine does not wake. It will be tried again.\n"
-        );
-        assert_eq!((ill.healthy, ill.retry_after()), (false, Some(Duration::from_secs(30))));
     }
 }

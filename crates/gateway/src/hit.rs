@@ -14,13 +14,13 @@ use crate::body::Answer;
 use crate::facts::Facts;
 use crate::store::Object;
 
-/// A stored answer that may be of use.
+/// A stored answer that may be usable.
 pub(crate) struct Found {
     pub(crate) object: Arc<Object>,
     pub(crate) usability: Usability,
 }
 
-/// The request as the cache's rules see it.
+/// The request for the cache's rules.
 pub(crate) fn head_of<'a>(facts: &'a Facts, parts: &'a Parts) -> RequestHead<'a> {
     RequestHead {
         method: &facts.method,

@@ -1,41 +1,41 @@
-//! Requests that wait for the server to wake.
+//! Holds requests until the server is awake.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Incoming;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::body::Kept;
 use crate::config::SPOOL_BLOCK;
 use crate::exchange::Exchange;
+use crate::request_body::{Kept, Spooling};
 use crate::supervisor::Supervisor;
 
-/// What a part of a body costs beside its bytes: a client can send it byte by byte.
+/// The memory that a part of a body needs besides its bytes: a client can send it byte by byte.
 const PER_PART: usize = 64;
 
-/// A smaller part is copied: it would keep the whole buffer that it was read into.
+/// Smaller parts are copied: otherwise each would keep its whole read buffer alive.
 const SMALL: usize = 4096;
 
-/// A request's body while its request is held: what has come so far is kept, up to a bound; the
-/// rest waits in the client's connection.
+/// A request's body while its request is held: what has arrived so far is kept, up to a limit; the rest waits in the
+/// client's connection.
 #[derive(Debug)]
 pub(crate) struct Spool {
     pub(crate) kept: Kept,
-    /// What has not been read; `None` when the whole body is kept.
+    /// The unread rest; `None` when the whole body is kept.
     pub(crate) rest: Option<Incoming>,
-    /// What may be kept.
+    /// The memory for what is kept.
     room: Room,
 }
 
 /// The memory for one body.
 #[derive(Debug, Default)]
 struct Room {
-    /// Bytes at most, and those that are used.
+    /// Maximum number of bytes, and bytes in use.
     most: usize,
     used: usize,
     /// Free blocks, for all bodies.
@@ -43,7 +43,7 @@ struct Room {
 }
 
 impl Room {
-    /// Is there room for more? Takes a block of memory if it needs one.
+    /// Whether there is room for more. Acquires a block of memory if necessary.
     fn has_more(&self, memory: &mut Vec<Arc<OwnedSemaphorePermit>>) -> bool {
         let Some(free) = self.free.as_ref().filter(|_| self.used < self.most) else { return false };
         while memory.len() * SPOOL_BLOCK <= self.used {
@@ -55,7 +55,7 @@ impl Room {
 }
 
 impl Spool {
-    /// A body of which at most `most` bytes are kept, in memory that `free` has.
+    /// A body of which at most `most` bytes are kept, in memory from `free`.
     pub(crate) fn new(body: Incoming, most: usize, free: &Arc<Semaphore>) -> Self {
         let room = Room { most, used: 0, free: Some(Arc::clone(free)) };
         let rest = (!http_body::Body::is_end_stream(&body)).then_some(body);
@@ -68,17 +68,17 @@ impl Spool {
         Self { kept: Kept::default(), rest, room: Room::default() }
     }
 
-    /// A body that was kept whole, to be sent again.
+    /// A body that was kept completely, to be sent again.
     pub(crate) fn again(kept: Kept) -> Self {
         Self { kept, rest: None, room: Room::default() }
     }
 
-    /// A body that came back unsent.
+    /// A body that was not sent.
     pub(crate) fn resumed(kept: Kept, rest: Option<Incoming>) -> Self {
         Self { kept, rest, room: Room::default() }
     }
 
-    /// Reads until the body ends or the room is used up.
+    /// Reads until the body ends or the memory is used up.
     async fn read(&mut self) {
         let Self { kept, rest, room } = self;
         while let Some(body) = rest
@@ -99,25 +99,14 @@ impl Spool {
         }
     }
 
-    /// Can the request be sent more than once?
+    /// Whether the request can be sent more than once.
     pub(crate) const fn is_whole(&self) -> bool {
         self.rest.is_none()
     }
 }
 
-/// What comes from a client while it waits, and is kept.
-pub(crate) trait Spooling {
-    /// Reads until nothing more comes or the room is used up; false if the client is gone.
-    fn fill(&mut self) -> impl Future<Output = bool> + Send;
-
-    /// Comes when the client is gone, as far as that can be known of one of whom nothing more is read.
-    fn gone(&self) -> impl Future<Output = ()> + Send {
-        std::future::pending()
-    }
-}
-
 impl Spooling for Spool {
-    /// Errors are left for the next reader.
+    /// Errors are left to the next reader.
     async fn fill(&mut self) -> bool {
         self.read().await;
         true
@@ -128,15 +117,15 @@ impl Spooling for Spool {
 pub(crate) enum Held {
     /// The server is awake, and an exchange with it has begun.
     Awake(Arc<Exchange>),
-    /// The server would not wake.
+    /// The server did not wake.
     Failed,
-    /// It took too long.
+    /// The deadline has passed.
     TooLong,
     /// The client is gone.
     Left,
 }
 
-/// Tells the manager when a held request is gone.
+/// Notifies the manager when a held request is dropped.
 struct Waiting<'a> {
     supervisor: &'a Supervisor,
     id: u64,
@@ -151,15 +140,15 @@ impl Drop for Waiting<'_> {
 /// A request to be held.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToHold {
-    /// The manager knows it by this number.
+    /// The request's number at the manager.
     pub(crate) number: u64,
-    /// Its client's, which is charged for the exchange.
+    /// The client's network, which is charged for the exchange.
     pub(crate) network: u64,
-    /// It waits no longer than that.
+    /// When it stops waiting.
     pub(crate) deadline: Mono,
 }
 
-/// Holds a request until the server is awake or its deadline. `phase` must have been asked for before the
+/// Holds a request until the server is awake, or until its deadline. `phase` must have been subscribed to before the
 /// request was admitted.
 pub(crate) async fn hold(
     supervisor: &Arc<Supervisor>,
@@ -194,7 +183,7 @@ async fn wait(
             return Held::Awake(exchange);
         }
         let changed = if filled {
-            // Nothing comes from the client any more: only time can help.
+            // The client is not read any more: only time can end this.
             let changed = tokio::select! {
                 changed = clock.parked(phase.changed()) => changed,
                 () = spool.gone() => return Held::Left,

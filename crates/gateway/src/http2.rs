@@ -1,8 +1,8 @@
-//! HTTP/2 to clients: hyper speaks it, each request is answered as one that came by HTTP/1.1, and who does
-//! not go on is left.
+//! HTTP/2 for clients: hyper implements it, each request is handled like one over HTTP/1.1, and clients that make no
+//! progress are dropped.
 //!
 //! ```text
-//! listen -> tls -> here: asked (the request as http1 makes it) -> quick::Client -> proxy
+//! listen -> tls -> here: asked (the request as http1 makes it) -> fast_path::Client -> slow_path
 //!                    \-> passing (the answer, in small parts), watch (who stands still)
 //! ```
 
@@ -27,17 +27,17 @@ use tokio::sync::watch::Receiver;
 use self::passing::Passing;
 use self::watch::{Conversation, Turn};
 use crate::body::Answer;
-use crate::quick::Client;
+use crate::fast_path::Client;
 use crate::tls::Secured;
 
-/// Requests that a client may have under way at once, as RFC 9113 (6.5.2) recommends.
+/// Maximum number of concurrent requests per client, as RFC 9113 (6.5.2) recommends.
 const STREAMS: u32 = 100;
 
-/// Of each answer so much may lie ready for a client that takes it slowly.
+/// Bytes of each answer that may be buffered for a slow client.
 const READY: usize = passing::PART;
 
-/// So much of a body may be on its way; and of all bodies of a connection together, so that one that is not
-/// read does not stop the others.
+/// Bytes in flight per body, and of all bodies of a connection together, so that an unread body does not stop the
+/// others.
 const WINDOW: u32 = 256 << 10;
 const ALL_WINDOWS: u32 = 2 << 20;
 
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
         watch: Arc::clone(&watch),
         next,
     };
-    // A field counts for 32 bytes more than it has; what is too long is refused by us, who count that.
+    // HTTP/2 counts 32 bytes more per field; we ourselves reject fields that are too long, without these.
     let heads = limits.head_bytes.saturating_mul(2).saturating_add(limits.fields * 64);
     let connection = hyper::server::conn::http2::Builder::new(streams)
         .max_concurrent_streams(STREAMS)
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
                 }
             }
         }
-        // Requests that are under way are answered; for others the client connects again.
+        // Requests under way are answered; for others the client reconnects.
         connection.as_mut().graceful_shutdown();
         is_ending = true;
         watch.touch();
@@ -102,7 +102,7 @@ pub(crate) async fn serve(
 /// Answers the requests of one connection.
 struct Streams {
     client: Mutex<Client>,
-    /// Each answer is the last one.
+    /// Set while the connection is to close: then each answer is its last one.
     leaving: Arc<AtomicBool>,
     limits: Arc<Limits>,
     clock: Clock,
@@ -110,8 +110,7 @@ struct Streams {
     next: Next,
 }
 
-/// Whose turn it is in the stream that begins now: hyper asks for its answer, and hands that to a task at
-/// once.
+/// The turn of the stream that begins now: hyper requests its answer, and passes that to a task at once.
 type Next = Arc<Mutex<Option<Arc<Turn>>>>;
 
 impl hyper::service::Service<Request<FromClient>> for Streams {
@@ -135,7 +134,7 @@ impl hyper::service::Service<Request<FromClient>> for Streams {
         let (watch, leaving) = (Arc::clone(&self.watch), Arc::clone(&self.leaving));
         Box::pin(async move {
             let mut response = answering.await;
-            // What ends a connection by HTTP/1.1 ends no other requests here.
+            // What closes an HTTP/1.1 connection does not end the other requests here.
             response.headers_mut().remove(CONNECTION);
             response.headers_mut().remove(TRANSFER_ENCODING);
             if leaving.load(Relaxed) {
@@ -149,7 +148,7 @@ impl hyper::service::Service<Request<FromClient>> for Streams {
     }
 }
 
-/// Runs hyper's tasks: a stream whose client takes nothing of what is there is dropped, which resets it.
+/// Runs hyper's tasks: drops a stream whose client reads nothing of what is there, which resets it.
 #[derive(Clone)]
 struct Tasks {
     next: Next,

@@ -1,4 +1,4 @@
-//! Sites and TLS: who is sent on to it, and what browsers are told of it.
+//! Sites and TLS: redirects to TLS, and `Strict-Transport-Security`.
 
 use http::{HeaderValue, Response, StatusCode};
 
@@ -8,7 +8,7 @@ use crate::body::Answer;
 use crate::config::{Config, SiteConfig, TlsConfig};
 use crate::facts::Facts;
 
-/// The answer to a request that came without TLS and should not have; none to any other.
+/// The redirect for a request without TLS that should use it; none for any other request.
 pub(crate) fn redirect(
     config: &Config,
     site: &SiteConfig,
@@ -24,7 +24,7 @@ pub(crate) fn redirect(
         port => format!(":{port}"),
     };
     let location = format!("https://{host}{port}{}", facts.target);
-    // Method and body stay as they are.
+    // This status keeps method and body.
     let status = StatusCode::PERMANENT_REDIRECT;
     let mut response = answers::sentence(status, &format!("This site is at {location}."));
     let location = HeaderValue::from_str(&location).ok()?;
@@ -32,7 +32,7 @@ pub(crate) fn redirect(
     Some(response)
 }
 
-/// `Strict-Transport-Security` of a site, if it says so.
+/// `Strict-Transport-Security` of a site, if configured.
 pub(crate) fn hsts(site: &SiteConfig) -> Option<HeaderValue> {
     let text = site.hsts.as_ref()?.text();
     HeaderValue::from_str(&text).ok()

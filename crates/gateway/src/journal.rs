@@ -1,96 +1,44 @@
-//! What must survive a crash: the ledger, and what happened to the server, one JSON object a line.
+//! What must survive a crash: the ledger, and the events of the server, one JSON object per line.
 //!
-//! Every record is whole in itself and carries the totals as of its time, so the last whole line is
-//! all that a restart needs. A line torn by a crash is cut off at the next start; the time from the
-//! last whole record to that start is billed as unobserved (no saving claimed).
+//! Every record is complete in itself and has the totals as of its time, so a restart needs only the last whole line. A
+//! line torn by a crash is truncated at the next start; the time from the last whole record to that start is billed as
+//! unobserved (no saving claimed).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::ledger::{Bill, Hour, ProxyShare};
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::policy::manager::Memory;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::ledger::{Bill, Hour, ProxyShare};
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::manager::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::private;
+pub use crate::wake_cause::WakeCause;
 
-/// Beyond this size the journal starts over from its last record; the old one is kept beside it.
+/// Beyond this size the journal starts over with its last record; the old file is kept beside it.
 const ROTATE_AT: u64 = 8 << 20;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub v: u32,
     /// When (ms since 1970, UTC).
     pub at: Wall,
     /// What happened; nothing for a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// For a wake-up: who or what caused it.
+    /// For a wake-up: its cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<WakeCause>,
-    /// With a meter: an hour of civil time that ended, or what was seen of it.
+    /// With a meter: an hour of civil time that ended, or the observed part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<Hour>,
     /// Totals as of then.
     pub memory: Memory,
-}
-
-/// Who or what caused a wake-up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "by")]
-pub enum WakeCause {
-    /// A request.
-    Request {
-        /// Its id, as in the access log.
-        id: String,
-        /// The client's address.
-        client: String,
-        /// Its class then.
-        class: String,
-        /// Its user agent.
-        agent: Option<String>,
-        /// `GET /path`.
-        line: String,
-    },
-    /// Crawlers had been promised that time.
-    CrawlWindow,
-    /// The policy expected a request.
-    Policy,
-    /// Copies of its site had to be looked at again.
-    Refresh,
-    /// The operator.
-    Operator,
-    /// The pool that it belongs to needed it.
-    Pool,
-    /// A server on this machine was to be woken.
-    Guest {
-        /// Its name.
-        name: String,
-    },
-}
-
-impl WakeCause {
-    /// Every word that [`WakeCause::as_str`] gives.
-    pub const NAMES: [&str; 7] =
-        ["request", "crawl-window", "policy", "refresh", "operator", "pool", "guest"];
-
-    /// What it is, in a word.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Request { .. } => "request",
-            Self::CrawlWindow => "crawl-window",
-            Self::Policy => "policy",
-            Self::Refresh => "refresh",
-            Self::Operator => "operator",
-            Self::Pool => "pool",
-            Self::Guest { .. } => "guest",
-        }
-    }
 }
 
 /// The journal of one server, open for appending.
@@ -99,14 +47,14 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     size: u64,
-    /// Wait for the disk at each record, and start over when the file grows large. Off only for the
-    /// demo, where a lost tail does not matter and every record is counted at the end.
+    /// Wait for the disk at each record, and start over when the file grows large. Off only for the demo, where a lost
+    /// tail does not matter and every record is counted at the end.
     durable: bool,
 }
 
 impl Journal {
-    /// Opens a journal, or begins one. Returns it with what its last whole record remembers, the
-    /// time since then billed as unobserved.
+    /// Opens a journal, or begins one. Returns it with the totals of its last whole record, and the time since then
+    /// billed as unobserved.
     pub fn open(path: &Path, now: Wall, durable: bool) -> std::io::Result<(Self, Memory)> {
         let mut file = private::options().read(true).append(true).create(true).open(path)?;
         let (last, whole) = last_record(&file)?;
@@ -121,14 +69,14 @@ impl Journal {
         Ok((journal, memory))
     }
 
-    /// Opens a journal again that this process has closed, and whose totals it has kept: there is no gap.
+    /// Opens a journal that this process has closed while it kept the totals: there is no gap.
     pub fn reopen(path: &Path, durable: bool) -> std::io::Result<Self> {
         let file = private::options().append(true).create(true).open(path)?;
         let size = file.metadata()?.len();
         Ok(Self { file, path: path.to_owned(), size, durable })
     }
 
-    /// Appends a record, in one write.
+    /// Appends a record with one write.
     pub fn write(&mut self, record: &Record) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
@@ -136,7 +84,7 @@ impl Journal {
             return self.begin_anew(&line);
         }
         if let Err(error) = self.file.write_all(&line) {
-            // A full disk may have taken half a line: the next record must not be glued to it.
+            // A full disk may have accepted half a line: the next record must not be appended to it.
             let _ = self.file.set_len(self.size);
             return Err(error);
         }
@@ -144,8 +92,8 @@ impl Journal {
         if self.durable { self.file.sync_data() } else { Ok(()) }
     }
 
-    /// A new journal that begins with this line takes the old one's place, which is kept. At no
-    /// moment is there no journal with a whole record.
+    /// Replaces the journal with a new one that begins with this line, and keeps the old one. At every moment there is
+    /// a journal with a whole record.
     fn begin_anew(&mut self, line: &[u8]) -> std::io::Result<()> {
         let new = self.path.with_extension("jsonl.new");
         let mut file = private::successor(&new, &self.path)?;
@@ -161,8 +109,8 @@ impl Journal {
     }
 }
 
-/// The last whole record of a journal, and where its last whole line ends. Lines that are no records
-/// are passed over: whatever tore one must not cost those after it.
+/// The last whole record of a journal, and the end of its last whole line. Skips lines that are no records: one damaged
+/// line must not cost those after it.
 fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
     let mut reader = BufReader::new(file);
     let (mut last, mut whole, mut line) = (None, 0, Vec::new());
@@ -178,10 +126,10 @@ fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
 }
 
 fn resume(last: &Record, now: Wall) -> Memory {
-    // A clock that was set back since then leaves no gap.
+    // If the clock was set back since then, there is no gap.
     let gap = u64::try_from(now.0.saturating_sub(last.at.0)).unwrap_or(0);
     let (bill, gap) = (last.memory.bill, Duration::from_millis(gap));
-    // The proxy is on the bill for the gap as it was last.
+    // For the gap, the proxy's share is the last known one.
     let share = |it: ProxyShare| ProxyShare { time: it.time + gap.mul_f64(it.part), ..it };
     let proxy_share = bill.proxy_share.map(share);
     let bill = Bill { unobserved: bill.unobserved + gap, proxy_share, ..bill };
@@ -237,7 +185,7 @@ mod tests {
                 assert_eq!(bill.on, Duration::from_secs(last), "cut at {cut}");
                 assert_eq!(bill.unobserved, Duration::from_secs(100 - last), "cut at {cut}");
             }
-            // And the journal can be written on.
+            // The journal can be continued.
             assert_eq!(read(&path).unwrap().len(), records + 1);
         }
     }

@@ -1,8 +1,8 @@
-//! What a sleep policy has learned, on disk: one JSON object in a file beside the site's ledger, so
-//! that a restart costs no learning.
+//! What a sleep policy has learned, on disk: one JSON object in a file beside the site's ledger, so that a restart
+//! loses no learning.
 //!
-//! The file is replaced as a whole at each checkpoint and at the end; a crash leaves the last whole
-//! one. What cannot be taken up is kept aside, and the policy learns from scratch.
+//! The file is replaced as a whole at each checkpoint and at the end; a crash leaves the last whole one. Unusable
+//! lessons are set aside, and the policy learns from scratch.
 
 pub mod pool;
 
@@ -11,36 +11,36 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::sleep::{Lessons, PolicyChoice};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::sleep::{Lessons, PolicyChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::private;
 
-/// A longer file is not ours: they have some 6 KB.
+/// Maximum length of the file, which usually has some 6 KB.
 pub const LONGEST: usize = 64 << 10;
 
-/// The form. It is another one as soon as a number in it means something else.
+/// Version of the format. It changes as soon as a number in it means something else.
 const VERSION: u64 = 1;
 
 /// A clock that is this much behind the file's was set back, or is not set yet: no time has passed.
 /// (Boards without a battery start with the time at which they stopped.) Beyond that it is wrong.
 const CLOCK_SET_BACK: Duration = Duration::from_hours(24);
 
-/// What is shown of a reason that quotes the file.
+/// Maximum length of a reason that quotes the file.
 const SHOWN: usize = 120;
 
-/// Why lessons cannot be taken up.
+/// Why lessons cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LessonsError {
     /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// There is far too much of it.
+    /// It is far too long.
     #[error("it is longer than anything that was learned")]
     Long,
-    /// It is not what was written, or cannot have been learned.
+    /// It is damaged, or not plausible.
     #[error("it is damaged: {0}")]
     Damaged(String),
     /// Another version of nightwatt wrote it.
@@ -83,7 +83,7 @@ struct Sheet<'a> {
     lessons: &'a Lessons,
 }
 
-/// What is looked at first: the rest may have any form.
+/// Parsed first: the rest may have any form.
 #[derive(Deserialize)]
 struct Head {
     v: u64,
@@ -95,7 +95,7 @@ struct Body {
     lessons: Lessons,
 }
 
-/// As they are stored.
+/// The stored form.
 pub fn write(lessons: &Lessons) -> serde_json::Result<Vec<u8>> {
     let sheet = Sheet { v: VERSION, policy: PolicyChoice::Learned, lessons };
     let mut text = serde_json::to_vec(&sheet)?;
@@ -107,8 +107,7 @@ pub fn write(lessons: &Lessons) -> serde_json::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// If that was another version or policy, if it was later than now by more than a day, and for
-/// anything that cannot have been learned.
+/// If it is of another version or policy, if it was written more than a day after `now`, or if it is not plausible.
 pub fn read(text: &[u8], now: Wall) -> Result<Lessons, LessonsError> {
     if text.len() > LONGEST {
         return Err(LessonsError::Long);
@@ -139,16 +138,16 @@ fn shown(text: &str) -> String {
 
 /// Where the lessons of one policy are stored.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct LessonsStore {
     site: String,
     path: PathBuf,
     /// Wait for the disk.
     durable: bool,
 }
 
-impl Shelf {
-    /// Takes up what is stored, if that is possible; says so either way. No shelf if something lies
-    /// there that can neither be used nor be kept aside.
+impl LessonsStore {
+    /// Loads the stored lessons if possible, and logs the result. Returns no store if there is a file that can neither
+    /// be used nor set aside.
     pub(crate) fn open(
         site: &str,
         path: PathBuf,
@@ -168,7 +167,7 @@ impl Shelf {
         }
     }
 
-    /// The one in this place, for lessons of any kind.
+    /// The store at this path, for lessons of any kind.
     pub(crate) fn at(site: &str, path: PathBuf, durable: bool) -> Self {
         Self { site: site.to_owned(), path, durable }
     }
@@ -177,7 +176,7 @@ impl Shelf {
         self.bytes(LONGEST)?.map(|text| read(&text, now)).transpose()
     }
 
-    /// What is stored, if anything is; no more than one byte beyond the `longest` that it may have.
+    /// The stored bytes, if there are any; at most one byte more than `longest`.
     pub(crate) fn bytes(&self, longest: usize) -> Result<Option<Vec<u8>>, LessonsError> {
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -188,7 +187,7 @@ impl Shelf {
         Ok(Some(text))
     }
 
-    /// Whatever is wrong with the file, it is not lost.
+    /// Keeps the file, whatever is wrong with it.
     pub(crate) fn put_aside(self, why: &LessonsError) -> Option<Self> {
         let (site, hint) = (&self.site, why.hint());
         let (file, aside) = (self.path.display(), with_ending(&self.path, ".bad"));
@@ -212,14 +211,14 @@ impl Shelf {
         }
     }
 
-    /// Stores them in the place of what was there. Complains, and goes on, if that cannot be done.
+    /// Replaces the stored lessons. Logs a warning if that fails.
     pub(crate) fn store(&self, lessons: &Lessons) {
         if let Ok(text) = write(lessons) {
             self.put(&text);
         }
     }
 
-    /// The same, of lessons as they are written.
+    /// The same with lessons in their stored form.
     pub(crate) fn put(&self, text: &[u8]) {
         if let Err(error) = self.replace(text) {
             let (site, file) = (&self.site, self.path.display());
@@ -227,7 +226,7 @@ impl Shelf {
         }
     }
 
-    /// At no moment is there no whole file.
+    /// Atomically: there is a whole file at every moment.
     fn replace(&self, text: &[u8]) -> std::io::Result<()> {
         let new = with_ending(&self.path, ".new");
         let mut file = private::successor(&new, &self.path)?;

@@ -1,34 +1,37 @@
 //! The sleeping proxy: a caching reverse proxy that lets the server behind it sleep.
 //!
 //! ```text
-//! listen -> proxy -> (store | answers | origin) -> body -> client
-//!              \-> supervisor (power manager, controller, probe, journal, lessons)
+//! listen -> slow_path -> (store | answers | origin) -> body -> client
+//!                  \-> supervisor (power manager, controller, probe, journal, lessons)
 //! ```
 //!
-//! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
-//! `nightwatt_httpcache`. Here are sockets, bodies and files.
+//! Decisions are made in `nightwatt_policy`, and those about caching in `nightwatt_httpcache`. This crate has the
+//! sockets, bodies and files.
 
 mod accept;
 mod access;
+mod accounting;
 mod acme;
 mod admin;
 mod answers;
 mod authority;
 mod body;
-mod books;
 mod client_facts;
 pub mod client_hello;
 mod client_limits;
 pub mod clients;
+mod common;
 pub mod config;
 pub mod control;
 pub mod disk_cache;
 mod error;
 mod exchange;
 mod facts;
+mod fast_path;
 mod flights;
 mod forward;
 mod forwarded;
+mod front;
 mod gate;
 mod gateway;
 mod hand_over;
@@ -38,11 +41,14 @@ mod hit;
 mod hold;
 mod http2;
 mod https;
+mod inspect;
 pub mod journal;
 pub mod lessons;
 mod listen;
 mod live;
+mod look_over;
 mod machine;
+mod mark;
 pub mod metering;
 mod metrics;
 mod opening;
@@ -50,21 +56,28 @@ mod origin;
 mod own_request;
 mod passthrough;
 mod past;
+mod places;
 mod pool;
+mod prefetch_queue;
+mod presence;
 mod private;
-mod proxy;
+mod proofs;
 pub mod proxy_protocol;
 mod question;
-mod quick;
 mod refresh;
+mod refresh_queue;
 mod refusing;
 mod reload;
-mod repeats;
+mod repeated_warnings;
+mod request_body;
 mod request_rules;
+mod retiring;
 mod running;
 mod secrets;
+mod serving;
 mod shadow;
 mod site;
+mod slow_path;
 mod state_dir;
 pub mod status;
 mod store;
@@ -73,10 +86,9 @@ mod supervisor;
 pub mod tls;
 mod tunnel;
 mod waiting;
+mod wake_cause;
 mod warm_up;
-mod web;
 pub mod webhooks;
-mod wishes;
 
 pub use access::{Answered, Extras};
 pub use config::Config;
@@ -86,5 +98,6 @@ pub use hand_over::{Predecessor, Taker};
 pub use hand_over_error::HandOverError;
 pub use listen::Inherited;
 pub use own_request::REFRESH_ID;
-pub use reload::{ReloadError, ReloadStatus, Reloaded};
+pub use reload::ReloadError;
 pub use running::Running;
+pub use status::{ReloadStatus, Reloaded};

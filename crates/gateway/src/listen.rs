@@ -1,4 +1,4 @@
-//! Where connections come in, and how many.
+//! Listens for connections, and limits their number.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,40 +19,42 @@ use tokio::task::JoinHandle;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::facts::Peer;
+use crate::fast_path::Client;
+use crate::front::Front;
 use crate::gate;
 use crate::http2;
 use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
-use crate::quick::Client;
+use crate::serving::Serving;
 
-/// Connections that wait in the kernel.
+/// Length of the kernel's queue of connections.
 const BACKLOG: u32 = 1024;
 
-/// Connections that are passed through end by themselves when `limits.drain` is over; for that they have this
-/// long.
+/// Connections that are passed through end by themselves after `limits.drain`; this is the additional time they get for
+/// that.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// Connections that are idle when their listener is closed may bring one more request within this time: it
-/// may be on its way. After that they are closed.
+/// When a listener closes, idle connections may send one more request within this time: it may be on its way. After
+/// that they are closed.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// A socket that listens.
+/// A listening socket.
 pub(crate) struct Bound {
-    /// The address as it is configured, whose port may be 0.
+    /// The configured address, whose port may be 0.
     pub(crate) configured: SocketAddr,
-    /// Where it really listens.
+    /// The actual address.
     pub(crate) address: SocketAddr,
     pub(crate) listener: TcpListener,
 }
 
-/// Sockets that listened before this gateway began, by the address as it is configured: from the process
-/// before, or from systemd. Clients that connect to them meanwhile wait in the kernel.
+/// Sockets that were listening before this gateway started, by configured address: from the previous process, or from
+/// systemd. Clients that connect meanwhile wait in the kernel.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, std::net::TcpListener)>);
 
 impl Inherited {
-    /// Sockets, each with the address as it is configured.
+    /// Sockets, each with its configured address.
     pub fn new(sockets: Vec<(SocketAddr, std::net::TcpListener)>) -> Self {
         Self(sockets)
     }
@@ -62,14 +64,14 @@ impl Inherited {
         Some(self.0.remove(at).1)
     }
 
-    /// Addresses that were not taken over.
+    /// Addresses that were not used.
     pub(crate) fn rest(&self) -> Vec<SocketAddr> {
         self.0.iter().map(|(address, _)| *address).collect()
     }
 }
 
-/// The addresses of a configuration but that of the admin listener, in the order in which they are handed
-/// over, and what is spoken there.
+/// The addresses of a configuration, except that of the admin listener, in the order of a hand-over, and the protocol
+/// of each.
 pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
     let http = config.listen.iter().map(|it| (*it, Spoken::Http));
     let https = config.tls.iter().flat_map(|tls| &tls.listen);
@@ -80,20 +82,20 @@ pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
     http.chain(https).chain(doors).chain(gates).collect()
 }
 
-/// All addresses of a configuration, whatever is spoken there.
+/// All addresses of a configuration, of any protocol.
 pub(crate) fn all(config: &Config) -> Vec<SocketAddr> {
     let admin = config.admin.as_ref().map(|it| it.listen);
     posts(config).into_iter().map(|it| it.0).chain(admin).collect()
 }
 
-/// Listens at an address, which is one of `all` of the configuration. Connections wait in the kernel until
-/// they are served.
+/// Listens at an address, which is one of `all` of the configuration. Connections wait in the kernel until they are
+/// served.
 pub(crate) fn bind(
     configured: SocketAddr,
     all: &[SocketAddr],
     inherited: &mut Inherited,
 ) -> Result<Bound, StartError> {
-    // Linux lets a socket for all of IPv6 take IPv4 as well, unless that has one of its own.
+    // On Linux an IPv6 wildcard socket accepts IPv4 as well, unless IPv4 has a socket of its own.
     let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
     let listener = match inherited.take(configured) {
         Some(socket) => adopt(socket),
@@ -109,27 +111,27 @@ fn adopt(socket: std::net::TcpListener) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket)
 }
 
-/// What is spoken at an address.
+/// The protocol at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spoken {
     Http,
     /// HTTP within TLS.
     Https,
-    /// Whatever the services behind its door speak.
+    /// Any protocol of the services behind its address.
     Anything,
-    /// Other proxies' questions, by HTTP.
+    /// Other proxies' questions, over HTTP.
     Questions,
 }
 
-/// What a listener is to do.
+/// The state of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Orders {
     Accept,
-    /// Leave connections in the kernel: perhaps another process takes them.
+    /// Leave connections in the kernel: another process may accept them.
     Wait,
-    /// Accept no more. Idle connections may bring one more request.
+    /// Stop accepting. Idle connections may send one more request.
     Close,
-    /// Accept no more, and let only what is under way end.
+    /// Stop accepting, and let only what is under way end.
     CloseNow,
 }
 
@@ -139,24 +141,32 @@ impl Orders {
     }
 }
 
+/// Where listeners find what they need to serve connections.
+#[derive(Clone)]
+pub(crate) struct Fronts {
+    pub(crate) front: Live<Front>,
+    /// The part that connections keep.
+    pub(crate) serving: Live<Serving>,
+}
+
 /// A socket that is being served.
 pub(crate) struct Post {
     pub(crate) spoken: Spoken,
     pub(crate) configured: SocketAddr,
     pub(crate) address: SocketAddr,
-    /// The same socket once more, for another process; none once it closes.
+    /// A duplicate of the socket, for another process; none once it closes.
     socket: Option<OwnedFd>,
     orders: watch::Sender<Orders>,
     task: JoinHandle<()>,
 }
 
 impl Post {
-    /// Serves what connects there: HTTP, services that are passed through, or proxies that ask whether a
-    /// request may go to its server.
+    /// Serves connections: HTTP, services that are passed through, or proxies that ask whether a request may go to its
+    /// server.
     pub(crate) fn man(
         bound: Bound,
         spoken: Spoken,
-        live: &Live,
+        live: &Fronts,
         room: &Arc<Semaphore>,
     ) -> Result<Self, StartError> {
         let Bound { configured, address, listener } = bound;
@@ -183,39 +193,39 @@ impl Post {
         self.orders.send_replace(Orders::Accept);
     }
 
-    /// Accepts no more, but serves those who are there: what is passed through to its end, held clients,
-    /// and idle ones for a while too.
+    /// Stops accepting, but serves existing clients: what is passed through to its end, held clients, and idle ones for
+    /// a while too.
     pub(crate) fn close(&mut self) {
         self.socket = None;
         self.orders.send_replace(Orders::Close);
     }
 
-    /// Accepts no more, and lets only what is under way end.
+    /// Stops accepting, and lets only what is under way end.
     pub(crate) fn close_now(&mut self) {
         self.socket = None;
         self.orders.send_replace(Orders::CloseNow);
     }
 
-    /// Once it is closed: comes when all are gone, or `limits.drain` is over.
+    /// After closing: returns when all connections are gone, or `limits.drain` is over.
     pub(crate) async fn ended(self) {
         let _ = self.task.await;
     }
 
-    /// Does it still work?
+    /// Whether its task still runs.
     pub(crate) fn is_manned(&self) -> bool {
         !self.task.is_finished()
     }
 }
 
-/// Places for all clients together.
+/// The limit of connections of all clients together.
 pub(crate) fn room(config: &Config) -> Arc<Semaphore> {
-    // One that is passed through has a connection of its own to its service.
+    // A connection that is passed through needs a second one to its service.
     let each = if config.tcp.is_empty() { 1 } else { 2 };
     Arc::new(Semaphore::new(places(config.limits.connections, each)))
 }
 
-/// Places for clients: as configured, but no more than there are descriptors for, of which each takes so
-/// many. A quarter of these stays for servers, files, probes and orders.
+/// The number of connections: as configured, but no more than descriptors allow, of which each connection needs `each`.
+/// A quarter of the descriptors is reserved for servers, files, probes and orders.
 fn places(configured: usize, each: usize) -> usize {
     let descriptors = descriptors();
     let most = (descriptors.saturating_sub((descriptors / 4).max(128)) / each).max(16);
@@ -230,8 +240,8 @@ fn places(configured: usize, each: usize) -> usize {
     configured.min(most)
 }
 
-/// How many descriptors this process may have. The soft limit is raised to the hard one: it is low for
-/// programs of old, which would break with more.
+/// How many descriptors this process may have. Raises the soft limit to the hard one: it is low for old programs, which
+/// would break with more.
 fn descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -244,7 +254,7 @@ fn descriptors() -> usize {
 
 fn bind_one(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted proxy must not wait for the connections of the old one to be forgotten.
+    // A restarted proxy must not wait for the old one's connections to time out.
     socket.set_reuseaddr(true)?;
     if address.is_ipv6() && only_v6 {
         SockRef::from(&socket).set_only_v6(true)?;
@@ -253,7 +263,7 @@ fn bind_one(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> 
     socket.listen(BACKLOG)
 }
 
-/// A socket, what is spoken there, and its address as it is configured.
+/// A socket, its protocol, and its configured address.
 struct Listening {
     listener: TcpListener,
     spoken: Spoken,
@@ -262,20 +272,20 @@ struct Listening {
 
 /// Accepts until it is closed, then lets running exchanges end.
 async fn accept(
-    mut live: Live,
+    mut live: Fronts,
     at: Listening,
     room: Arc<Semaphore>,
     mut orders: watch::Receiver<Orders>,
 ) {
-    let clock = live.now().clock.clone();
+    let clock = live.serving.now().clock.clone();
     let ends = Ends { leaving: Arc::default(), stop: watch::Sender::new(false) };
-    // Every connection holds one end: once all are gone, nothing comes from the other.
+    // Every connection holds one end: once all are gone, the other end is closed.
     let (alive, all_gone) = mpsc::channel::<Infallible>(1);
     at.accept(&mut live, &room, &mut orders, (&ends, &alive)).await;
     let spoken = at.spoken;
     drop((at, alive));
     ends.leaving.store(true, Ordering::Relaxed);
-    let limits = live.now().config.limits.clone();
+    let limits = live.serving.now().config.limits.clone();
     let mut closing = Closing { clock, spoken, orders, all_gone };
     if !closing.are_served_on().await {
         ends.stop.send_replace(true);
@@ -294,12 +304,12 @@ struct Closing {
 }
 
 impl Closing {
-    /// Serves them on as if nothing was, unless there is a hurry. Are all of them gone?
+    /// Serves existing clients normally, until there is a hurry. Returns whether all of them are gone.
     async fn are_served_on(&mut self) -> bool {
         let Self { clock, spoken, orders, all_gone } = self;
         let served_on = async {
             match spoken {
-                // What is passed through has no end of its own to wait for: it ends when its ends do.
+                // What is passed through has no end of its own: it ends when its two ends do.
                 Spoken::Anything => all_gone.recv().await.is_none(),
                 _ => clock.timeout(LINGER, all_gone.recv()).await.is_ok(),
             }
@@ -311,17 +321,17 @@ impl Closing {
         }
     }
 
-    /// Lets what is under way end. Are all of them gone?
+    /// Lets what is under way end. Returns whether all clients are gone.
     async fn end(&mut self, limits: &config::Limits) -> bool {
         let Self { clock, spoken, orders, all_gone } = self;
-        // Held clients wait, and what is under way goes on, as long as anywhere; unless there is a hurry.
+        // Held clients wait, and exchanges continue, for the longest configured time; unless there is a hurry.
         tokio::select! {
             biased;
             _ = orders.wait_for(|now| *now == Orders::CloseNow) => {}
             _ = all_gone.recv() => return true,
         }
         let drain = match spoken {
-            // They look at the same clock themselves, so that both their ends are told.
+            // They watch the same deadline themselves, so that both their ends are notified.
             Spoken::Anything => limits.drain + LAST_WORD,
             _ => limits.drain,
         };
@@ -329,18 +339,18 @@ impl Closing {
     }
 }
 
-/// By what the connections of a listener learn that it closes.
+/// How the connections of a listener learn that it closes.
 struct Ends {
-    /// The next answer is the last one of its connection.
+    /// Set when the next answer is the last one of its connection.
     leaving: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
 }
 
 impl Listening {
-    /// Until it is closed.
+    /// Accepts until it is closed.
     async fn accept(
         &self,
-        live: &mut Live,
+        live: &mut Fronts,
         room: &Arc<Semaphore>,
         orders: &mut watch::Receiver<Orders>,
         (ends, alive): (&Ends, &mpsc::Sender<Infallible>),
@@ -360,10 +370,10 @@ impl Listening {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // Room is looked for second: a listener without connections must not keep a place.
-                    // Who has no place yet when it closes is served all the same.
+                    // Acquired after `accept`: a listener without connections must not hold a permit. A client that
+                    // waits for a permit when the listener closes is still served.
                     if room.available_permits() == 0 {
-                        live.now().no_room();
+                        live.serving.now().no_room();
                     }
                     let place = tokio::select! {
                         biased;
@@ -373,7 +383,7 @@ impl Listening {
                     self.serve(live, (stream, peer), ends, (place, alive.clone()));
                 }
                 Err(error) => {
-                    live.now().cannot_accept("client", error).await;
+                    live.serving.now().cannot_accept("client", error).await;
                 }
             }
         }
@@ -381,7 +391,7 @@ impl Listening {
 
     fn serve<H: Send + 'static>(
         &self,
-        live: &Live,
+        live: &Fronts,
         connected: (TcpStream, SocketAddr),
         ends: &Ends,
         held: H,
@@ -398,15 +408,16 @@ impl Listening {
                 drop(held);
             }),
             Spoken::Questions => tokio::spawn(async move {
-                gate::connection(live, connected, leaving, stopped).await;
+                gate::connection(live.serving, connected, leaving, stopped).await;
                 drop(held);
             }),
             Spoken::Anything => {
-                let gateway = live.now();
-                let door = gateway.doors.iter().find(|(address, _)| *address == self.configured);
+                let front = live.front.now();
+                let door = front.doors.iter().find(|(address, _)| *address == self.configured);
                 let Some(door) = door.map(|(_, door)| Arc::clone(door)) else { return };
+                let (serving, services) = (Arc::clone(&front.serving), Arc::clone(&front.services));
                 tokio::spawn(async move {
-                    passthrough::connection(gateway, door, connected, stopped).await;
+                    passthrough::connection(serving, services, door, connected, stopped).await;
                     drop(held);
                 })
             }
@@ -415,10 +426,10 @@ impl Listening {
 }
 
 /// A client that shuts down its sending side within this time of its request still waits for the answer; later, it
-/// has left.
+/// counts as gone.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// Bounds on clients' connections.
+/// Limits of clients' connections.
 pub(crate) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
@@ -434,18 +445,19 @@ pub(crate) fn limits(config: &Config) -> Limits {
 
 /// One client's connection, from its first byte to its end.
 async fn connection(
-    mut live: Live,
+    mut live: Fronts,
     (mut stream, peer): (TcpStream, SocketAddr),
     (leaving, secure): (Arc<AtomicBool>, bool),
     stopped: watch::Receiver<bool>,
 ) {
-    let gateway = live.now();
-    let limits = Arc::clone(&gateway.http_limits);
+    let front = live.front.now();
+    let serving = &front.serving;
+    let limits = Arc::clone(&serving.http_limits);
     let _ = stream.set_nodelay(true);
     let (mut client, mut read_ahead) = (peer.ip(), BytesMut::new());
-    if gateway.config.proxy_protocol.iter().any(|network| network.contains(client)) {
+    if serving.config.proxy_protocol.iter().any(|network| network.contains(client)) {
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
-        let header = gateway.clock.timeout(limits.head_timeout, header).await;
+        let header = serving.clock.timeout(limits.head_timeout, header).await;
         (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
             Ok((address, behind)) => (address.ip(), behind),
             Err(error) => {
@@ -454,23 +466,23 @@ async fn connection(
             }
         };
     }
-    // Whom a balancer speaks for is known only now.
-    let Some(_place) = gateway.client_limits.connect(client) else {
-        gateway.refuse_connection();
+    // Only now the client behind a balancer is known.
+    let Some(_place) = serving.client_limits.connect(client) else {
+        serving.refuse_connection();
         return;
     };
-    let _open = gateway.connections.accept();
-    let clock = gateway.clock.clone();
+    let _open = serving.connections.accept();
+    let clock = serving.clock.clone();
     let peer = Peer { ip: client, secure };
-    let service = Client::new(live, peer, Arc::clone(&leaving));
+    let service = Client::new(live.serving, peer, Arc::clone(&leaving));
     if secure {
-        // Apart, so that connections without TLS are no larger for it.
+        // Boxed, so that connections without TLS are no larger because of it.
         Box::pin(async move {
-            let limit = gateway.config.limits.handshake_timeout;
-            let Some(tls) = &gateway.tls else { return };
+            let limit = front.serving.config.limits.handshake_timeout;
+            let Some(tls) = &front.tls else { return };
             let accepted = tls.accept((stream, read_ahead), &clock, limit).await;
             let Some((stream, is_http2)) = accepted else { return };
-            drop(gateway);
+            drop(front);
             if is_http2 {
                 http2::serve(stream, service, limits, clock, (leaving, stopped)).await;
                 return;
@@ -481,6 +493,6 @@ async fn connection(
         .await;
         return;
     }
-    drop(gateway);
+    drop(front);
     nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

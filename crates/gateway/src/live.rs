@@ -1,32 +1,35 @@
-//! The gateway as it is now: after a reload another one stands in its place, with what did not change.
+//! What the present configuration has opened. A reload replaces it, and shares what did not change.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::gateway::Gateway;
+/// A handle to the present value. What holds a value for longer than a request checks here for a newer one.
+pub(crate) struct Live<T>(watch::Receiver<Arc<T>>);
 
-/// Where the present gateway is found. What holds one for longer than a request looks here for a newer.
-#[derive(Clone)]
-pub(crate) struct Live(watch::Receiver<Arc<Gateway>>);
+impl<T> Clone for Live<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
-impl Live {
-    /// Of the gateways that this sends.
-    pub(crate) fn of(sender: &watch::Sender<Arc<Gateway>>) -> Self {
+impl<T> Live<T> {
+    /// A handle to the values of this sender.
+    pub(crate) fn of(sender: &watch::Sender<Arc<T>>) -> Self {
         Self(sender.subscribe())
     }
 
-    /// The present one.
-    pub(crate) fn now(&mut self) -> Arc<Gateway> {
+    /// The present value.
+    pub(crate) fn now(&mut self) -> Arc<T> {
         Arc::clone(&self.0.borrow_and_update())
     }
 
-    /// The present one, if it is another than [`now`](Self::now) gave last.
-    pub(crate) fn newer(&mut self) -> Option<Arc<Gateway>> {
+    /// The present value, if it is not the one that [`now`](Self::now) last returned.
+    pub(crate) fn newer(&mut self) -> Option<Arc<T>> {
         self.0.has_changed().unwrap_or(false).then(|| self.now())
     }
 
-    /// Comes when there is another one; never if there will be none.
+    /// Returns when there is a new value; never if there will be none.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,44 +1,43 @@
-//! Machines that carry servers: each sleeps when all that stands on it sleeps, and is woken before any
-//! of it.
+//! Machines that carry servers: each sleeps when everything on it sleeps, and is woken before anything on it.
 //!
-//! A machine is a server under supervision as others are; what is awake on it counts as an exchange with
-//! it. So its ledger, its failures and its timers are those of any server.
+//! A machine is supervised like a server; what is awake on it counts as an exchange with it. So its ledger, its
+//! failures and its timers work like those of any server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::lifecycle::{Patience, Phase};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::Timeout;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::{Scenario, Server};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::{Phase, ProbeTimeouts};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::{Scenario, Server};
+use nightwatt_policy::sleep::Timeout;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
 use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::common::Common;
 use crate::config::{Config, MachineConfig};
 use crate::error::StartError;
-use crate::journal::WakeCause;
 use crate::metering::Feed;
-use crate::site::Common;
-use crate::supervisor::{Hands, Learns, Retuning, Supervisor};
+use crate::supervisor::{Learns, Retuning, ServerControl, Supervisor};
+use crate::wake_cause::WakeCause;
 
 /// A machine under supervision.
 pub(crate) struct Machine {
     pub(crate) name: Arc<str>,
     pub(crate) supervisor: Arc<Supervisor>,
-    /// What it draws.
+    /// Its power.
     pub(crate) server: Server,
-    /// What the proxy draws. It is on its bill only where there are no sites.
+    /// The power of the proxy, which is on its bill only if there are no sites.
     pub(crate) proxy: Watts,
-    /// What its meter says.
+    /// Readings of its meter.
     pub(crate) meter: Option<Feed>,
 }
 
 impl Machine {
-    /// Opens a machine; `below` is the one that it stands on.
+    /// Opens a machine; `below` is the machine that it runs on.
     pub(crate) fn open(
         machine: &MachineConfig,
         common: &Common<'_>,
@@ -58,7 +57,7 @@ impl Machine {
             electricity: config.scenario.electricity.clone(),
         };
         let mut records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
-        // It was never on the bills of machines before it was said to be.
+        // Earlier versions did not put it on the bills of machines.
         records.memory.bill = records.memory.bill.without_unsaid_proxy();
         let mind =
             (settings(machine, &server, config), Box::new(Timeout { idle: machine.linger }) as _);
@@ -70,8 +69,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// The machine as it is to be, and what must be done to its supervisor for that. What stands on it
-    /// notices nothing.
+    /// The machine with a changed configuration, and how its supervisor has to change. What runs on it notices nothing.
     pub(crate) fn changed(
         &self,
         (was, machine): (&MachineConfig, &MachineConfig),
@@ -104,13 +102,13 @@ impl Machine {
     }
 }
 
-/// How a machine is reached.
+/// How to control a machine.
 fn hands(
     machine: &MachineConfig,
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     below: Option<&Machine>,
-) -> Result<(Hands, Option<Guest>), StartError> {
+) -> Result<(ServerControl, Option<Guest>), StartError> {
     let Common { config, clock, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
@@ -127,7 +125,7 @@ fn hands(
     let (controller, guest) = stand_on(below, &machine.name, Some(own));
     let is_elsewhere = !machine.power.is_on_this_machine();
     let neighbour = machine.probe.host().filter(|_| is_elsewhere);
-    let hands = Hands {
+    let hands = ServerControl {
         controller,
         probe: Probe::new(machine.probe.clone(), (*clock).clone()),
         neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
@@ -135,7 +133,7 @@ fn hands(
     Ok((hands, guest))
 }
 
-/// It is there for what stands on it, and promises nothing of its own.
+/// It serves what runs on it, and has no SLA of its own.
 fn settings(machine: &MachineConfig, server: &Server, config: &Config) -> Settings {
     Settings {
         sla: None,
@@ -144,25 +142,25 @@ fn settings(machine: &MachineConfig, server: &Server, config: &Config) -> Settin
         quiet: std::time::Duration::ZERO,
         wake_time: server.wake_time,
         grace: machine.grace,
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout: machine.wake_timeout,
             sleep_timeout: machine.sleep_timeout,
             watch_every: machine.watch,
             watch_asleep_every: machine.watch_asleep(),
             good_bye: machine.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(&Scenario::default())
     }
 }
 
-/// What stands on a machine, as that machine knows it.
+/// What runs on a machine, as that machine sees it.
 struct Footing {
     name: String,
     machine: Arc<Supervisor>,
-    /// It keeps the machine awake.
+    /// Whether it keeps the machine awake.
     keeps: Mutex<bool>,
-    /// The server is reached in another way from now on.
+    /// Notified when the server is controlled in another way.
     over: Notify,
     /// It has a controller of its own, and can sleep while the machine is awake.
     is_separate: bool,
@@ -187,7 +185,7 @@ impl Footing {
         *self.keeps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the machine to be awake, and has it woken if it must be.
+    /// Waits for the machine to be awake, and wakes it if necessary.
     async fn stand(&self) -> Result<(), Error> {
         self.keep();
         let mut phase = self.machine.phase();
@@ -215,7 +213,7 @@ impl Footing {
     }
 }
 
-/// A server on a machine, which keeps it awake no longer once this is gone.
+/// A server on a machine. It stops keeping the machine awake when this is dropped.
 pub(crate) struct Guest(Arc<Footing>);
 
 impl Drop for Guest {
@@ -225,8 +223,7 @@ impl Drop for Guest {
 }
 
 impl Guest {
-    /// Keeps the machine awake while the server is, for ever; and looks after the server as soon as the
-    /// machine is gone.
+    /// Keeps the machine awake while the server is, forever; and checks the server as soon as the machine is gone.
     pub(crate) async fn follow(self, server: Arc<Supervisor>) {
         let footing = &self.0;
         let mut phase = server.phase();
@@ -239,7 +236,7 @@ impl Guest {
                 Phase::Unknown => {}
             }
             if !footing.is_separate {
-                // No server need wait for a machine that is awake.
+                // With an awake machine, no browser needs to wait for the machine first.
                 server.show_waiting_page(!is_there);
             }
             let moved = tokio::select! {
@@ -247,7 +244,7 @@ impl Guest {
                 moved = phase.changed() => moved,
                 moved = ground.changed() => {
                     match *ground.borrow() {
-                        // Whatever is sent to it now may wake the machine.
+                        // Anything that is sent to it now may wake the machine.
                         Phase::Asleep if is_there => server.ground_is_gone(),
                         Phase::Failed if is_there => server.unreachable(),
                         _ => {}
@@ -262,8 +259,8 @@ impl Guest {
     }
 }
 
-/// The controller of what stands on a machine, and what must then [`follow`](Guest::follow) its server.
-/// A server without a controller of its own sleeps with the machine.
+/// The controller of what runs on a machine, and the task that must then [`follow`](Guest::follow) its server. A server
+/// without a controller of its own sleeps with the machine.
 pub(crate) fn stand_on(
     machine: Option<&Machine>,
     name: &str,
@@ -318,7 +315,7 @@ impl Controller for Standing {
     fn sleep(&self) -> Work<'_, ()> {
         Box::pin(async {
             if let Some(own) = &self.own {
-                // The machine is let go when the server is seen to sleep.
+                // The machine is released when the server is seen asleep.
                 return own.sleep().await;
             }
             self.footing.let_go();

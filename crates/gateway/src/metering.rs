@@ -1,7 +1,7 @@
-//! Meters of servers and of the proxy: each is read in a thread of its own, which may wait for it as
-//! long as it likes; supervisors book what it said whenever they look at their bill.
+//! Meters of servers and of the proxy: each has a thread of its own, which may block; supervisors book the readings
+//! whenever they settle their bill.
 //!
-//! A meter that cannot be opened, or fails, is tried again for ever. What it does not say is modelled.
+//! A meter that cannot be opened, or fails, is retried forever. Time without readings is modelled.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,49 +9,46 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::integration::Piece;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_meters::sampler::{Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Accuracy, Channel, Host, MeterError, Scope};
-use nightwatt_model::ledger::{Hour, Measure, Part};
-use nightwatt_model::policy::manager::PowerManager;
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::sample::Piece;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_policy::ledger::{Hour, Measure, Part};
+use nightwatt_policy::manager::PowerManager;
+use nightwatt_policy::sleep::SleepPolicy;
 
 use crate::config::MeterConfig;
 use crate::status::MeterStatus;
 
-/// What a meter says is kept for as many measures as this, a second each or more: longer than any task
-/// waits with booking them.
+/// Number of measures kept per meter, a second each or more: longer than any task waits before it books them.
 const KEPT: usize = 2048;
 
-/// Readings that come faster are put together to this.
+/// Faster readings are combined to this length.
 const GRAIN: Duration = Duration::from_secs(1);
 
-/// A meter that cannot be opened is tried again after this, and after twice as long each time, up to
-/// the second.
+/// First and longest pause before a meter that cannot be opened is retried; the pause doubles each time.
 const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
 /// The bill is settled at least this often while a meter feeds it.
 pub(crate) const SETTLE_EVERY: Duration = Duration::from_mins(5);
 
-/// Hours that `status` tells of: two days.
+/// Hours in `status`: two days.
 pub(crate) const HOURS: usize = 48;
 
-/// What a meter says, on its way to the ledgers. Clones share it.
+/// Readings of a meter, on their way to the ledgers. Clones share it.
 #[derive(Clone)]
 pub struct Feed {
     said: Arc<Mutex<Said>>,
-    /// The reader of the meter, once it is open. Its threads take `said`, so no holder of that
-    /// may ask for this.
+    /// The reader of the meter, once it is open. Its threads lock `said`, so this must not be locked while `said` is.
     sampler: Arc<Mutex<Option<Sampler>>>,
 }
 
 struct Said {
     name: String,
     measures: VecDeque<Measure>,
-    /// Number of the first of them since the beginning.
+    /// Sequence number of the first of them.
     first: u64,
-    /// Times that it could not be opened, and why.
+    /// How many times it could not be opened, and why.
     refused: (u64, Option<String>),
 }
 
@@ -62,7 +59,7 @@ impl std::fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// Of a meter by that name, which has said nothing yet.
+    /// The feed of a meter with this name, without readings.
     pub fn new(name: impl Into<String>) -> Self {
         let said =
             Said { name: name.into(), measures: VecDeque::new(), first: 0, refused: (0, None) };
@@ -82,7 +79,7 @@ impl Feed {
         self.lock().name.clone()
     }
 
-    /// The meter said this, on the time line of the gateway's clock.
+    /// Adds a measure, on the time line of the gateway's clock.
     pub fn say(&self, measure: Measure) {
         let mut said = self.lock();
         if said.measures.len() >= KEPT {
@@ -92,7 +89,7 @@ impl Feed {
         said.measures.push_back(measure);
     }
 
-    /// What was said since number `next`, which goes on.
+    /// The measures since number `next`, which advances.
     fn since(&self, next: &mut u64) -> Vec<Measure> {
         let said = self.lock();
         let known = usize::try_from(next.saturating_sub(said.first)).unwrap_or(usize::MAX);
@@ -100,7 +97,7 @@ impl Feed {
         said.measures.iter().skip(known).copied().collect()
     }
 
-    /// What there is to say of the meter of that part.
+    /// The status of the meter of that part.
     pub(crate) fn status(&self, of: Part, now: Mono) -> MeterStatus {
         let measured = self.sampler().as_ref().and_then(|sampler| sampler.so_far().pop());
         let said = self.lock();
@@ -118,14 +115,14 @@ impl Feed {
     }
 }
 
-/// A meter that is being read; it is let go when this is dropped.
+/// A meter that is being read; dropping this closes it.
 pub(crate) struct Metering {
     feed: Feed,
     stop: Stop,
 }
 
 impl Metering {
-    /// What it says.
+    /// Its readings.
     pub(crate) const fn feed(&self) -> &Feed {
         &self.feed
     }
@@ -137,7 +134,7 @@ impl Drop for Metering {
     }
 }
 
-/// Begins to read a meter. Never waits for it.
+/// Starts to read a meter. Never waits for it.
 pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<Metering> {
     let feed = Feed::new(config.spec().name());
     let stop = Stop::new()?;
@@ -148,12 +145,12 @@ pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<Mete
         origin: (monotonic(), clock.now().mono),
     };
     let thread = std::thread::Builder::new().name(format!("meter of {}", feed.name()));
-    // It is not waited for: it may have to wait for a meter that does not answer.
+    // Detached: it may have to wait for a meter that does not answer.
     drop(thread.spawn(move || reader.run())?);
     Ok(Metering { feed, stop })
 }
 
-/// The thread that opens a meter, and lets go of it.
+/// The thread that opens and closes a meter.
 struct Reader {
     config: MeterConfig,
     feed: Feed,
@@ -217,8 +214,8 @@ impl Reader {
     }
 }
 
-/// The channel that speaks for the whole machine: the one picked by name, else the only one at the
-/// wall, else the only one of the whole system.
+/// The channel for the whole machine: the one picked by name, else the only one at the wall, else the only one of the
+/// whole system.
 fn whole(channels: &[Channel], pick: Option<&str>) -> Result<usize, String> {
     let names = |those: &[&Channel]| {
         those.iter().map(|it| format!("`{}`", it.name)).collect::<Vec<_>>().join(", ")
@@ -246,7 +243,7 @@ fn whole(channels: &[Channel], pick: Option<&str>) -> Result<usize, String> {
     ))
 }
 
-/// Hands on what a meter's readings add up to, in pieces of at least [`GRAIN`].
+/// Passes the sums of a meter's readings on, in pieces of at least [`GRAIN`].
 struct Booker {
     feed: Feed,
     channel: usize,
@@ -318,7 +315,7 @@ struct Tap {
 }
 
 impl Meters {
-    /// These meters; `hours` are those before.
+    /// These meters; `hours` are the earlier ones.
     pub(crate) fn new(server: Option<Feed>, proxy: Option<Feed>, hours: Vec<Hour>) -> Self {
         let parts = [(Part::Server, server), (Part::Proxy, proxy)];
         let taps =
@@ -328,7 +325,7 @@ impl Meters {
         meters
     }
 
-    /// Is there any?
+    /// Whether there are none.
     pub(crate) fn are_none(&self) -> bool {
         self.taps.is_empty()
     }
@@ -338,7 +335,7 @@ impl Meters {
         self.taps.iter().for_each(|tap| manager.expect_meter(tap.part));
     }
 
-    /// Books what they said, and settles the bill that far; all of it if the gateway stops.
+    /// Books the measures, and settles the bill up to them; all of it if the gateway stops.
     pub(crate) fn book<P: SleepPolicy>(
         &mut self,
         manager: &mut PowerManager<P>,

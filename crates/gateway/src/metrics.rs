@@ -1,8 +1,7 @@
 //! `/metrics`: everything that `status` knows and more, for Prometheus.
 //!
-//! Nothing is kept for it but what [`tally`] counts: the rest is looked up at each scrape. No
-//! label has a value that a client can choose, so the number of series is fixed by the
-//! configuration.
+//! Only what [`tally`] counts is kept for it: the rest is collected at each scrape. No label has a value that a client
+//! can choose, so the configuration determines the number of series.
 
 mod disk;
 mod machines;
@@ -14,8 +13,8 @@ mod tls;
 
 use std::fmt::Display;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Phase;
 
 pub(crate) use self::tally::{
     ConnectionTally, RequestTally, ServerTally, WarmUpTally, WarmedUp, Why,
@@ -46,7 +45,7 @@ const fn histogram(
     Family { name, kind: Kind::Histogram, labels, help }
 }
 
-/// A site, looked at.
+/// A site at a scrape.
 struct Scraped<'a> {
     site: &'a Site,
     status: SiteStatus,
@@ -65,7 +64,7 @@ impl<'a> Scraped<'a> {
         &self.site.name
     }
 
-    /// Is there a meter of the `server`, of the `proxy`?
+    /// Whether there is a meter of the `server`, or of the `proxy`.
     fn has_meter(&self, of: &str) -> bool {
         self.status.meters.iter().any(|meter| meter.of == of)
     }
@@ -75,7 +74,7 @@ impl Gateway {
     /// The page for Prometheus.
     pub(crate) fn metrics(&self) -> String {
         let sites: Vec<Scraped<'_>> =
-            self.sites.iter().map(|site| Scraped::of(self, site)).collect();
+            self.serving.sites.iter().map(|site| Scraped::of(self, site)).collect();
         let mut page = Exposition::default();
         write_info(&mut page, self, &sites);
         write_servers(&mut page, &sites);
@@ -93,7 +92,7 @@ impl Gateway {
         write_ledgers(&mut page, &sites);
         machines::write(&mut page, self);
         pools::write(&mut page, &sites);
-        if self.observe {
+        if self.serving.observe {
             write_shadows(&mut page, &sites);
         }
         write_connections(&mut page, self);
@@ -103,10 +102,10 @@ impl Gateway {
         page.into_text()
     }
 
-    /// Requests by site; those for no site have the empty name, as if they had no such label.
+    /// Requests by site; those for no site have the empty name, which equals no such label.
     fn tallies(&self) -> impl Iterator<Item = (&str, &RequestTally)> {
-        let of_sites = self.sites.iter().map(|site| (&*site.name, &site.counters.requests));
-        of_sites.chain([("", &*self.unsited)])
+        let of_sites = self.serving.sites.iter().map(|site| (&*site.name, &site.counters.requests));
+        of_sites.chain([("", &*self.serving.unsited)])
     }
 }
 
@@ -142,13 +141,13 @@ fn write_info(page: &mut Exposition, gateway: &Gateway, sites: &[Scraped<'_>]) {
     per_site(page, learned, sites, |it| it.status.learned_from_s.unwrap_or(0.0));
     let observe = "1 in shadow mode (`--observe`), where servers are left alone; else 0.";
     let observe = gauge("nightwatt_shadow_mode", &[], observe);
-    page.single(observe, u8::from(gateway.observe));
+    page.single(observe, u8::from(gateway.serving.observe));
     let healthy = gauge(
         "nightwatt_site_healthy",
         &["site"],
         "1 if the site is up, its server awake or not; 0 if the server has failed to wake.",
     );
-    per_site(page, healthy, sites, |it| u8::from(it.site.health(gateway.observe).healthy));
+    per_site(page, healthy, sites, |it| u8::from(it.site.health(gateway.serving.observe).healthy));
     let started = gauge(
         "process_start_time_seconds",
         &[],
@@ -394,8 +393,8 @@ fn write_caches(page: &mut Exposition, sites: &[Scraped<'_>]) {
     });
 }
 
-/// Server, proxy, and a server always on: joules measured and modelled, and how far these may be off.
-/// The last cannot be measured.
+/// Server, proxy, and a server always on: joules measured and modelled, and their uncertainty. The last cannot be
+/// measured.
 fn energies(ledger: &LedgerStatus) -> [(&'static str, Parts); 3] {
     let always_on = Parts {
         modelled_j: ledger.always_on.joules.get(),
@@ -442,7 +441,7 @@ fn write_energy(page: &mut Exposition, sites: &[Scraped<'_>]) {
     per_site(page, uncertainty, sites, |it| it.site.scenario.server.uncertainty);
 }
 
-/// Of sites with a meter.
+/// For sites with a meter.
 fn write_meters(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let metered = counter(
         "nightwatt_energy_measured_seconds_total",
@@ -491,8 +490,8 @@ fn write_meters(page: &mut Exposition, sites: &[Scraped<'_>]) {
     of_meters(errors, |meter| Some(meter.errors as f64));
 }
 
-/// The same as `nightwatt status` says. These are gauges, since they go on where an earlier start
-/// ended, and a crash may take back their last minutes.
+/// The same figures as in `nightwatt status`. These are gauges, since they continue where an earlier process ended, and
+/// a crash may lose the last minutes.
 fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let seconds = gauge(
         "nightwatt_ledger_seconds",
@@ -531,7 +530,7 @@ fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
     per_site(page, saving, sites, |it| it.status.ledger.saving);
 }
 
-/// Shadow mode: what would have been.
+/// Shadow mode: what the policy would have done.
 fn write_shadows(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let joules = gauge(
         "nightwatt_shadow_energy_joules",
@@ -569,7 +568,7 @@ fn write_shadows(page: &mut Exposition, sites: &[Scraped<'_>]) {
 }
 
 fn write_connections(page: &mut Exposition, gateway: &Gateway) {
-    let (open, accepted, refused) = gateway.connections.counts();
+    let (open, accepted, refused) = gateway.serving.connections.counts();
     let family = gauge("nightwatt_connections_open", &[], "Connections of clients open now.");
     page.single(family, open);
     let family =
@@ -587,8 +586,8 @@ fn write_connections(page: &mut Exposition, gateway: &Gateway) {
         "Requests for which a proxy in `trusted_proxies` named no client that can be read: the proxy itself \
          counted as the client.",
     );
-    page.single(family, gateway.unreadable_clients.total());
+    page.single(family, gateway.serving.unreadable_clients.total());
     let about = "Memory for the bodies of requests that wait; at most `limits.spool_total_bytes`.";
     let family = gauge("nightwatt_spool_bytes", &[], about);
-    page.single(family, gateway.client_limits.spooled());
+    page.single(family, gateway.serving.client_limits.spooled());
 }

@@ -1,34 +1,49 @@
-//! Opens what a configuration names: machines from the bottom up, then sites. What the gateway before
-//! had is taken over: whole if nothing of it changed, else as much of it as can be kept.
+//! Opens what a configuration names: machines from the bottom up, then sites. Takes over from the previous gateway what
+//! did not change, and as much as possible of the rest.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
+use nightwatt_clock::Clock;
 use nightwatt_power::Controller;
 use tokio::task::JoinHandle;
 
+use crate::access::AccessLog;
+use crate::client_limits::ClientLimits;
+use crate::common::Common;
 use crate::config::{Config, MachineConfig, MeterConfig, SiteConfig, bottom_up};
-use crate::disk_cache::DiskCache;
 use crate::error::StartError;
+use crate::front::Front;
 use crate::gateway::Gateway;
+use crate::listen;
 use crate::machine::{Guest, Machine};
 use crate::metering::{self, Feed, Metering};
+use crate::passthrough::{Door, Service, Services};
 use crate::pool::Fittings;
-use crate::site::{Common, Site, waiting_page};
+use crate::proofs::Proofs;
+use crate::repeated_warnings::Repeats;
+use crate::serving::{Serving, SiteNames};
+use crate::site::{Site, waiting_page};
 use crate::supervisor::{Retuning, Supervisor};
+use crate::tls::Tls;
+use crate::webhooks;
 
-/// What goes on by itself, by the name of the site or machine that it is for.
+/// Background tasks, by the name of their site or machine.
 pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
 
 /// Machines and sites.
 type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
 
-/// The opening of one configuration. Nothing of what is taken over is touched before
-/// [`commit`](Self::commit).
+/// Opens one configuration. Does not touch anything that it takes over before [`commit`](Self::commit).
 pub(crate) struct Opening<'a> {
     common: Common<'a>,
+    /// Replacements for the configured ones.
     controllers: HashMap<String, Box<dyn Controller>>,
-    /// What may be gone on with: the gateway before, and those from which sites or machines come back.
+    meters: &'a HashMap<String, Feed>,
+    /// What can be taken over: the previous gateway, and those from which sites or machines come back.
     before: Vec<&'a Gateway>,
     metering: HashMap<String, Arc<Metering>>,
     jobs: Jobs,
@@ -40,11 +55,13 @@ impl<'a> Opening<'a> {
     pub(crate) fn new(
         common: Common<'a>,
         controllers: HashMap<String, Box<dyn Controller>>,
+        meters: &'a HashMap<String, Feed>,
         before: Vec<&'a Gateway>,
     ) -> Self {
         Self {
             common,
             controllers,
+            meters,
             before,
             metering: HashMap::new(),
             jobs: Jobs::new(),
@@ -53,29 +70,92 @@ impl<'a> Opening<'a> {
         }
     }
 
-    pub(crate) fn observes(&self) -> bool {
-        self.common.options.observe
+    fn observes(&self) -> bool {
+        self.common.observe
     }
 
-    /// The disk behind the caches, if there is one.
-    pub(crate) const fn disk(&self) -> Option<&Arc<DiskCache>> {
-        self.common.disk
+    /// The gateway of the configuration. Starts the drivers of new parts. It listens for services at these addresses.
+    pub(crate) fn gateway(
+        &mut self,
+        config: Config,
+        tcp_addresses: Vec<SocketAddr>,
+    ) -> Result<Gateway, StartError> {
+        let (clock, before) = (self.common.clock, self.before.first().copied());
+        let tls_before = before.and_then(|it| it.front.tls.as_deref());
+        let tls = config.tls.as_ref().map(|it| Tls::open(it, clock, tls_before));
+        let tls = tls.transpose()?.map(Arc::new);
+        config.webhook.iter().try_for_each(webhooks::look_over)?;
+        let served_before = before.map(|it| &*it.serving);
+        let repeats = served_before.map(|it| it.repeats.clone()).unwrap_or_default();
+        let access_log = access_log(&config, clock, &repeats, served_before)?;
+        let (machines, sites) = self.all()?;
+        let services_before = before.map(|it| &*it.front.services);
+        let services = Services {
+            all: Service::all(&config, &sites, &machines, services_before.map(|it| &*it.all)),
+            addresses: tcp_addresses,
+            unclaimed: services_before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
+        };
+        let doors = Door::all(&config);
+        let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
+        let log = Log { access_log, repeats };
+        let serving = Arc::new(self.serving(config, sites, log, proofs, served_before));
+        let front =
+            Front { serving: Arc::clone(&serving), tls, services: Arc::new(services), doors };
+        Ok(Gateway {
+            serving,
+            front: Arc::new(front),
+            machines,
+            disk: self.common.disk.cloned(),
+            started: before.map_or_else(|| clock.now(), |it| it.started),
+            metering: std::mem::take(&mut self.metering),
+            last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+        })
     }
 
-    /// Meters that are being read.
-    pub(crate) fn metering(&mut self) -> HashMap<String, Arc<Metering>> {
-        std::mem::take(&mut self.metering)
+    /// What is needed to serve requests; counters continue.
+    fn serving(
+        &self,
+        config: Config,
+        sites: Vec<Arc<Site>>,
+        log: Log,
+        proofs: Option<Arc<Proofs>>,
+        before: Option<&Serving>,
+    ) -> Serving {
+        let same_limits = |it: &&Serving| {
+            let Config { limits, trusted_proxies, .. } = &it.config;
+            *limits == config.limits && *trusted_proxies == config.trusted_proxies
+        };
+        let client_limits = before.filter(same_limits).map(|it| Arc::clone(&it.client_limits));
+        Serving {
+            clock: self.common.clock.clone(),
+            sites,
+            names: SiteNames::of(&config),
+            access_log: log.access_log,
+            observe: self.observes(),
+            client_limits: client_limits.unwrap_or_else(|| Arc::new(ClientLimits::new(&config))),
+            http_limits: Arc::new(listen::limits(&config)),
+            connections: before.map(|it| Arc::clone(&it.connections)).unwrap_or_default(),
+            proofs,
+            unreadable_clients: before
+                .map(|it| Arc::clone(&it.unreadable_clients))
+                .unwrap_or_default(),
+            unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
+            has_fast_path: AtomicBool::new(before.is_none_or(|it| it.has_fast_path.load(Relaxed))),
+            repeats: log.repeats,
+            config,
+        }
     }
 
-    /// All machines and sites of the configuration.
-    pub(crate) fn all(&mut self) -> Result<Opened, StartError> {
+    /// Opens all machines and sites of the configuration.
+    fn all(&mut self) -> Result<Opened, StartError> {
         let config = self.common.config;
         let proxy_meter = self.feed("", config.meter.as_ref())?;
         let mut machines = Vec::new();
-        // In shadow mode all of them are left alone.
+        // In shadow mode no machine is touched.
         let bottom_up = if self.observes() { Vec::new() } else { bottom_up(&config.machine) };
         for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
-            // Where the last site goes while all runs, machines have the proxy by its power from then on.
+            // When a reload removes the last site, machines are billed for the proxy by its modelled power from then
+            // on.
             let proxy_meter = proxy_meter.as_ref().filter(|_| config.site.is_empty());
             machines.push(self.machine(machine, &machines, proxy_meter)?);
         }
@@ -93,7 +173,8 @@ impl<'a> Opening<'a> {
         proxy_meter: Option<&Feed>,
     ) -> Result<Arc<Machine>, StartError> {
         let old = self.before.iter().find_map(|&gateway| {
-            let config = gateway.config.machine.iter().find(|it| it.name == machine.name)?;
+            let config =
+                gateway.serving.config.machine.iter().find(|it| it.name == machine.name)?;
             Some((gateway.machines.iter().find(|it| *it.name == *machine.name)?, config, gateway))
         });
         let below = called(machine.on.as_deref(), machines);
@@ -106,7 +187,7 @@ impl<'a> Opening<'a> {
             self.jobs.insert(machine.name.clone(), jobs);
             return Ok(Arc::new(opened?));
         };
-        let (scenario, before) = (&self.common.config.scenario, &gateway.config.scenario);
+        let (scenario, before) = (&self.common.config.scenario, &gateway.serving.config.scenario);
         if was == machine
             && (&before.server, &before.proxy, &before.never_sleep)
                 == (&scenario.server, &scenario.proxy, &scenario.never_sleep)
@@ -133,9 +214,10 @@ impl<'a> Opening<'a> {
         let machine = called(site.on.as_deref(), machines);
         let controller = self.controllers.remove(&site.name);
         if let Some((gateway, old)) =
-            self.before.iter().find_map(|it| Some((*it, it.site_named(&site.name)?.1)))
+            self.before.iter().find_map(|it| Some((*it, it.serving.site_named(&site.name)?.1)))
         {
-            if is_same(&gateway.config, old, self.common.config, site) && has_same_page(old, site)?
+            if is_same(&gateway.serving.config, old, self.common.config, site)
+                && has_same_page(old, site)?
             {
                 return Ok(Arc::clone(old));
             }
@@ -158,17 +240,17 @@ impl<'a> Opening<'a> {
         Ok(Arc::new(opened?))
     }
 
-    /// What the meter of a site says, or of the proxy, which has the empty name; if there is one.
+    /// The meter of a site, or of the proxy, which has the empty name; if there is one.
     fn feed(
         &mut self,
         name: &str,
         meter: Option<&MeterConfig>,
     ) -> Result<Option<Feed>, StartError> {
-        if let Some(feed) = self.common.options.meters.get(name) {
+        if let Some(feed) = self.meters.get(name) {
             return Ok(Some(feed.clone()));
         }
         let Some(meter) = meter else { return Ok(None) };
-        // (A meter does not change by a reload.)
+        // (A reload cannot change a meter.)
         let kept = self.before.iter().find_map(|it| it.metering.get(name));
         let metering = if let Some(metering) = kept {
             Arc::clone(metering)
@@ -181,11 +263,11 @@ impl<'a> Opening<'a> {
         Ok(Some(feed))
     }
 
-    /// Puts in place what changed. Gives what now goes on by itself for what is new.
+    /// Applies the changes. Returns the background tasks of new parts.
     pub(crate) fn commit(mut self) -> Jobs {
         self.retunings.drain(..).for_each(Retuning::commit);
         for (guest, supervisor) in self.guests.drain(..) {
-            // It ends with the way to the server that it belongs to.
+            // It ends with the controller that it belongs to.
             tokio::spawn(guest.follow(supervisor));
         }
         std::mem::take(&mut self.jobs)
@@ -193,25 +275,47 @@ impl<'a> Opening<'a> {
 }
 
 impl Drop for Opening<'_> {
-    /// What was begun and not committed ends, and nothing has changed.
+    /// Without a commit, new tasks end, and nothing has changed.
     fn drop(&mut self) {
         self.jobs.drain().flat_map(|(_, jobs)| jobs).for_each(|job| job.abort());
     }
 }
 
-/// Is a site what it was, with all that it depends on?
+/// The logs of requests.
+struct Log {
+    access_log: Option<Arc<AccessLog>>,
+    /// Warnings that can repeat with every request.
+    repeats: Repeats,
+}
+
+/// The access log, if configured: an existing one continues.
+fn access_log(
+    config: &Config,
+    clock: &Clock,
+    repeats: &Repeats,
+    before: Option<&Serving>,
+) -> Result<Option<Arc<AccessLog>>, StartError> {
+    let Some(path) = &config.access_log else { return Ok(None) };
+    if let Some(log) = before.and_then(|it| it.access_log.as_ref()) {
+        return Ok(Some(Arc::clone(log)));
+    }
+    let log = AccessLog::open(path, clock, repeats).map_err(StartError::file(path))?;
+    Ok(Some(Arc::new(log)))
+}
+
+/// Whether a site and all that it depends on are unchanged.
 fn is_same(was: &Config, old: &Site, config: &Config, site: &SiteConfig) -> bool {
     old.config == *site
         && was.scenario_of(&old.config) == config.scenario_of(site)
         && old.limits == site.limits.over(&config.limits)
 }
 
-/// Does its own page to wait on still say what it did? (The built-in one is made of the configuration alone.)
+/// Whether its own waiting page is unchanged. (The built-in one depends on the configuration only.)
 fn has_same_page(old: &Site, site: &SiteConfig) -> Result<bool, StartError> {
     Ok(site.waiting_page_file.is_none() || waiting_page(site)? == old.waiting_page)
 }
 
-/// The machine of this name, once it is open.
+/// The machine with this name, once it is open.
 fn called<'a>(name: Option<&str>, machines: &'a [Arc<Machine>]) -> Option<&'a Machine> {
     machines.iter().find(|machine| Some(&*machine.name) == name).map(|it| &**it)
 }

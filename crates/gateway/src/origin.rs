@@ -1,4 +1,4 @@
-//! Connections to the server behind.
+//! Connections to the server.
 
 mod idle;
 mod sender;
@@ -6,31 +6,33 @@ mod shared;
 mod stream;
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, UPGRADE};
 use http::{HeaderMap, Request, Response};
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
+use nightwatt_host::tls;
 use nightwatt_http1::{BodyError, client};
-use nightwatt_power::{ConfigError, probe, tls};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_power::{ConfigError, probe};
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use self::idle::{Idle, Waiting};
 pub(crate) use self::sender::FromOrigin;
 use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
-use self::shared::{Connection, Shared};
-pub(crate) use self::stream::Stream;
-use crate::body::{JUST_AFTER, Question, Sending};
+use self::shared::{Attempt, Connection, Shared};
+pub(crate) use self::stream::{HTTP1, HTTP2, Stream};
 use crate::config::{Limits, Origin, OriginTls};
-use crate::tls::{HTTP1, HTTP2};
+use crate::request_body::{JUST_AFTER, Question, Sending};
 
-/// A server may close an idle connection at the very moment at which a request goes out on it. What
-/// cannot be sent twice therefore takes a connection that was used just now, or a new one.
+/// A server may close an idle connection at the moment at which a request goes out on it. So a request that cannot be
+/// sent twice uses a connection that was used just now, or a new one.
 const JUST_USED: Duration = Duration::from_secs(1);
 
 /// Longest idle time after which a connection is used again. Many servers close idle connections after about a
@@ -57,7 +59,7 @@ impl Reuse {
         }
     }
 
-    /// Is a connection that has been idle for this long acceptable?
+    /// Whether a connection that has been idle for this long may be used.
     fn allows(self, idle: Duration) -> bool {
         match self {
             Self::Any => idle < LONGEST_IDLE,
@@ -67,25 +69,25 @@ impl Reuse {
     }
 }
 
-/// Why a request to the server came to nothing.
+/// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OriginError {
     /// No connection: nothing was sent.
     #[error("cannot connect to {0}: {1}")]
     Unreachable(String, std::io::Error),
-    /// This machine has nothing left to connect with: no fault of the server's.
+    /// This machine is out of resources to connect with: not the server's fault.
     #[error("cannot connect: this machine is out of descriptors, ports or memory ({0})")]
     Exhausted(std::io::Error),
-    /// It speaks no TLS, or could not prove who it is: nothing was sent.
+    /// TLS failed, or the server's certificate is not trusted: nothing was sent.
     #[error("TLS with {0}: {1}")]
     Distrusted(String, String),
-    /// The connection broke. The request may have been acted upon.
+    /// The connection broke. The server may have acted upon the request.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] BodyError),
-    /// What it answered is no HTTP. The request may have been acted upon.
+    /// The answer is not valid HTTP. The server may have acted upon the request.
     #[error("the server's answer is not well-formed: {0}")]
     Malformed(#[source] BodyError),
-    /// It took the request not, and did not act upon it: it had too many, or was about to end.
+    /// The server refused the request without acting upon it: it had too many, or was about to stop.
     #[error("the server refused to take the request")]
     Refused,
     /// It did not begin to answer in time.
@@ -93,8 +95,7 @@ pub(crate) enum OriginError {
     TimedOut(Duration),
 }
 
-/// A request that came to nothing. What was not sent comes back and may be sent again, whatever it
-/// asks for.
+/// A request that failed. What was not sent is returned, and may be sent again, whatever its method.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: OriginError,
@@ -110,7 +111,7 @@ impl From<OriginError> for Failure {
 /// A pool of connections to one server.
 pub(crate) struct OriginPool {
     authority: String,
-    /// Whom it must be, if it speaks TLS.
+    /// The expected identity of the server, if it uses TLS.
     tls: Option<Trust>,
     connect_timeout: Duration,
     answer_timeout: Duration,
@@ -119,39 +120,39 @@ pub(crate) struct OriginPool {
     shared: Shared,
 }
 
-/// Whom a server must be.
+/// The expected identity of a server.
 struct Trust {
     name: ServerName<'static>,
     http1: TlsConnector,
-    /// If it may speak HTTP/2.
+    /// If HTTP/2 is allowed.
     http2: Option<TlsConnector>,
 }
 
-/// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
+/// A borrowed connection. Return it with [`put_back`](OriginPool::put_back) when the answer has passed.
 pub(crate) struct Loan {
     lent: Lent,
-    /// How long the server keeps it when idle, if it said so.
+    /// How long the server keeps an idle connection open, if it announced that.
     keeps: Option<Duration>,
-    /// It had served before.
+    /// It had served a request before.
     was_kept: bool,
 }
 
 impl Loan {
-    /// Whether it had served before.
+    /// Whether it had served a request before.
     pub(crate) const fn was_kept(&self) -> bool {
         self.was_kept
     }
 }
 
-/// Ways to log in that count for all that follows on a connection, against RFC 9110, 3.3.
+/// Authentication schemes that apply to the whole connection, against RFC 9110, 3.3.
 const BINDING: [&str; 3] = ["ntlm", "negotiate", "kerberos"];
 
-/// Whether a server may take all later requests of the connection for the same user's: it is not used again.
+/// Whether a server may attribute all later requests of the connection to the same user: it is not reused.
 fn binds_connection(headers: &HeaderMap) -> bool {
     headers.get_all(AUTHORIZATION).iter().any(|it| is_binding(it.as_bytes()))
 }
 
-/// Whether this value of `Authorization` logs in a connection.
+/// Whether this value of `Authorization` authenticates a connection.
 pub(crate) fn is_binding(authorization: &[u8]) -> bool {
     let scheme = authorization.trim_ascii_start().split(u8::is_ascii_whitespace).next();
     scheme.is_some_and(|it| BINDING.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(it)))
@@ -175,13 +176,23 @@ pub(crate) fn keeps(value: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds.into()))
 }
 
-/// Has this machine nothing left to connect with? Then the error says nothing of the server.
+/// Whether this machine is out of resources to connect with. Then the error reveals nothing about the server.
 pub(crate) fn is_own_shortage(error: &std::io::Error) -> bool {
     probe::is_own_shortage(error) || Errno::from_io_error(error) == Some(Errno::ADDRNOTAVAIL)
 }
 
 impl OriginPool {
-    /// `tls`: what the site says of it, if anything.
+    /// A server that slept does not know its connections any more: drops all of them.
+    pub(crate) async fn drop_stale(origin: Weak<Self>, mut phase: watch::Receiver<Phase>) {
+        while phase.changed().await.is_ok() {
+            let Some(origin) = origin.upgrade() else { return };
+            if *phase.borrow_and_update() != Phase::Awake {
+                origin.close_idle();
+            }
+        }
+    }
+
+    /// `tls`: the site's settings, if any.
     pub(crate) fn open(
         origin: &Origin,
         tls: Option<&OriginTls>,
@@ -213,7 +224,7 @@ impl OriginPool {
     ) -> Result<(Response<FromOrigin>, Loan), Failure> {
         let binds = binds_connection(request.headers());
         loop {
-            // What is to become another protocol cannot by HTTP/2.
+            // An upgrade to another protocol is impossible over HTTP/2.
             let upgrades = request.headers().contains_key(UPGRADE);
             let (sender, is_new) = match self.obtain(reuse, upgrades).await {
                 Ok(obtained) => obtained,
@@ -252,17 +263,17 @@ impl OriginPool {
         }
     }
 
-    /// A connection for a request that could be sent again if it broke, if one waits.
+    /// An idle connection, if there is one, for a request that could be sent again if it broke.
     pub(crate) fn idle(&self) -> Option<Waiting> {
         self.idle.take(Reuse::Any, self.clock.now().mono)
     }
 
-    /// It is not used: it waits on as if it had never been looked at.
+    /// Returns a connection unused, with its idle time unchanged.
     pub(crate) fn leave(&self, waiting: Waiting) {
         self.idle.put(waiting);
     }
 
-    /// It can serve again; `keeps`: for how long, if the server said so.
+    /// Returns a connection that can be reused; `keeps`: for how long, if the server announced that.
     pub(crate) fn give_back(
         &self,
         connection: client::Connection<Stream>,
@@ -271,7 +282,7 @@ impl OriginPool {
         self.idle.put(Waiting { connection, keeps, since: self.clock.now().mono });
     }
 
-    /// Sends a request, or goes on with one that is under way.
+    /// Sends a request, or continues one that is under way.
     pub(crate) async fn forward(
         &self,
         request: Request<Question>,
@@ -291,7 +302,7 @@ impl OriginPool {
         }
     }
 
-    /// Goes on with what was begun: as [`send`](Self::send).
+    /// Continues a request that was sent, as [`send`](Self::send) does.
     async fn take_up(
         &self,
         underway: client::Underway<Stream>,
@@ -314,7 +325,7 @@ impl OriginPool {
         request: Request<Question>,
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
-        // In a place of its own: it would be moved with all that is around it.
+        // Boxed: otherwise it would be moved with everything around it.
         match self.patiently(Box::pin(by_http1(way, request)), sending).await {
             Ok(sent) => sent,
             Err(timed_out) => Err((None, timed_out)),
@@ -360,11 +371,16 @@ impl OriginPool {
             return Ok((sender, false));
         }
         let connected = Box::pin(self.connect(true)).await;
-        let sender = turn.outcome(connected, now())?;
-        Ok((sender, true))
+        let attempt = match &connected {
+            Ok(Sender::Http1(_)) => Attempt::Http1,
+            Ok(Sender::Http2(connection)) => Attempt::Http2(connection),
+            Err(_) => Attempt::Failed,
+        };
+        turn.outcome(attempt, now());
+        Ok((connected?, true))
     }
 
-    /// What was not taken, or not answered in time, is no better served by the same connection.
+    /// Drops the connection after a request that was refused or not answered in time: it would not do better next time.
     fn leave_if_over(&self, connection: &Arc<Connection>, (unsent, error): &Unanswered) {
         use OriginError::{Refused, TimedOut};
         if unsent.is_some() || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
@@ -372,7 +388,7 @@ impl OriginPool {
         }
     }
 
-    /// Waits for an answer as long as parts of the request go, and `answer_timeout` after the last.
+    /// Waits for an answer while parts of the request are sent, and `answer_timeout` after the last part.
     async fn patiently<T>(
         &self,
         work: impl Future<Output = T>,
@@ -396,7 +412,7 @@ impl OriginPool {
         &self.authority
     }
 
-    /// Does it take connections?
+    /// Whether it accepts connections.
     pub(crate) async fn listens(&self) -> bool {
         let connecting = connect(&self.clock, &self.authority);
         matches!(self.clock.timeout(self.connect_timeout, connecting).await, Ok(Ok(_)))
@@ -434,7 +450,7 @@ impl OriginPool {
         Sender::over(stream).await.map_err(|error| OriginError::Broken(error.into()))
     }
 
-    /// The answer has passed whole: the connection can serve again.
+    /// The answer has passed completely: the connection can be reused.
     pub(crate) fn put_back(&self, Loan { lent, keeps, .. }: Loan) {
         let now = self.clock.now().mono;
         match lent {
@@ -450,7 +466,7 @@ impl OriginPool {
     /// Closes the idle connections: the server is about to sleep.
     pub(crate) fn close_idle(&self) {
         self.idle.close();
-        // Another server may come up.
+        // Another server may start.
         self.shared.clear();
     }
 }
@@ -468,7 +484,7 @@ fn trust(origin: &Origin, tls: &OriginTls) -> Result<Trust, ConfigError> {
     Ok(Trust { name, http1: connector(&[HTTP1]), http2 })
 }
 
-/// Why a handshake failed, if it was not for the connection.
+/// Why a handshake failed, unless the connection was the cause.
 fn why_not(error: &std::io::Error) -> Option<String> {
     tls::distrust(error).or_else(|| {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;

@@ -1,49 +1,49 @@
-//! The proxy's own requests: what it asks of a server by itself, to fill and renew the cache.
+//! The proxy's own requests to a server, to fill and renew the cache.
 //!
-//! They are anonymous by construction: the host of the cache key, fields of the proxy's own, and none that
-//! a client sent. Only for what its server marked as cacheable the fields are repeated that `Vary` chose it
-//! by, if none of them can name a sender.
+//! They are anonymous by construction: they have the host of the cache key, the proxy's own fields, and none that a
+//! client sent. Only for answers that the server marked as cacheable, they repeat the fields that `Vary` selected, if
+//! none of them can identify a sender.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
+use nightwatt_energy::time::Now;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Fetch;
 
 use crate::access::Raw;
 use crate::body::Answer;
 use crate::facts::{Facts, base};
-use crate::gateway::Gateway;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 
-/// Ids of the proxy's own requests begin so.
+/// Prefix of the ids of the proxy's own requests.
 pub const REFRESH_ID: &str = "nightwatt-refresh-";
 
-/// One of them takes no longer: it keeps the server from its sleep.
+/// Time limit of such a request: it keeps the server awake.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
-/// Who asks, unless `Vary` wants another word.
+/// The agent, unless `Vary` requires another one.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!(
     "nightwatt/",
     env!("CARGO_PKG_VERSION"),
     " (keeps pages at hand while their server sleeps)"
 ));
 
-/// The client address that the server sees. No host has it (RFC 5737): many a server shows more to its
-/// own network, and what it shows here is for everyone.
+/// The client address that the server sees. No host has it (RFC 5737): many servers show more to their own network, and
+/// these answers are for everyone.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// The fields of a request beside `Host`; nothing for those that must not be sent.
+/// The fields of a request besides `Host`; nothing for those that must not be sent.
 pub(crate) type Fields = Vec<(HeaderName, Option<HeaderValue>)>;
 
-/// The fields that a stored answer is renewed with; nothing if they may name a sender.
+/// The fields for renewing a stored answer; nothing if they may identify a sender.
 pub(crate) fn fields_of(object: &Object) -> Option<Fields> {
     let selecting = object.stored.selecting();
     let value = |value: &[u8]| HeaderValue::from_bytes(value).ok();
@@ -51,42 +51,21 @@ pub(crate) fn fields_of(object: &Object) -> Option<Fields> {
     selecting.is_anonymous().then(|| fields.collect())
 }
 
-/// The fields that an answer in this coding is asked for with, one of
+/// The fields for requesting an answer in this coding, one of
 /// [`OWN_ENCODINGS`](nightwatt_httpcache::vary::OWN_ENCODINGS).
 pub(crate) fn fields_for(encoding: &'static str) -> Fields {
     vec![(ACCEPT_ENCODING, Some(HeaderValue::from_static(encoding)))]
 }
 
-/// What a client was answered: the answer to the proxy's own request must be of the same kind to be kept.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct AnswerKind {
-    status: StatusCode,
-    content_type: Option<HeaderValue>,
-}
-
-impl AnswerKind {
-    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
-        // A part is one of the whole that the proxy asks for.
-        let is_part = status == StatusCode::PARTIAL_CONTENT;
-        let status = if is_part { StatusCode::OK } else { status };
-        Self { status, content_type: headers.get(CONTENT_TYPE).cloned() }
-    }
-}
-
-/// A request that the proxy sends by itself.
+/// A request of the proxy's own.
 pub(crate) struct OwnRequest {
     pub(crate) facts: Facts,
     pub(crate) parts: Parts,
 }
 
 impl OwnRequest {
-    /// A request for what has this key; none if there cannot be one, or if it might do something a second time.
-    pub(crate) fn new(
-        key: &CacheKey,
-        fields: Fields,
-        gateway: &Gateway,
-        rules: &Rules,
-    ) -> Option<Self> {
+    /// A request for this key; none if there cannot be one, or if it might have side effects.
+    pub(crate) fn new(key: &CacheKey, fields: Fields, rules: &Rules, now: Now) -> Option<Self> {
         let (secure, authority, target) = key.parts();
         if !may_be_prefetched(target) {
             return None;
@@ -113,7 +92,7 @@ impl OwnRequest {
         let facts = Facts {
             id: format!("{REFRESH_ID}{number:x}"),
             number,
-            arrived: gateway.clock.now(),
+            arrived: now,
             client: CLIENT,
             peer: CLIENT,
             trusted: false,
@@ -140,8 +119,8 @@ impl OwnRequest {
     }
 }
 
-/// Reads the answer to the proxy's own request, if it is being stored, as far as the cache could keep it;
-/// returns its length.
+/// Reads the answer to the proxy's own request if it is being stored, up to what the cache could hold; returns its
+/// length.
 pub(crate) async fn read_what_is_stored(response: Response<Answer>, largest: u64) -> u64 {
     if !is_stored(response.headers()) {
         return 0;
@@ -156,7 +135,7 @@ pub(crate) async fn read_what_is_stored(response: Response<Answer>, largest: u64
     bytes
 }
 
-/// Is the answer being stored, as our own `Cache-Status` says?
+/// Whether the answer is being stored, by our own `Cache-Status`.
 fn is_stored(headers: &HeaderMap) -> bool {
     // The last member is ours (RFC 9211, 2).
     let ours = headers.get_all("cache-status").iter().next_back();

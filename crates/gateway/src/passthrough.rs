@@ -1,40 +1,39 @@
-//! What is not HTTP: its connections wake the server as requests do, and are then passed through both
-//! ways as they are.
+//! Services other than HTTP: their connections wake the server as requests do, and are then passed through unchanged in
+//! both directions.
 //!
 //! ```text
 //! door ──> whose? (client_hello) ──> course: admitted, held, connected ──> line: bytes both ways
 //! ```
 //!
-//! When a connection keeps its server awake, the model's [`passage`](nightwatt_model::policy::passage)
-//! says.
+//! The model's [`passage`](nightwatt_policy::passage) decides when a connection keeps its server awake.
 
 mod books;
 mod course;
 mod line;
-pub(crate) mod own;
 mod tally;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use nightwatt_model::policy::passage::KeepAwake;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_policy::passage::KeepAwake;
 use tokio::io::Interest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use self::books::Ended;
-pub(crate) use self::books::UNKNOWN;
 use self::course::Course;
+use self::line::Line;
 pub(crate) use self::tally::{Outcome, Tally};
+use crate::access::Answered;
 use crate::client_hello::{self, Hello};
-use crate::config::{Config, TcpConfig};
-use crate::gateway::Gateway;
-use crate::hold::Spooling;
+use crate::config::{Config, TcpConfig, UNKNOWN};
 use crate::machine::Machine;
 use crate::proxy_protocol;
+use crate::request_body::Spooling;
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
@@ -47,17 +46,16 @@ pub(crate) struct Service {
     ground: Ground,
 }
 
-/// Whose server it is on.
-#[derive(Debug, Clone, Copy)]
+/// The server that it runs on.
 enum Ground {
-    Site(usize),
-    Machine(usize),
-    /// A machine in shadow mode, where it is left alone.
+    Site(Arc<Site>),
+    Machine(Arc<Supervisor>),
+    /// A machine in shadow mode, which is not touched.
     Nobody,
 }
 
 impl Service {
-    /// The services of a configuration, in its order. What was counted of those `before` is counted on.
+    /// The services of a configuration, in its order. Counters of those `before` continue.
     pub(crate) fn all(
         config: &Config,
         sites: &[Arc<Site>],
@@ -66,10 +64,11 @@ impl Service {
     ) -> Vec<Self> {
         let before = before.unwrap_or_default();
         let open = |tcp: &TcpConfig| {
-            let site = sites.iter().position(|site| *site.name == *tcp.on);
-            let machine = machines.iter().position(|machine| *machine.name == *tcp.on);
-            let ground = site.map(Ground::Site).or(machine.map(Ground::Machine));
-            let is_pool = site.is_some_and(|site| sites[site].pool.is_some());
+            let site = sites.iter().find(|site| *site.name == *tcp.on);
+            let machine = machines.iter().find(|machine| *machine.name == *tcp.on);
+            let machine = machine.map(|it| Ground::Machine(Arc::clone(&it.supervisor)));
+            let ground = site.map(|it| Ground::Site(Arc::clone(it))).or(machine);
+            let is_pool = site.is_some_and(|site| site.pool.is_some());
             Self {
                 keep_awake: tcp.keeps(is_pool),
                 config: tcp.clone(),
@@ -84,35 +83,43 @@ impl Service {
         config.tcp.iter().map(open).collect()
     }
 
-    fn site<'a>(&self, gateway: &'a Gateway) -> Option<&'a Site> {
-        match self.ground {
-            Ground::Site(index) => gateway.sites.get(index).map(|site| &**site),
+    fn site(&self) -> Option<&Site> {
+        match &self.ground {
+            Ground::Site(site) => Some(site),
             _ => None,
         }
     }
 
-    fn supervisor<'a>(&self, gateway: &'a Gateway) -> Option<&'a Arc<Supervisor>> {
-        match self.ground {
-            Ground::Site(index) => gateway.sites.get(index).map(|site| &site.supervisor),
-            Ground::Machine(index) => {
-                gateway.machines.get(index).map(|machine| &machine.supervisor)
-            }
+    fn supervisor(&self) -> Option<&Arc<Supervisor>> {
+        match &self.ground {
+            Ground::Site(site) => Some(&site.supervisor),
+            Ground::Machine(machine) => Some(machine),
             Ground::Nobody => None,
         }
     }
 }
 
+/// All services of a configuration.
+pub(crate) struct Services {
+    /// In the order of the configuration.
+    pub(crate) all: Vec<Service>,
+    /// The addresses where it listens for them.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Connections for no service.
+    pub(crate) unclaimed: Arc<Tally>,
+}
+
 /// An address at which connections for services come in.
 #[derive(Debug)]
 pub(crate) struct Door {
-    /// Names as they are configured, with the number of the service.
+    /// Configured names, each with the index of its service.
     names: Vec<(String, usize)>,
-    /// The service for all names that no other has.
+    /// The service for all other names.
     default: Option<usize>,
 }
 
 impl Door {
-    /// The addresses of all services, each once, and what is behind them.
+    /// The addresses of all services, each once, with the services behind them.
     pub(crate) fn all(config: &Config) -> Vec<(SocketAddr, Arc<Self>)> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in config.tcp.iter().flat_map(|tcp| &tcp.listen) {
@@ -135,13 +142,13 @@ impl Door {
         addresses.into_iter().map(door).collect()
     }
 
-    /// Must a client say first whom it wants?
+    /// Whether a client must name the service first.
     fn asks(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The service for a name. A whole name goes before one with a star, which stands for one label, as
-    /// in certificates.
+    /// The service for a name. An exact name takes precedence over one with a star, which stands for one label, as in
+    /// certificates.
     fn service(&self, name: Option<&str>) -> Option<usize> {
         let of = |wanted: &str| self.names.iter().find(|(name, _)| name == wanted).map(|it| it.1);
         let Some(name) = name else { return self.default };
@@ -150,7 +157,7 @@ impl Door {
     }
 }
 
-/// A client's connection, and what has been read of it and is not yet passed on.
+/// A client's connection, and the data read from it that is not yet passed on.
 #[derive(Debug)]
 struct Ahead {
     stream: TcpStream,
@@ -177,19 +184,19 @@ impl Spooling for Ahead {
     }
 }
 
-/// True from the moment at which the gateway is to stop.
+/// True from the moment the gateway has to stop.
 pub(crate) type Stopped = watch::Receiver<bool>;
 
-/// Comes when the gateway is to stop.
+/// Returns when the gateway has to stop.
 async fn stops(stopped: &Stopped) {
     let mut stopped = stopped.clone();
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// Comes when the kernel says that the other end has broken a connection off, or has vanished. Nothing is
-/// read for that, which may be the service's.
+/// Returns when the kernel reports that the peer has reset the connection, or has vanished. It reads no data, which may
+/// be for the service.
 async fn broken_off(stream: &TcpStream) {
-    // Without readiness nothing is known, and time goes on.
+    // Without readiness nothing is known: wait on.
     if stream.ready(Interest::ERROR).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -197,7 +204,8 @@ async fn broken_off(stream: &TcpStream) {
 
 /// One client's connection, from its first byte to its end.
 pub(crate) async fn connection(
-    gateway: Arc<Gateway>,
+    serving: Arc<Serving>,
+    services: Arc<Services>,
     door: Arc<Door>,
     (mut stream, peer): (TcpStream, SocketAddr),
     stopped: Stopped,
@@ -205,11 +213,11 @@ pub(crate) async fn connection(
     let _ = stream.set_nodelay(true);
     // A client that vanished must not be held, nor keep a server awake.
     watch_over(&stream);
-    let arrived = gateway.clock.now();
+    let arrived = serving.clock.now();
     let (mut client, mut bytes) = (peer, BytesMut::new());
-    if gateway.config.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
+    if serving.config.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
-        let header = gateway.clock.timeout(gateway.config.limits.header_timeout, header);
+        let header = serving.clock.timeout(serving.config.limits.header_timeout, header);
         let header = tokio::select! {
             header = header => header,
             () = stops(&stopped) => return,
@@ -223,44 +231,88 @@ pub(crate) async fn connection(
             }
         }
     }
-    let Some(_place) = gateway.client_limits.connect(client.ip()) else {
-        gateway.refuse_connection();
+    let Some(_place) = serving.client_limits.connect(client.ip()) else {
+        serving.refuse_connection();
         line::reset(&stream);
         return;
     };
-    let _open = gateway.connections.accept();
+    let _open = serving.connections.accept();
     let mut ahead = Ahead { stream, bytes, room: 0, ended: false };
     let (service, name) = if door.asks() {
         let whom = tokio::select! {
-            whom = whom(&gateway, &door, &mut ahead) => whom,
+            whom = whom(&serving, &door, &mut ahead) => whom,
             () = stops(&stopped) => Err((Outcome::Stopped, None)),
         };
         match whom {
             Ok(whom) => whom,
             Err((outcome, name)) => {
                 close(ahead.stream, Some(outcome)).await;
-                unclaimed(&gateway, (client, arrived), outcome, name.as_deref());
+                services.unclaimed.count(outcome);
+                unclaimed(&serving, (client, arrived), outcome, name.as_deref());
                 return;
             }
         }
     } else {
         (door.default.unwrap_or_default(), None)
     };
-    let Some(service) = gateway.services.get(service) else { return };
+    let Some(service) = services.all.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
-    let course = Course::new(&gateway, service, client, name);
-    // On its own, since it is large.
+    let course = Course::new(&serving, service, &services.addresses, client, name);
+    // Boxed, since it is large.
     Box::pin(course.run(ahead, door.asks(), &stopped)).await;
 }
 
-/// Writes down a connection that is for no service.
+impl Course<'_> {
+    /// Handles the whole connection; accounts for it at its end.
+    async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
+        let number = Supervisor::next_id();
+        let mut held = false;
+        let reach = self.reach(number, &mut ahead, &mut held);
+        let reached = tokio::select! {
+            biased;
+            reached = reach => reached,
+            () = stops(stopped) => Err(Outcome::Stopped),
+        };
+        let settled = self.serving.clock.now().mono;
+        let was_put_through = reached.is_ok();
+        let (outcome, bytes) = match reached {
+            Ok((server, exchange)) => {
+                let line = Line::new(self, exchange);
+                let Ahead { stream, bytes, .. } = ahead;
+                let outcome = Box::pin(line.run((stream, bytes), server, stopped)).await;
+                (outcome, line.sent())
+            }
+            Err(outcome) => {
+                close(ahead.stream, is_tls.then_some(outcome)).await;
+                (outcome, 0)
+            }
+        };
+        let (config, through) =
+            (&self.service.config, if held { Answered::Held } else { Answered::Server });
+        self.service.tally.count(outcome);
+        let ended = Ended {
+            number,
+            client: self.client,
+            arrived: self.arrived,
+            service: (&config.name, &config.on),
+            name: self.name.as_deref(),
+            outcome,
+            settled,
+            through: was_put_through.then_some(through),
+            bytes,
+            would: self.would.get().copied(),
+        };
+        ended.write_down(self.serving);
+    }
+}
+
+/// Accounts for a connection that is for no service.
 fn unclaimed(
-    gateway: &Gateway,
+    serving: &Serving,
     (client, arrived): (SocketAddr, Now),
     outcome: Outcome,
     name: Option<&str>,
 ) {
-    gateway.unclaimed.count(outcome);
     let ended = Ended {
         number: Supervisor::next_id(),
         client,
@@ -268,22 +320,21 @@ fn unclaimed(
         service: (UNKNOWN, "-"),
         name,
         outcome,
-        settled: gateway.clock.now().mono,
+        settled: serving.clock.now().mono,
         through: None,
         bytes: 0,
         would: None,
     };
-    ended.write_down(gateway);
+    ended.write_down(serving);
 }
 
-/// Reads until it is known which service is meant, and by which name; that is known of a name that no service
-/// has, too.
+/// Reads until it is known which service the client wants, and by which name; also if no service has that name.
 async fn whom(
-    gateway: &Gateway,
+    serving: &Serving,
     door: &Door,
     ahead: &mut Ahead,
 ) -> Result<(usize, Option<String>), (Outcome, Option<String>)> {
-    let deadline = gateway.clock.now().mono + gateway.config.limits.header_timeout;
+    let deadline = serving.clock.now().mono + serving.config.limits.header_timeout;
     let name = loop {
         match client_hello::read(&ahead.bytes) {
             Ok(Hello::Whole(name)) => break name,
@@ -293,7 +344,7 @@ async fn whom(
         }
         let mut part = bytes::BufMut::limit(&mut ahead.bytes, client_hello::LONGEST);
         let read = ahead.stream.read_buf(&mut part);
-        match gateway.clock.until(deadline, read).await {
+        match serving.clock.until(deadline, read).await {
             Ok(Ok(length)) if length > 0 => {}
             Ok(_) => return Err((Outcome::Left, None)),
             Err(_) => return Err((Outcome::SlowHello, None)),
@@ -305,11 +356,11 @@ async fn whom(
     }
 }
 
-/// Closes a connection that was not put through, in a way that its client understands: who speaks TLS is
-/// told by an alert, all others by a reset, since an orderly end would look like the service's own.
+/// Closes a connection that was not put through in a way that its client understands: with an alert for TLS, otherwise
+/// with a reset, since an orderly end would look like the service's own.
 async fn close(mut stream: TcpStream, tls: Option<Outcome>) {
     if let Some(outcome) = tls.filter(|outcome| *outcome != Outcome::NotTls) {
-        // A fatal alert (RFC 8446, 6). What does not go at once is not waited for.
+        // A fatal alert (RFC 8446, 6). What cannot be sent at once is dropped.
         let alert = [21, 3, 3, 0, 2, 2, outcome.alert()];
         let _ = stream.try_write(&alert);
         let _ = stream.shutdown().await;

@@ -1,8 +1,8 @@
-//! What a server did and used: its states and power of the last day, its days of a year, and who woke
-//! it. For the dashboard.
+//! The past of a server: its states and power of the last day, its days of a year, and the causes of its wake-ups. For
+//! the dashboard.
 //!
-//! It is fed where the journal is written, so it needs no wake-up of its own. After a restart it is read from
-//! the journal again, as far as that goes back; days are kept in a file of their own, a line a day.
+//! It is updated when the journal is written, so it needs no timer of its own. After a restart it is read from the
+//! journal, as far as that goes back; days are kept in a file of their own, one line per day.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,14 +10,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_model::history::{DAYS, History, Mark, Rates};
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::lifecycle::{Change, Phase};
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::time::{Now, Wall};
+use nightwatt_policy::history::{DAYS, History, Mark, Rates};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Phase};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{self, Record, WakeCause};
+use crate::journal::{self, Record};
 use crate::private;
+use crate::wake_cause::WakeCause;
 
 /// States that are kept of the last day: one a minute, and some.
 const MOST_STATES: usize = 2048;
@@ -32,17 +33,17 @@ const A_DAY: Duration = Duration::from_hours(24);
 pub(crate) struct Wakeup {
     /// When the wake command was given.
     pub(crate) at: Wall,
-    /// Who or what caused it.
+    /// Its cause.
     pub(crate) cause: Option<WakeCause>,
-    /// From the wake command to the first answer; nothing if that did not come (yet).
+    /// From the wake command to the first answer; nothing if there was none (yet).
     pub(crate) took: Option<Duration>,
 }
 
-/// What is known of a server's past.
+/// The known past of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Past {
     pub(crate) history: History,
-    /// When it came to which state, oldest first; no state: the proxy did not run.
+    /// State changes, oldest first; no state: the proxy did not run.
     pub(crate) states: VecDeque<(Wall, Option<Phase>)>,
     /// Oldest first.
     pub(crate) wakeups: VecDeque<Wakeup>,
@@ -54,7 +55,7 @@ impl Past {
         Self { history, states: VecDeque::new(), wakeups: VecDeque::new() }
     }
 
-    /// The server came to a state.
+    /// The server changed its state.
     fn changed(&mut self, at: Wall, change: Change, cause: Option<&WakeCause>) {
         let phase = phase_after(change);
         if self.states.back().is_none_or(|(_, last)| *last != Some(phase)) {
@@ -79,7 +80,7 @@ impl Past {
     fn came_to(&mut self, at: Wall, phase: Option<Phase>) {
         self.states.push_back((at, phase));
         let day_ago = at.0 - A_DAY.as_millis() as i64;
-        // The state at the beginning of the day is one that began before.
+        // The state at the beginning of the day began before.
         while self.states.get(1).is_some_and(|(next, _)| next.0 <= day_ago) {
             self.states.pop_front();
         }
@@ -87,7 +88,7 @@ impl Past {
         self.states.drain(..excess);
     }
 
-    /// Reads what a journal tells; gives the days that began since the last one that is known.
+    /// Reads a journal; returns the days that began since the last known one.
     fn reread(&mut self, records: &[Record], utc_offset: i32) -> Vec<Mark> {
         let (known, _) = self.history.total();
         let mut marks = Vec::new();
@@ -112,7 +113,7 @@ impl Past {
     }
 }
 
-/// Where a server is after a change.
+/// The state of a server after a change.
 fn phase_after(change: Change) -> Phase {
     match change {
         Change::FoundAwake
@@ -129,9 +130,9 @@ fn phase_after(change: Change) -> Phase {
     }
 }
 
-/// A past that is written down as it comes.
+/// A past that is written to disk as it grows.
 #[derive(Debug)]
-pub(crate) struct Chronicle {
+pub(crate) struct HistoryLog {
     pub(crate) past: Past,
     days: File,
     durable: bool,
@@ -140,14 +141,14 @@ pub(crate) struct Chronicle {
 /// A line of the file of days.
 #[derive(Serialize, Deserialize)]
 struct Line {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     v: u32,
     #[serde(flatten)]
     mark: Mark,
 }
 
-impl Chronicle {
-    /// Opens the past of the server of this name, whose journal has been opened before.
+impl HistoryLog {
+    /// Opens the past of the server with this name, whose journal is open already.
     pub(crate) fn open(
         state_dir: &Path,
         name: &str,
@@ -173,7 +174,7 @@ impl Chronicle {
         Ok(chronicle)
     }
 
-    /// The journal gets this record. `settled` is when and what its bill was when it was last settled.
+    /// The journal gets this record. `settled` has the bill when it was last settled, and that time.
     pub(crate) fn take(&mut self, record: &Record, (at, bill): (Now, &Bill)) {
         if let Some(change) = record.change {
             self.past.changed(record.at, change, record.cause.as_ref());
@@ -194,8 +195,7 @@ impl Chronicle {
     }
 }
 
-/// The days of a file. A line torn by a crash is ended, so that the next one is whole; of days that are
-/// no longer told of, the file is relieved.
+/// The days of a file. Terminates a line torn by a crash, so that the next one is whole; removes days that are too old.
 fn read_days(path: &Path) -> std::io::Result<Vec<Mark>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,

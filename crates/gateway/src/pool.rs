@@ -1,5 +1,5 @@
-//! A site whose server is a pool of servers: which of them are on, and which takes a request, the
-//! model's [`Pool`] says; here are its line, its timers, and its servers under supervision.
+//! A site whose server is a pool of servers. The model's [`Pool`] decides which of them are on, and which gets a
+//! request; this module has its line, its timers, and its servers under supervision.
 //!
 //! ```text
 //! request -> place -> Pool: arrive ──> a Seat at a server, for as long as the exchange lasts
@@ -8,12 +8,12 @@
 //!        SwitchOn, SwitchOff ──> Supervisor of the server ──> its phase ──> ready, failed
 //! ```
 //!
-//! Each server has a supervisor of its own, whose policy is never to sleep: it does as the pool orders,
-//! once no exchange is under way. What is above this (admission, cache, waiting page) sees one server,
-//! the pool as a [whole](self::whole).
+//! Each server has a supervisor of its own, whose policy is never to sleep: it sleeps when the pool orders it, once no
+//! exchange is under way. The layers above (admission, cache, waiting page) see one server, the pool as a
+//! [whole](self::whole).
 //!
-//! Locks: the pool's before a supervisor's, never the other way. A [`Seat`] is never dropped under the
-//! pool's lock, since its end is told to the pool.
+//! Locks: the pool's before a supervisor's, never the other way. A [`Seat`] is never dropped under the pool's lock,
+//! since its drop locks the pool.
 
 mod drive;
 mod line;
@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::fleet::{Action, FleetChoice, Phase as Duty, Pool, Route};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Order;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::{Action, FleetChoice, Phase as Duty, Pool, Route};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Order;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -40,13 +40,13 @@ pub(crate) use self::line::{Offer, Placed};
 pub(crate) use self::seat::Seat;
 pub(crate) use self::server::{Fittings, PoolServer};
 pub(crate) use self::whole::Whole;
+use crate::common::Common;
 use crate::config::SiteConfig;
 use crate::error::StartError;
-use crate::journal::WakeCause;
-use crate::lessons::Shelf;
+use crate::lessons::LessonsStore;
 use crate::lessons::pool::Place;
-use crate::site::Common;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
 /// The pool of a site.
 pub(crate) struct ServerPool {
@@ -55,16 +55,16 @@ pub(crate) struct ServerPool {
     /// In the order in which the model numbers them: kind by kind.
     pub(crate) servers: Vec<PoolServer>,
     state: Mutex<State>,
-    /// Something is due earlier than the driver waits for it.
+    /// Notified when something is due earlier than the driver expects.
     rearm: Notify,
-    /// All servers were looked at, and the policy has begun.
+    /// All servers were probed, and the policy has begun.
     begun: watch::Sender<bool>,
     /// The supervisor of the pool as a whole.
     site_supervisor: OnceLock<Arc<Supervisor>>,
     counts: Counts,
 }
 
-/// What happened since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
 struct Counts {
     refused: AtomicU64,
@@ -72,7 +72,7 @@ struct Counts {
     resent: AtomicU64,
 }
 
-/// How a pool is.
+/// The status of a pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolStatus {
     /// Servers that take requests, and that are being switched on.
@@ -80,8 +80,8 @@ pub(crate) struct PoolStatus {
     pub(crate) starting: u32,
     /// Requests in line.
     pub(crate) waiting: u32,
-    /// Since the start: requests that had to wait, that were sent away, that a server failed and
-    /// another answered.
+    /// Since the start: requests that had to wait, that were rejected, and that another server answered because the
+    /// first one failed.
     pub(crate) waited: u64,
     pub(crate) refused: u64,
     pub(crate) resent: u64,
@@ -89,13 +89,13 @@ pub(crate) struct PoolStatus {
     pub(crate) servers: Vec<InPool>,
 }
 
-/// What a server is to its pool.
+/// A server's state in its pool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InPool {
     pub(crate) duty: Duty,
     /// The operator wants it off.
     pub(crate) held_off: bool,
-    /// How often it failed since the start.
+    /// How many times it failed since the start.
     pub(crate) failed: u64,
 }
 
@@ -106,25 +106,25 @@ struct State {
     /// What the driver sleeps until.
     armed: Mono,
     cards: Vec<Card>,
-    /// No card has anything due before; may be too early.
+    /// No card is due before this; may be too early.
     cards_due: Mono,
-    /// It was closed, and no server is on yet.
+    /// The pool was closed, and no server is on yet.
     opening: bool,
-    /// No server is to be had.
+    /// No server is available.
     gone: bool,
     next_waiter: u64,
 }
 
-/// What is noted of a server besides its phase in the pool.
+/// Notes about a server besides its phase in the pool.
 #[derive(Debug, Clone)]
 struct Card {
-    /// How often it failed: seats of earlier terms are void.
+    /// How many times it failed: seats of earlier terms are void.
     term: u64,
-    /// It should have woken by then.
+    /// It should be awake by this time.
     late_at: Mono,
-    /// It failed, and may be tried again then.
+    /// It failed, and may be tried again at this time.
     back_at: Mono,
-    /// The operator keeps it awake until then, whether the pool needs it or not.
+    /// The operator keeps it awake until this time, whether the pool needs it or not.
     pinned_until: Mono,
 }
 
@@ -147,7 +147,7 @@ struct Waiter {
     seat: oneshot::Sender<Seat>,
 }
 
-/// The first pause after a server that is up refused a connection; each further refusal doubles it.
+/// The first pause after a running server refused a connection; each further refusal doubles it.
 const STRUCK: Duration = Duration::from_secs(1);
 
 impl ServerPool {
@@ -158,7 +158,7 @@ impl ServerPool {
         fittings: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>, StartError> {
-        let (clock, observe) = (common.clock, common.options.observe);
+        let (clock, observe) = (common.clock, common.observe);
         let settings = site.fleet_settings(&common.config.scenario_of(site).server);
         let mut fitted: Vec<_> = site.server.iter().zip(fittings).collect();
         let mut servers = Vec::new();
@@ -169,7 +169,7 @@ impl ServerPool {
             let kind = (site, &settings.kinds[number], name);
             servers.push(PoolServer::open(server, kind, common, fittings, tasks)?);
         }
-        // In shadow mode all of them are left alone.
+        // In shadow mode none of them is touched.
         let all = FleetChoice::AlwaysOn { servers: settings.servers() };
         let choice = if observe { all } else { site.pool.policy };
         let wrong = |source| StartError::Pool { site: site.name.clone(), source };
@@ -177,7 +177,7 @@ impl ServerPool {
         let mut shelf = None;
         if choice == FleetChoice::Predictive {
             let path = common.config.state_dir.join(format!("{}.pool-lessons.json", site.name));
-            let place = Shelf::at(&site.name, path, common.options.durable);
+            let place = LessonsStore::at(&site.name, path, common.durable);
             let (place, lessons) = Place::open(place);
             shelf = place;
             if let Some(lessons) = lessons {
@@ -217,7 +217,7 @@ impl ServerPool {
         Ok(pool)
     }
 
-    /// Who is to be told when all servers have gone, or one is back.
+    /// Sets the supervisor that is notified when all servers have gone, or one is back.
     pub(crate) fn belongs_to(&self, whole: &Arc<Supervisor>) {
         let _ = self.site_supervisor.set(Arc::clone(whole));
     }
@@ -226,7 +226,7 @@ impl ServerPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the pool something, and does what it wants done.
+    /// Calls the pool, and carries out the resulting actions.
     fn with<T>(self: &Arc<Self>, call: impl FnOnce(&mut State, Mono) -> T) -> T {
         let now = self.clock.now().mono;
         let mut state = self.lock();
@@ -242,12 +242,12 @@ impl ServerPool {
         if let (Some(gone), Some(whole)) = (news, self.site_supervisor.get()) {
             if gone { whole.unreachable() } else { whole.stirred() }
         }
-        // Not under the lock: their ends are told to the pool.
+        // Not under the lock: dropping them locks the pool.
         drop(nobodys);
         result
     }
 
-    /// Carries out the pool's actions. Seats whose request has left the line meanwhile come back.
+    /// Carries out the pool's actions. Returns seats whose request has left the line meanwhile.
     fn act(self: &Arc<Self>, state: &mut State, now: Mono) -> Vec<Seat> {
         let mut nobodys = Vec::new();
         while !state.actions.is_empty() {
@@ -279,7 +279,7 @@ impl ServerPool {
     fn switch_on(&self, state: &mut State, now: Mono, number: u32) {
         let server = self.server(number);
         if server.supervisor.phase_now() == Phase::Awake {
-            // An order to sleep that was not carried out yet no longer holds.
+            // This cancels an order to sleep that was not carried out yet.
             server.supervisor.order(Order::Wake);
             state.pool.ready(now, number, &mut state.actions);
         } else if server.supervisor.rejoin(Supervisor::next_id(), || WakeCause::Pool) {
@@ -322,7 +322,7 @@ impl ServerPool {
         );
     }
 
-    /// When a server that failed may be tried again, as things stand.
+    /// When a failed server may be tried again, in the current state.
     fn back_at(&self, state: &State, now: Mono, number: u32) -> Mono {
         let server = self.server(number);
         match server.supervisor.phase_now() {
@@ -330,13 +330,13 @@ impl ServerPool {
             Phase::Asleep if state.nobody_left() => now,
             Phase::Asleep => now + server.retry,
             Phase::Failed => now + server.supervisor.blocked_for(),
-            // It is up, and refused a connection.
+            // It is up, but refused a connection.
             Phase::Awake => now + STRUCK * (1 << server.struck().min(6)),
             Phase::Unknown | Phase::FallingAsleep | Phase::Waking => Mono::NEVER,
         }
     }
 
-    /// A server's lifecycle has moved on from `was`.
+    /// The phase of a server has changed from `was`.
     fn turned(self: &Arc<Self>, number: u32, was: Phase) {
         self.with(|state, now| {
             let phase = self.server(number).supervisor.phase_now();
@@ -345,7 +345,7 @@ impl ServerPool {
             };
             match (phase, duty) {
                 (Phase::Awake, Duty::Starting) => self.came(state, now, number),
-                // Another program woke it, or it would not sleep, or it is well again.
+                // Another program woke it, or it would not sleep, or it is healthy again.
                 (Phase::Awake, Duty::Off | Duty::Failed) if was != Phase::Awake => {
                     self.came(state, now, number);
                     if state.pool.is_held_off(number) {
@@ -381,7 +381,7 @@ impl ServerPool {
         }
     }
 
-    /// All servers go off, since none is needed.
+    /// Switches all servers off, since none is needed.
     fn shut(self: &Arc<Self>) {
         self.with(|state, now| {
             state.opening = false;
@@ -389,7 +389,7 @@ impl ServerPool {
         });
     }
 
-    /// Switches on what is to be on; what failed is tried again if it may be.
+    /// Switches on the servers that should be on; retries failed ones if allowed.
     fn reopen(self: &Arc<Self>) {
         self.with(|state, now| {
             if state.pool.is_closed() {
@@ -412,13 +412,13 @@ impl ServerPool {
         least.unwrap_or(&self.servers[0])
     }
 
-    /// The number of a server of this name.
+    /// The index of the server with this name.
     pub(crate) fn called(&self, name: &str) -> Option<u32> {
         let found = self.servers.iter().position(|it| it.supervisor.name() == name);
         found.and_then(|number| u32::try_from(number).ok())
     }
 
-    /// In how long a request that finds no room may find some: when the server that starts is on.
+    /// When a request that finds no room may find some: when the server that is starting is on.
     pub(crate) fn may_have_room_in(&self) -> Duration {
         if self.lock().pool.starting() == 0 {
             return Duration::ZERO;
@@ -427,7 +427,7 @@ impl ServerPool {
         slowest.unwrap_or_default()
     }
 
-    /// A place for work that no client waits for, if one is to spare.
+    /// A place for work without a client, if one is to spare.
     pub(crate) fn spare(self: &Arc<Self>) -> Option<Seat> {
         self.with(|state, now| {
             let server = state.pool.take_spare(now)?;
@@ -435,7 +435,7 @@ impl ServerPool {
         })
     }
 
-    /// Looks at it.
+    /// Its status.
     pub(crate) fn status(&self) -> PoolStatus {
         let state = self.lock();
         let in_pool = |number: usize| InPool {
@@ -454,7 +454,7 @@ impl ServerPool {
         }
     }
 
-    /// Asks the pool for a place for a request.
+    /// Requests a place for a request from the pool.
     fn route(
         self: &Arc<Self>,
         offer: Offer,
@@ -505,7 +505,7 @@ impl State {
         all.into_iter().all(|number| has_failed(number) || is_off_by_order(number))
     }
 
-    /// Whether all servers have gone, or one has come, since this was asked last.
+    /// Whether all servers have gone, or one has come, since the last call.
     fn news(&mut self) -> Option<bool> {
         if self.opening && self.pool.on() > 0 {
             self.opening = false;

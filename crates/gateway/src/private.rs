@@ -1,18 +1,18 @@
-//! Files that say who asked for what: their group may read them, and no other user.
+//! Files that record clients and their requests: readable for their group, but for no other user.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// To make such a file. One that is there stays as it is.
+/// Options to create such a file. An existing file stays unchanged.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o640);
     options
 }
 
-/// A new, empty file that is to take the place of `old`: users that may read that may read it.
+/// A new, empty file to replace `old`: users that may read the old one may read the new one.
 pub(crate) fn successor(new: &Path, old: &Path) -> io::Result<File> {
     let file = options().write(true).create(true).truncate(true).open(new)?;
     if let Ok(was) = old.metadata() {

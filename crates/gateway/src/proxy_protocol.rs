@@ -1,5 +1,5 @@
-//! The PROXY protocol (versions 1 and 2): a load balancer in front says, before the first request,
-//! whose connection it passes on; and we say so to services whose connections are passed through.
+//! The PROXY protocol (versions 1 and 2): before the first request, a load balancer in front names the client of a
+//! connection; and we name it to services whose connections are passed through.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,20 +10,20 @@ use tokio::net::TcpStream;
 
 use crate::config::HeaderVersion;
 
-/// No line of version 1 is longer.
+/// Maximum length of a line of version 1.
 const LONGEST_V1: usize = 107;
 
-/// No header of version 2 that is taken is longer, extensions among it.
+/// Maximum length of an accepted header of version 2, including extensions.
 pub const LONGEST_V2: usize = 2048;
 
 /// How the versions begin.
 const V1: &[u8] = b"PROXY ";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Why a connection was not taken.
+/// Why a connection was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
-    /// There is none.
+    /// It does not begin with a header.
     #[error("it does not begin with a PROXY protocol header")]
     NoHeader,
     /// It was cut off.
@@ -34,8 +34,8 @@ pub enum Wrong {
     Broken(#[from] std::io::Error),
 }
 
-/// Reads the header; returns whose connection it is (`balancer`, if the header names no client: a health
-/// check of the balancer's own), and what came behind the header.
+/// Reads the header; returns the client (`balancer`, if the header names no client: a health check of the balancer's
+/// own), and the bytes after the header.
 pub(crate) async fn read(
     stream: &mut TcpStream,
     balancer: SocketAddr,
@@ -52,12 +52,12 @@ pub(crate) async fn read(
     }
 }
 
-/// Whose connection a header says that it is (none, if it is the balancer's own), and how long that is;
-/// nothing as long as it has not come whole.
+/// The client that a header names (none, if the connection is the balancer's own), and the header's length; nothing
+/// while the header is incomplete.
 pub fn header(bytes: &[u8]) -> Result<Option<(Option<SocketAddr>, usize)>, Wrong> {
     let begins = |with: &[u8]| with.starts_with(&bytes[..bytes.len().min(with.len())]);
     if begins(V1) {
-        // Read once its line has ended: a number may go on in the next packet.
+        // Parsed only when the line is complete: a number may continue in the next packet.
         let Some(end) = memchr::memchr(b'\n', &bytes[..bytes.len().min(LONGEST_V1)]) else {
             return if bytes.len() < LONGEST_V1 { Ok(None) } else { Err(Wrong::NoHeader) };
         };
@@ -74,7 +74,7 @@ pub fn header(bytes: &[u8]) -> Result<Option<(Option<SocketAddr>, usize)>, Wrong
     }
 }
 
-/// The header that says whose connection it is, and whom it came to.
+/// The header that names the client, and the address that it connected to.
 pub fn write(version: HeaderVersion, client: SocketAddr, here: SocketAddr) -> Vec<u8> {
     let (from, to) = match (client.ip().to_canonical(), here.ip().to_canonical()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => (IpAddr::V4(from), IpAddr::V4(to)),
@@ -98,7 +98,7 @@ pub fn write(version: HeaderVersion, client: SocketAddr, here: SocketAddr) -> Ve
             addresses.extend(client.port().to_be_bytes());
             addresses.extend(here.port().to_be_bytes());
             let length = if from.is_ipv4() { 12 } else { 36 };
-            // Version 2, `PROXY`; then TCP over the family.
+            // Version 2, command `PROXY`; then TCP over the address family.
             let mut header =
                 [V2, &[0x21, if from.is_ipv4() { 0x11 } else { 0x21 }, 0, length]].concat();
             header.extend(addresses);
@@ -114,12 +114,12 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Reads the line of version 1 as strictly as section 2.1 of its specification has it.
+/// Parses the line of version 1 as strictly as section 2.1 of its specification.
 fn of_v1(line: &[u8]) -> Result<Option<SocketAddr>, Wrong> {
     let text = std::str::from_utf8(line).map_err(|_| Wrong::NoHeader)?;
     let words: Vec<&str> = text.split(' ').collect();
     let [_, family, from, to, from_port, to_port] = words[..] else {
-        // Whatever is behind it.
+        // Whatever follows is ignored.
         return if words.get(1) == Some(&"UNKNOWN") { Ok(None) } else { Err(Wrong::NoHeader) };
     };
     let address = |text: &str| match family {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_balancers_own_connection_is_its_own() {
-        // LOCAL of version 2, with addresses that are to be left alone; and PROXY of no family.
+        // LOCAL of version 2, with addresses to ignore; and PROXY with an unspecified family.
         let start = b"\r\n\r\n\0\r\nQUIT\n";
         let local = [&start[..], &[0x20, 0x11, 0, 12], &[1; 12]].concat();
         let unspecified = [&start[..], &[0x21, 0, 0, 0]].concat();

@@ -1,8 +1,7 @@
-//! Requests as the server gets them.
+//! Requests in the form in which the server gets them.
 
 pub(crate) mod plain;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use http::header::{
@@ -13,54 +12,29 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use nightwatt_http1::Interim;
 use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{fields, normal_authority, update};
-use nightwatt_power::probe::OWN_MARK;
 
-use crate::body::{Question, Sending};
-use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
-use crate::forward::Forwarding;
+use crate::facts::{FORWARDED_PROTO, Facts, REQUEST_ID};
+use crate::forwarded::FORWARDED_FOR;
+use crate::hit::Found;
 use crate::hold::Spool;
+use crate::request_body::{Question, Sending, listed, trailer_names};
 use crate::request_rules::{may_be_of_the_connection, may_be_trailer};
+use crate::site::Site;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 
-/// What is added to `Via` (RFC 9110, 7.6.3) on the way to one site, and by which a request is known that comes
-/// back: the comment is of this process and this site. A server may well ask for another site.
-#[derive(Debug, Clone)]
-pub(crate) struct Mark {
-    own: String,
-    /// On the proxy's own probes.
-    probes: String,
-    /// For a request by HTTP/1.1, and for one by HTTP/2.
-    via: [HeaderValue; 2],
+/// A request to a server, with context.
+pub(crate) struct Asking<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) facts: &'a Facts,
+    pub(crate) parts: &'a Parts,
+    /// The stored answer for it.
+    pub(crate) found: Option<&'a Found>,
 }
 
-impl Mark {
-    pub(crate) fn of(site: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        site.hash(&mut hasher);
-        let own = format!("({}-{:x})", OWN_MARK.as_str(), hasher.finish());
-        let via = ["1.1", "2.0"].map(|version| {
-            HeaderValue::from_str(&format!("{version} nightwatt {own}"))
-                .unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
-        });
-        Self { own, probes: format!("({})", OWN_MARK.as_str()), via }
-    }
-
-    /// Did this very process ask this site for it before, or is it a probe of its own?
-    pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
-        headers.get_all(VIA).iter().any(|via| self.is_in(via.as_bytes()))
-    }
-
-    /// The same of one `Via` field.
-    pub(crate) fn is_in(&self, via: &[u8]) -> bool {
-        let has = |mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
-        has(&self.own) || has(&self.probes)
-    }
-}
-
-impl Forwarding<'_> {
-    /// The request as the server gets it. Says also whether it asks to confirm what is stored.
+impl Asking<'_> {
+    /// The request for the server. Also returns whether it asks the server to confirm what is stored.
     pub(crate) fn question(
         &self,
         spool: Spool,
@@ -75,7 +49,7 @@ impl Forwarding<'_> {
         // What `Connection` names has been dropped.
         fields::remove_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
-        let site = self.site();
+        let site = self.site;
         let host = if self.facts.authority.is_empty() {
             &site.config.origin.authority
         } else {
@@ -89,13 +63,12 @@ impl Forwarding<'_> {
         let validating = validate
             && self
                 .found
-                .as_ref()
                 .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
         if chunked {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         if let Some(announced) = announced {
-            // Those that are not announced are not sent.
+            // Trailers that are not announced are not sent.
             headers.insert(TRAILER, announced);
         }
         let offered = offered(self.parts);
@@ -107,11 +80,11 @@ impl Forwarding<'_> {
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        let limit = self.site().limits.largest_body();
+        let limit = self.site.limits.largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
         match length {
-            // It means no body, and some servers refuse a handshake with a length.
+            // A length of 0 means no body, and some servers reject a handshake with a length.
             Some(none) if is_handshake && none == "0" => drop(headers.remove(CONTENT_LENGTH)),
             Some(length) => drop(headers.insert(CONTENT_LENGTH, length)),
             None => {}
@@ -127,12 +100,12 @@ impl Forwarding<'_> {
     }
 }
 
-/// Does the client offer to speak another protocol?
+/// Whether the client offers to switch protocols.
 pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
     offered(parts).is_some()
 }
 
-/// The protocols that a client offers to switch to (RFC 9110, 7.8), as the server is sent them.
+/// The protocols that a client offers to switch to (RFC 9110, 7.8), as sent to the server.
 fn offered(parts: &Parts) -> Option<HeaderValue> {
     let mut options = listed(&parts.headers, CONNECTION);
     if parts.version != http::Version::HTTP_11
@@ -144,8 +117,8 @@ fn offered(parts: &Parts) -> Option<HeaderValue> {
     HeaderValue::from_str(&offered.join(", ")).ok().filter(|_| !offered.is_empty())
 }
 
-/// Is it a protocol that does not carry HTTP? Requests within a tunnel would bypass this proxy, so HTTP/2 (for which
-/// RFC 9113 removed the upgrade) and TLS are not passed on.
+/// Whether a protocol does not carry HTTP. Requests within a tunnel would bypass this proxy, so HTTP/2 (for which RFC
+/// 9113 removed the upgrade) and TLS are not passed on.
 fn is_opaque(protocol: &str) -> bool {
     let name = protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
@@ -153,7 +126,7 @@ fn is_opaque(protocol: &str) -> bool {
     !name.is_empty() && !is_http && protocol.bytes().all(plain)
 }
 
-/// Did the client offer every protocol that the server names in its 101?
+/// Whether the client offered every protocol that the server names in its 101.
 pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
     let name = |protocol: &str| protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
     let offered = offered(parts);
@@ -164,14 +137,8 @@ pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
     })
 }
 
-/// The members of a field that is a list.
-fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|it| !it.is_empty())
-}
-
-/// The trailers that are announced, less those that no server may take for fields of the head. (hyper keeps
-/// those back by HTTP/1.1 only.)
+/// The announced trailers, except those that a server might take for header fields. (hyper drops those over HTTP/1.1
+/// only.)
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     let harmless =
         |name: &&str| HeaderName::from_bytes(name.as_bytes()).is_ok() && may_be_trailer(name);
@@ -179,14 +146,9 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
 }
 
-/// What `Trailer` names, as it is written there.
-pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    listed(headers, TRAILER)
-}
-
-/// Takes out what `Connection` names, since the server will not get it: nothing may be decided by
-/// fields that it did not see, least of all which stored answer is meant. What this connection itself
-/// is about stays for those who read it.
+/// Removes the fields that `Connection` names, since the server will not get them: fields that it did not see must not
+/// decide anything, least of all which stored answer is used. Fields about this connection itself stay for their
+/// readers.
 pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
     for name in fields::named_by_connection(headers) {
         if may_be_of_the_connection(name.as_str()) {
@@ -195,10 +157,10 @@ pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out what the server does not get from this client: what only proxies say, unless it is one that is
-/// believed, and what harms. So neither the cache nor the server goes by a forgery.
+/// Removes what the server does not get from this client: fields that only trusted proxies may set, and harmful ones.
+/// So forged fields affect neither the cache nor the server.
 ///
-/// Gives what the names of the other fields say.
+/// Returns what the names of the other fields reveal.
 pub(crate) fn drop_what_is_not_passed_on(
     headers: &mut HeaderMap,
     from_trusted_proxy: bool,
@@ -229,8 +191,7 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-/// Adds whom the request is for. What clients say of themselves has been dropped, unless they are trusted
-/// proxies.
+/// Adds the fields that name the client. The client's own were removed, unless it is a trusted proxy.
 fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
     let (client, peer) = (facts.address.as_str(), facts.peer.to_string());
     let mut chain: Vec<&str> =
@@ -244,14 +205,14 @@ fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
     insert(headers, FORWARDED_FOR, &chain);
     let proto = if facts.secure { "https" } else { "http" };
     if headers.contains_key(FORWARDED) {
-        // Who reads this form is to find the last hop in it too (RFC 7239, 4).
+        // Readers of this form find the last hop in it too (RFC 7239, 4).
         let node = if facts.peer.is_ipv6() { format!("\"[{peer}]\"") } else { peer };
         if let Ok(element) = HeaderValue::from_str(&format!("for={node};proto={proto}")) {
             headers.append(FORWARDED, element);
         }
     }
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
-    // In another spelling of the same name it is sent on in this one, which the cache's key has.
+    // Another spelling of the same name is replaced by this one, which the cache's key has.
     let is_another = |told: &HeaderValue| {
         told.to_str()
             .is_ok_and(|told| normal_authority(facts.secure, told.trim()) != facts.authority)

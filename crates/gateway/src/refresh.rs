@@ -1,133 +1,68 @@
-//! What clients have shown to be worth asking for: stale answers that were given are renewed, and answers
-//! that only the proxy's own requests may bring into the cache are fetched. At once if the server is awake,
-//! else as soon as it is awake for someone else.
+//! Work that requests have shown to be worthwhile: renews stale answers that clients got, and fetches answers that only
+//! the proxy's own requests may bring into the cache. At once if the server is awake, else as soon as it is awake for
+//! another reason.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender, Usability};
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::flights::{Boarding, Flight};
 use crate::forward::Forwarding;
-use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
-use crate::own_request::{
-    AnswerKind, LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored,
-};
-use crate::store::{Object, Sake};
+use crate::own_request::{LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored};
+use crate::refresh_queue::{Job, Refresher, Wanted};
+use crate::request_body::Kept;
+use crate::serving::Serving;
+use crate::store::Sake;
 
-/// Resources remembered while the server sleeps. More are left to their next visitor.
-const MOST: usize = 256;
-
-/// Resources remembered that were asked for in vain. Once there are more, all are tried again.
-const IN_VAIN: usize = 4096;
-
-/// What the proxy asks for by itself.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    /// What is stored, once more.
-    Again(Arc<Object>),
-    /// What a client was answered, in this coding.
-    Like(&'static str, AnswerKind, Sake),
-}
-
-impl Wanted {
-    /// The kind of answer that is expected.
-    const fn kind(&self) -> Option<&AnswerKind> {
-        match self {
-            Self::Again(_) => None,
-            Self::Like(_, kind, _) => Some(kind),
-        }
+/// Does the work of a site: each time its server comes up, and whenever a request starts it.
+pub(crate) async fn run(mut live: Live<Serving>, site: Arc<str>, phase: watch::Receiver<Phase>) {
+    let refresher = match live.now().site_named(&site) {
+        Some((_, served)) => Arc::clone(&served.refresher),
+        None => return,
+    };
+    tokio::select! {
+        () = each_time_awake(live.clone(), &site, phase) => {}
+        () = when_asked(live, &site, &refresher) => {}
     }
 }
 
-/// One of these.
-#[derive(Debug)]
-struct Job {
-    key: CacheKey,
-    wanted: Wanted,
-    /// Others wait for it.
-    flight: Option<Flight>,
-}
-
-/// The jobs of one site.
-#[derive(Debug, Default)]
-pub(crate) struct Refresher(Mutex<Jobs>);
-
-#[derive(Debug, Default)]
-struct Jobs {
-    waiting: Vec<Job>,
-    /// Waiting or under way.
-    known: HashSet<CacheKey>,
-    /// What came to nothing since the server woke: it is not asked for again, unless a client gets an
-    /// answer of another kind.
-    in_vain: HashSet<(CacheKey, AnswerKind)>,
-}
-
-impl Refresher {
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers what to ask for.
-    pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
-        let mut jobs = self.lock();
-        let is_in_vain =
-            wanted.kind().is_some_and(|kind| jobs.in_vain.contains(&(key.clone(), kind.clone())));
-        if !is_in_vain && jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
-            jobs.waiting.push(Job { key: key.clone(), wanted, flight });
-        }
-    }
-
-    fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut self.lock().waiting)
-    }
-
-    /// `in_vain` is the kind of answer that did not come.
-    fn done(&self, key: &CacheKey, in_vain: Option<AnswerKind>) {
-        let mut jobs = self.lock();
-        jobs.known.remove(key);
-        if jobs.in_vain.len() >= IN_VAIN {
-            jobs.in_vain.clear();
-        }
-        jobs.in_vain.extend(in_vain.map(|kind| (key.clone(), kind)));
-    }
-}
-
-/// Does what there is to do, each time the server comes up.
-pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
+async fn each_time_awake(mut live: Live<Serving>, site: &str, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
-            let gateway = live.now();
-            let Some((site, served)) = gateway.site_named(&site) else { return };
-            served.refresher.lock().in_vain.clear();
-            work(&gateway, site).await;
+            let serving = live.now();
+            let Some((site, served)) = serving.site_named(site) else { return };
+            served.refresher.forget_failures();
+            work(&serving, site).await;
         }
     }
 }
 
-/// Has [`work`] done beside what goes on.
-pub(crate) fn start(gateway: &Arc<Gateway>, site: usize) {
-    let gateway = Arc::clone(gateway);
-    tokio::spawn(async move { work(&gateway, site).await });
+/// Does it concurrently with other work.
+async fn when_asked(mut live: Live<Serving>, site: &str, refresher: &Refresher) {
+    loop {
+        refresher.asked().await;
+        let serving = live.now();
+        let Some((site, _)) = serving.site_named(site) else { return };
+        tokio::spawn(async move { work(&serving, site).await });
+    }
 }
 
-/// Does what there is to do now, one job after the other, as long as the server is awake.
-async fn work(gateway: &Arc<Gateway>, site: usize) {
-    let _debt = gateway.clock.owe();
-    let refresher = &gateway.sites[site].refresher;
+/// Does all waiting work, one job after the other, as long as the server is awake.
+async fn work(serving: &Arc<Serving>, site: usize) {
+    let _debt = serving.clock.owe();
+    let refresher = &serving.sites[site].refresher;
     for Job { key, wanted, flight } in refresher.take() {
         let mut in_vain = None;
-        if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
+        if let Some(exchange) = serving.sites[site].begin_background() {
             let kind = wanted.kind().cloned();
-            fetch(gateway, site, &key, (wanted, flight), exchange).await;
-            let is_known = gateway.sites[site].store.knows(&key, gateway.timestamp());
+            fetch(serving, site, &key, (wanted, flight), exchange).await;
+            let is_known = serving.sites[site].store.knows(&key, serving.timestamp());
             in_vain = kind.filter(|_| !is_known);
         }
         refresher.done(&key, in_vain);
@@ -135,23 +70,24 @@ async fn work(gateway: &Arc<Gateway>, site: usize) {
 }
 
 async fn fetch(
-    gateway: &Arc<Gateway>,
+    serving: &Arc<Serving>,
     site: usize,
     key: &CacheKey,
     (wanted, flight): (Wanted, Option<Flight>),
     exchange: Arc<Exchange>,
 ) {
-    let served = &gateway.sites[site];
+    let served = &serving.sites[site];
     let fields = match &wanted {
         Wanted::Again(object) => fields_of(object),
         Wanted::Like(encoding, ..) => Some(fields_for(encoding)),
     };
-    let request = fields.and_then(|it| OwnRequest::new(key, it, gateway, &served.rules));
+    let request =
+        fields.and_then(|it| OwnRequest::new(key, it, &served.rules, serving.clock.now()));
     let Some(OwnRequest { facts, parts }) = request else { return };
     let flight = match flight {
         Some(flight) => Some(flight),
         None => match served.flights.board(key) {
-            // It is just being fetched.
+            // It is being fetched already.
             Boarding::Other => return,
             boarding => boarding.first(),
         },
@@ -160,10 +96,10 @@ async fn fetch(
         ((Sender::ANONYMOUS, &head_of(&facts, &parts)), RequestDirectives::default());
     let found = served
         .store
-        .find(key, asking, &directives, gateway.timestamp(), &served.rules)
+        .find(key, asking, &directives, serving.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let (is_needed, expected, sake) = match wanted {
-        // Else it has been renewed or forgotten since.
+        // Otherwise it has been renewed or forgotten since.
         Wanted::Again(object) => {
             let is_there = found.as_ref().is_some_and(|it| Arc::ptr_eq(&it.object, &object));
             (is_there, None, Sake::Nobody)
@@ -177,7 +113,7 @@ async fn fetch(
         return;
     }
     let forwarding = Forwarding {
-        gateway,
+        serving,
         site,
         facts: &facts,
         parts: &parts,
@@ -189,10 +125,10 @@ async fn fetch(
         expected,
     };
     let asking = async {
-        // What fails is left to the next visitor.
+        // A failure is left to the next visitor.
         if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange, false).await {
             read_what_is_stored(response, served.store.largest()).await;
         }
     };
-    let _ = Box::pin(gateway.clock.timeout(LONGEST, asking)).await;
+    let _ = Box::pin(serving.clock.timeout(LONGEST, asking)).await;
 }

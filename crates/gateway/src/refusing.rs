@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
-use nightwatt_model::policy::admission::{Route, Want};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::{Route, Want};
 use nightwatt_traffic::Verdict;
 
 use crate::facts::Facts;
-use crate::gateway::Gateway;
+use crate::serving::Serving;
 
-/// The rule that refuses a client that asks too often, in the access log.
+/// The rule in the access log for a client that sends too many requests.
 pub(crate) const TOO_MANY_REQUESTS: &str = "requests-per-client";
 
-/// The rule that refuses a client of which as many requests wait as may.
+/// The rule for a client that has the maximum number of waiting requests.
 pub(crate) const HELD_PER_CLIENT: &str = "held-per-client";
 
-/// For how long a scanner is sent away whose rule does not end by itself.
+/// For how long a scanner is rejected if its rule does not expire.
 const SCANNERS_WAIT: Duration = Duration::from_hours(1);
 
 /// The rule by which a request does not reach the server, for the access log; nothing for one that does.
@@ -30,13 +30,13 @@ pub(crate) const fn rule(route: Route, want: Want, verdict: &Verdict) -> Option<
     }
 }
 
-/// In how long a client that is refused as a scanner may be welcome again.
+/// When a client that is refused as a scanner may be accepted again.
 pub(crate) fn scanner_waits(verdict: &Verdict, now: Mono) -> Duration {
     let ends = verdict.until.map_or(SCANNERS_WAIT, |until| until.since(now));
     ends.max(Duration::from_secs(1))
 }
 
-/// Why a request is for no site.
+/// The answer to a request for an unknown site.
 pub(crate) fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
     if facts.authority.is_empty() {
         let text = "The request has no Host field, and every site here has `hosts`: send the name of one as \
@@ -46,19 +46,19 @@ pub(crate) fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
     (StatusCode::MISDIRECTED_REQUEST, "No such site here.")
 }
 
-/// Why a request is not answered, by itself or by what its site allows.
+/// Why a request is rejected, by itself or by the settings of its site.
 pub(crate) fn refusal(
-    gateway: &Gateway,
+    serving: &Serving,
     site: Option<usize>,
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
-    let limits = site.map_or(&gateway.config.limits, |site| &gateway.sites[site].limits);
+    let limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
     facts.refusal(parts, limits.largest_body()).or_else(|| {
-        // It would come back for ever.
+        // It would loop forever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
                     what it is asked back to it. Look at the site's `origin`.";
-        let mark = &gateway.sites.get(site?)?.mark;
+        let mark = &serving.sites.get(site?)?.mark;
         mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
     })
 }

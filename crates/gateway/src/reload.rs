@@ -1,51 +1,26 @@
-//! A configuration takes the place of the one before while everything runs on. Nothing is changed unless
-//! all of it can be.
+//! Replaces the configuration while everything runs. Nothing changes unless everything can be applied.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
+use crate::common::Common;
 use crate::config::Config;
 use crate::error::StartError;
-use crate::gateway::{Gateway, Options, file};
+use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
-use crate::live::Live;
 use crate::machine::Machine;
 use crate::opening::Opening;
+use crate::passthrough::Door;
+use crate::retiring::{Leaving, Retired};
 use crate::running::Running;
-use crate::site::{Common, Site};
-use crate::supervisor::{Supervisor, end};
+use crate::site::Site;
+use crate::status::Reloaded;
 
-/// What a reload did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
-    /// Sites and machines that are there from now on.
-    pub new: Vec<String>,
-    /// Those that are otherwise than before.
-    pub changed: Vec<String>,
-    /// Those that are there no more.
-    pub gone: Vec<String>,
-}
-
-/// How the last reload went, for `status`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReloadStatus {
-    /// When, in ms since 1970.
-    pub at_ms: i64,
-    /// Why the configuration before still holds, if it does.
-    pub refused: Option<String>,
-}
-
-/// The last reload, which all gateways of a process share.
-pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
-
-/// Why the configuration before still holds.
+/// Why the previous configuration still applies.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// Some things cannot change while the process runs.
@@ -53,13 +28,13 @@ pub enum ReloadError {
     Fixed {
         /// What they are.
         what: Vec<String>,
-        /// The control socket would be elsewhere: who takes over would not find this process.
+        /// The control socket would move: a successor would not find this process.
         moves: bool,
     },
     /// Shadow mode counts from its start.
     #[error("in shadow mode (--observe) the configuration is not read again")]
     Shadow,
-    /// Something that is new cannot be begun.
+    /// A new part cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -83,52 +58,13 @@ impl ReloadError {
     }
 }
 
-impl Gateway {
-    /// All tasks that drive a server or a machine.
-    pub(crate) fn supervisors(&self) -> impl Iterator<Item = &Arc<Supervisor>> {
-        let machines = self.machines.iter().map(|it| &it.supervisor);
-        let pools = self.sites.iter().filter_map(|it| it.pool.as_ref());
-        let servers = pools.flat_map(|pool| pool.servers.iter().map(|it| &it.supervisor));
-        machines.chain(servers).chain(self.sites.iter().map(|it| &it.supervisor))
-    }
-
-    /// Puts the proxy on the bills of its sites, or of its machines where there is no site: on each an
-    /// equal part, so that all of them together have it once.
-    pub(crate) fn share_out_proxy(&self) {
-        let part = |count: usize| if count == 0 { 0.0 } else { 1.0 / count as f64 };
-        let of_site = part(self.sites.len());
-        let of_machine = if self.sites.is_empty() { part(self.machines.len()) } else { 0.0 };
-        for site in &self.sites {
-            site.supervisor.share_proxy(of_site);
-            if let Some(shadow) = &site.shadow {
-                shadow.supervisor.share_proxy(of_site);
-            }
-        }
-        for machine in &self.machines {
-            machine.supervisor.share_proxy(of_machine);
-        }
-    }
-
-    /// How the last reload went, if there was one.
-    pub(crate) fn last_reload(&self) -> Option<ReloadStatus> {
-        self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn note_reload(&self, refused: Option<String>) {
-        let at_ms = self.clock.now().wall.0;
-        let mut last = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(ReloadStatus { at_ms, refused });
-    }
-}
-
 impl Running {
-    /// Reads `config` in the place of the configuration before. Sites and machines that did not change go
-    /// on untouched. Of those that did, requests that wait, exchanges under way, ledgers and connections
-    /// are kept. `options` may name controllers for what is new.
+    /// Replaces the configuration with `config`. Unchanged sites and machines continue untouched. Changed ones keep
+    /// waiting requests, exchanges under way, ledgers and connections. `options` may name controllers for new ones.
     ///
     /// # Errors
     ///
-    /// If something is to change that cannot, or cannot be begun. Then nothing has changed.
+    /// If a change is impossible, or cannot be started. Then nothing has changed.
     pub async fn reload(
         &mut self,
         config: Config,
@@ -140,7 +76,7 @@ impl Running {
         done
     }
 
-    /// The configuration could not even be read: for `status`.
+    /// Notes for `status` that the configuration could not even be read.
     pub fn note_refused(&self, why: String) {
         self.gateway.note_reload(Some(why));
     }
@@ -150,16 +86,16 @@ impl Running {
         config: Config,
         options: Options,
     ) -> Result<Reloaded, ReloadError> {
-        if self.gateway.observe {
+        if self.gateway.serving.observe {
             return Err(ReloadError::Shadow);
         }
-        let old = &self.gateway.config;
+        let old = &self.gateway.serving.config;
         let what = fixed(old, &config);
         if !what.is_empty() {
             let moves = old.control_socket() != config.control_socket();
             return Err(ReloadError::Fixed { what, moves });
         }
-        // It cannot be configured otherwise, but its file may say another password now.
+        // Its configuration cannot change, but its file may have another password now.
         let guard = self.admin_post.as_ref().map(|it| Arc::clone(&it.guard));
         let password = guard.as_ref().map(|it| it.read_anew()).transpose()?;
         let back = self.call_back(&config).await;
@@ -175,8 +111,7 @@ impl Running {
         done
     }
 
-    /// Puts a configuration in the place of the one before; `back` are those who had left and are named
-    /// again.
+    /// Applies a configuration; `back` are removed parts that are configured again.
     fn turn_to(
         &mut self,
         config: Config,
@@ -184,28 +119,33 @@ impl Running {
         back: &[Retired],
     ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
-        let (old, clock) = (Arc::clone(&self.gateway), self.gateway.clock.clone());
+        let (old, clock) = (Arc::clone(&self.gateway), self.gateway.serving.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
-        (options.observe, options.durable) = (false, self.durable);
         let (own, none) = (config.clone(), HashMap::new());
         let disk = old.disk.as_ref();
-        let common = Common { config: &own, clock: &clock, options: &options, handed: &none, disk };
+        let common = Common {
+            config: &own,
+            clock: &clock,
+            observe: false,
+            durable: self.durable,
+            handed: &none,
+            disk,
+        };
         let before = [&*old].into_iter().chain(back.iter().map(|it| &*it.gateway)).collect();
-        let mut opening = Opening::new(common, controllers, before);
-        let mut gateway = Gateway::open(config, &clock, &mut opening, Some(&*old))?;
-        gateway.tcp_addresses = self.tcp_addresses_of(&gateway, &bound);
-        let gateway = Arc::new(gateway);
-        let live = Live::of(&self.live);
+        let mut opening = Opening::new(common, controllers, &options.meters, before);
+        let addresses = self.tcp_addresses_of(&config, &bound);
+        let gateway = Arc::new(opening.gateway(config, addresses)?);
+        let fronts = self.present.fronts();
         let mut posts = Vec::new();
         for (bound, spoken) in bound {
-            posts.push(Post::man(bound, spoken, &live, &self.room)?);
+            posts.push(Post::man(bound, spoken, &fronts, &self.room)?);
         }
         self.turn_log(&gateway)?;
-        // From here on nothing fails.
+        // Nothing below can fail.
         let jobs = opening.commit();
         gateway.share_out_proxy();
-        self.gateway = Arc::clone(&gateway);
-        self.live.send_replace(gateway);
+        self.present.turn_to(&gateway);
+        self.gateway = gateway;
         self.jobs.extend(jobs);
         self.turn_posts(posts);
         let done = difference(&old, &self.gateway);
@@ -216,19 +156,19 @@ impl Running {
         Ok(done)
     }
 
-    /// Those who have left and are named again come back, with all who wait for them: a name must not have
-    /// two drivers. What has become something else meanwhile cannot, and ends.
+    /// Brings removed parts back that are configured again, with all clients that wait for them: a name must not have
+    /// two drivers. Parts that have changed their kind meanwhile cannot come back, and end.
     async fn call_back(&mut self, config: &Config) -> Vec<Retired> {
         let kinds = kinds(config);
         let mut back = Vec::new();
         for retiring in std::mem::take(&mut self.retiring) {
             let is_named = |it: &String| kinds.contains_key(it.as_str());
-            if retiring.task.is_finished() || !retiring.names.iter().any(is_named) {
+            if retiring.is_finished() || !retiring.names.iter().any(is_named) {
                 self.retiring.push(retiring);
                 continue;
             }
             let Retired { gateway, hold, leaving } = retiring.call_back().await;
-            let fits = fixed(&gateway.config, config).is_empty();
+            let fits = fixed(&gateway.serving.config, config).is_empty();
             let (named, rest): (Vec<_>, Vec<_>) =
                 leaving.into_iter().partition(|it| kinds.contains_key(it.name.as_str()));
             if !rest.is_empty() {
@@ -243,11 +183,11 @@ impl Running {
                 }
             }
         }
-        self.retiring.retain(|it| !it.task.is_finished());
+        self.retiring.retain(|it| !it.is_finished());
         back
     }
 
-    /// Listens on addresses that are not open yet.
+    /// Listens on new addresses.
     fn bind_new(&self, config: &Config) -> Result<Vec<(Bound, Spoken)>, StartError> {
         let mut there: Vec<_> = self.posts.iter().map(|it| (it.configured, it.spoken)).collect();
         let (mut bound, all) = (Vec::new(), listen::all(config));
@@ -262,19 +202,19 @@ impl Running {
         Ok(bound)
     }
 
-    /// Where a gateway listens for services: at addresses that were there before, and at new ones.
-    fn tcp_addresses_of(&self, gateway: &Gateway, new: &[(Bound, Spoken)]) -> Vec<SocketAddr> {
+    /// Where it will listen for the services of a configuration: at existing and at new addresses.
+    fn tcp_addresses_of(&self, config: &Config, new: &[(Bound, Spoken)]) -> Vec<SocketAddr> {
         let old = self.posts.iter().map(|it| (it.spoken, it.configured, it.address));
         let new = new.iter().map(|(it, spoken)| (*spoken, it.configured, it.address));
         let all: Vec<_> = old.chain(new).filter(|it| it.0 == Spoken::Anything).collect();
-        let doors = gateway.doors.iter();
-        doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == *at)?.2)).collect()
+        let doors = Door::all(config).into_iter();
+        doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
     }
 
-    /// Listeners in the order of the configuration; those that are gone from it close.
+    /// Puts listeners in the order of the configuration; closes removed ones.
     fn turn_posts(&mut self, new: Vec<Post>) {
         let mut there: Vec<Post> = std::mem::take(&mut self.posts).into_iter().chain(new).collect();
-        for wanted in listen::posts(&self.gateway.config) {
+        for wanted in listen::posts(&self.gateway.serving.config) {
             let at = there.iter().position(|it| (it.configured, it.spoken) == wanted);
             self.posts.extend(at.map(|at| there.remove(at)));
         }
@@ -284,25 +224,27 @@ impl Running {
         self.tell_addresses();
     }
 
-    /// The access log may have been moved away, or be another one.
+    /// Reopens the access log, which may have been moved away, or have another path.
     fn turn_log(&mut self, gateway: &Gateway) -> Result<(), StartError> {
-        let (Some(path), Some(log)) = (&gateway.config.access_log, &gateway.access_log) else {
+        let (Some(path), Some(log)) =
+            (&gateway.serving.config.access_log, &gateway.serving.access_log)
+        else {
             return Ok(());
         };
-        log.reopen(path).map_err(file(path))?;
-        if self.gateway.access_log.is_none() {
+        log.reopen(path).map_err(StartError::file(path))?;
+        if self.gateway.serving.access_log.is_none() {
             self.log_job = Some(tokio::spawn(AccessLog::run(Arc::clone(log))));
         }
         Ok(())
     }
 
-    /// What is gone is left as it is, once no client waits for it: sites first, then what they stood on.
+    /// Retires removed parts once no client waits for them: sites first, then the machines under them.
     fn retire(&mut self, old: &Arc<Gateway>, gone: &[String]) {
         if gone.is_empty() {
             return;
         }
         let is_gone = |name: &str| gone.iter().any(|it| it == name);
-        let sites = old.sites.iter().filter(|it| is_gone(&it.name));
+        let sites = old.serving.sites.iter().filter(|it| is_gone(&it.name));
         let sites = sites.map(|it| (Arc::clone(&it.supervisor), it.name.to_string()));
         let machines = old.machines.iter().rev().filter(|it| is_gone(&it.name));
         let machines = machines.map(|it| (Arc::clone(&it.supervisor), it.name.to_string()));
@@ -313,103 +255,13 @@ impl Running {
             let jobs = self.jobs.remove(&name).unwrap_or_default();
             leaving.push(Leaving { name, supervisor, jobs });
         }
-        let retired = Retired { gateway: Arc::clone(old), hold: old.config.limits.hold, leaving };
+        let retired =
+            Retired { gateway: Arc::clone(old), hold: old.serving.config.limits.hold, leaving };
         self.retiring.push(retired.retire());
     }
 }
 
-/// A site or machine that is gone from the configuration, and what still goes on by itself for it.
-struct Leaving {
-    name: String,
-    supervisor: Arc<Supervisor>,
-    jobs: Vec<JoinHandle<()>>,
-}
-
-impl Leaving {
-    fn into_job(self) -> (String, Vec<JoinHandle<()>>) {
-        (self.name, self.jobs)
-    }
-
-    async fn end(self) {
-        for job in self.jobs {
-            end(job).await;
-        }
-    }
-}
-
-/// Sites and machines that left with one reload, and the gateway that had them.
-struct Retired {
-    gateway: Arc<Gateway>,
-    hold: Duration,
-    /// Sites first, then what they stood on.
-    leaving: Vec<Leaving>,
-}
-
-impl Retired {
-    /// Each goes on until no client waits for it any more.
-    fn retire(self) -> Retiring {
-        let names = self.leaving.iter().map(|it| it.name.clone()).collect();
-        let hurry = Arc::new(Notify::new());
-        let task = tokio::spawn(retire(self, Arc::clone(&hurry)));
-        Retiring { names, hurry, task }
-    }
-}
-
-/// Sites and machines that are gone from the configuration, as long as a client waits for them.
-pub(crate) struct Retiring {
-    names: Vec<String>,
-    hurry: Arc<Notify>,
-    /// Returns those that clients still waited for when there was a hurry.
-    task: JoinHandle<Retired>,
-}
-
-impl Retiring {
-    /// Ends them now.
-    pub(crate) async fn end(self) {
-        for leaving in self.call_back().await.leaving {
-            leaving.end().await;
-        }
-    }
-
-    /// Has those back that have not ended yet.
-    async fn call_back(self) -> Retired {
-        self.hurry.notify_one();
-        match self.task.await {
-            Ok(retired) => retired,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
-    }
-}
-
-/// Ends one after the other, once no client waits for it or is served by it. Returns the rest if there is a
-/// hurry.
-async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
-    while let Some(first) = retired.leaving.first() {
-        tokio::select! {
-            () = hurry.notified() => return retired,
-            () = unneeded(&first.supervisor, retired.hold) => {}
-        }
-        retired.leaving.remove(0).end().await;
-    }
-    retired
-}
-
-/// Comes when no client waits for a server or is served by it.
-async fn unneeded(supervisor: &Supervisor, hold: Duration) {
-    let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
-    while supervisor.held() > 0 {
-        let changed = supervisor.clock().timeout(hold, phase.changed()).await;
-        if !matches!(changed, Ok(Ok(()))) {
-            break;
-        }
-    }
-    // What it stands on stays awake for clients that are still served.
-    while supervisor.held() == 0 && *busy.borrow_and_update() {
-        let _ = busy.changed().await;
-    }
-}
-
-/// What cannot change while the process runs, and is to change.
+/// Changes that are impossible while the process runs.
 fn fixed(old: &Config, new: &Config) -> Vec<String> {
     let mut fixed = Vec::new();
     let mut check = |same: bool, what: &dyn Fn() -> String| {
@@ -445,7 +297,7 @@ fn fixed(old: &Config, new: &Config) -> Vec<String> {
     fixed
 }
 
-/// What each name is.
+/// The kind of each name.
 fn kinds(config: &Config) -> HashMap<&str, &'static str> {
     let sites = config.site.iter().map(|it| (it.name.as_str(), "site"));
     let servers = config.site.iter().flat_map(|it| &it.server);
@@ -458,7 +310,7 @@ fn difference(old: &Gateway, new: &Gateway) -> Reloaded {
     let site = |it: &Arc<Site>| (it.name.to_string(), Arc::as_ptr(it).cast::<()>());
     let machine = |it: &Arc<Machine>| (it.name.to_string(), Arc::as_ptr(it).cast::<()>());
     let all = |gateway: &Gateway| -> Vec<_> {
-        gateway.machines.iter().map(machine).chain(gateway.sites.iter().map(site)).collect()
+        gateway.machines.iter().map(machine).chain(gateway.serving.sites.iter().map(site)).collect()
     };
     let (before, now) = (all(old), all(new));
     let mut done = Reloaded::default();

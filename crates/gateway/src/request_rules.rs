@@ -1,23 +1,24 @@
-//! The rules that the fast path (`quick`) and the slow path (`proxy`) share: which paths the proxy answers by
+//! The rules that the fast path (`fast_path`) and the slow path (`slow_path`) share: which paths the proxy answers by
 //! itself, and how it treats the fields of a request.
 //!
-//! Both paths read these tables, so a rule is written once. The test `both_paths` compares what the two
-//! make of generated requests.
+//! Both paths read these tables, so a rule is written once. The test `both_paths` compares the results of the two for
+//! generated requests.
 
 use http::{HeaderName, Method};
 use nightwatt_httpcache::sharing;
-use nightwatt_model::policy::admission::{self, ClientClass, Want};
+use nightwatt_policy::admission::{self, ClientClass, Want};
 
-use crate::acme::proofs;
 use crate::answers;
 use crate::client_facts::{FETCH_DEST, FETCH_MODE};
-use crate::config::SiteConfig;
-use crate::warm_up::ROBOTS;
+use crate::config::{CHALLENGE_PATH, SiteConfig};
+
+/// Where rules for crawlers are (RFC 9309).
+pub(crate) const ROBOTS: &str = "/robots.txt";
 
 /// A path that the proxy answers by itself, or may have to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnPath {
-    /// The proof that an authority of certificates asks for. The server may have one of its own.
+    /// The proof that a certificate authority requests. The server may have one of its own.
     Challenge,
     /// The waiting page asks for the server's state.
     State,
@@ -28,12 +29,12 @@ pub(crate) enum OwnPath {
 }
 
 impl OwnPath {
-    /// Which path of the proxy's own this is, if it is one. The query is not part of a path.
+    /// The proxy's own path that this is, if any. The query is not part of a path.
     pub(crate) fn of(site: &SiteConfig, path: &str) -> Option<Self> {
         if path == answers::STATE_PATH {
             return Some(Self::State);
         }
-        if path.starts_with(proofs::PATH) {
+        if path.starts_with(CHALLENGE_PATH) {
             return Some(Self::Challenge);
         }
         if site.clients.is_health_check(path) {
@@ -42,28 +43,28 @@ impl OwnPath {
         site.icons.iter().any(|icon| icon == path).then_some(Self::Icon)
     }
 
-    /// Whether a stored answer may be given without asking what the proxy has to say.
+    /// Whether a stored answer may be sent without consulting the proxy's own answers.
     pub(crate) const fn may_be_cached(self) -> bool {
         matches!(self, Self::Icon)
     }
 }
 
-/// The path of a target: all before the query.
+/// The path of a target: everything before the query.
 pub(crate) fn path_of(target: &str) -> &str {
     target.split_once('?').map_or(target, |(path, _)| path)
 }
 
-/// What tells what a request wants.
+/// Facts that determine what a request wants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanting<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
-    /// `Accept` wants a page more than anything else.
+    /// `Accept` prefers a page to anything else.
     pub(crate) accepts_html: bool,
     pub(crate) class: ClientClass,
 }
 
-/// What a request asks for, as far as admission cares. `field` is the first value of a field of the request.
+/// What a request wants, for admission. `field` returns the first value of a field of the request.
 pub(crate) fn want<'f>(
     site: &SiteConfig,
     request: Wanting<'_>,
@@ -86,7 +87,7 @@ pub(crate) fn want<'f>(
     if opens && navigates(field) { Want::Page } else { Want::Other }
 }
 
-/// Fields by which libraries of scripts tell that they fetch a part of a page. (Browsers send `Sec-Fetch-*` by TLS
+/// Fields by which script libraries announce that they fetch a part of a page. (Browsers send `Sec-Fetch-*` over TLS
 /// only.)
 static SCRIPTS: [HeaderName; 6] = [
     HeaderName::from_static("x-requested-with"),
@@ -98,7 +99,7 @@ static SCRIPTS: [HeaderName; 6] = [
 ];
 
 /// Whether a browser opens a page. No script can set `Sec-Fetch-Dest` (Fetch, 2.2.2); without it, scripts that fetch
-/// HTML fragments say so by other fields, and what says nothing is an old browser.
+/// HTML fragments set other fields, and a request without any of these comes from an old browser.
 fn navigates<'f>(field: impl Fn(&HeaderName) -> Option<&'f [u8]>) -> bool {
     match field(&FETCH_DEST) {
         Some(b"document" | b"iframe") => field(&FETCH_MODE).is_none_or(|mode| mode == b"navigate"),
@@ -110,17 +111,17 @@ fn navigates<'f>(field: impl Fn(&HeaderName) -> Option<&'f [u8]>) -> bool {
     }
 }
 
-/// Only the slow path reads it: it asks for something else than a whole stored answer.
+/// Only the slow path reads it: the request is not for a whole stored answer.
 const SLOW: u8 = 1;
-/// The server does not get it as it came: it belongs to the connection, or the proxy sets it.
+/// The server does not get it unchanged: it belongs to the connection, or the proxy sets it.
 const CHANGED: u8 = 2;
-/// It says whom a request is from, or how a message is framed, read or routed: never a trailer (RFC 9110, 6.5.1).
+/// It names the client, or determines framing, parsing or routing: never a trailer (RFC 9110, 6.5.1).
 const HEAD: u8 = 4;
-/// `Connection` cannot name it away: the proxy itself goes by it.
+/// `Connection` cannot remove it: the proxy itself uses it.
 const OURS: u8 = 8;
 
-/// How one request field is treated. What is not in the table is passed on as it came, if
-/// [`is_passed_on`] allows.
+/// How one request field is treated. Fields that are not in the table are passed on unchanged, if [`is_passed_on`]
+/// allows.
 struct Treatment {
     name: &'static str,
     marks: u8,
@@ -177,7 +178,7 @@ const fn count(mark: u8) -> usize {
     count
 }
 
-/// The names with a mark, each mark in a table of its own: the fast path goes through them for each field.
+/// The names with a mark. Each mark has a table of its own, which the fast path searches for each field.
 const fn names<const COUNT: usize>(mark: u8) -> [&'static str; COUNT] {
     let (mut names, mut filled, mut at) = ([""; COUNT], 0, 0);
     while at < TREATMENTS.len() {
@@ -201,7 +202,7 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 
 /// Whether a request with this field is answered on the slow path only.
 pub(crate) fn needs_slow_path(name: &str) -> bool {
-    // By the first letter: most fields of browsers are not among these.
+    // Compares the first letter first: most fields that browsers send are not in the list.
     let may_be = matches!(
         name.as_bytes().first().map(|byte| byte | 0x20),
         Some(b'c' | b'e' | b'f' | b'i' | b'p' | b'r' | b't' | b'u')
@@ -209,7 +210,7 @@ pub(crate) fn needs_slow_path(name: &str) -> bool {
     may_be && is_one_of(&SLOW_FIELDS, name)
 }
 
-/// Whether the server gets this field of a client as it came.
+/// Whether the server gets this field of a client unchanged.
 pub(crate) fn is_passed_unchanged(name: &str) -> bool {
     !is_one_of(&CHANGED_FIELDS, name) && is_passed_on(name, false)
 }
@@ -219,12 +220,12 @@ pub(crate) fn is_passed_on(name: &str, from_trusted_proxy: bool) -> bool {
     sharing::is_passed_on(name.as_bytes(), from_trusted_proxy)
 }
 
-/// Whether this may be a trailer of a request. Servers that add trailers to the head would believe others.
+/// Whether this may be a trailer of a request. Servers that merge trailers into the head would trust others.
 pub(crate) fn may_be_trailer(name: &str) -> bool {
     !is_one_of(&HEAD_FIELDS, name) && is_passed_on(name, false)
 }
 
-/// Whether `Connection` can name this field, so that it goes no further than the proxy.
+/// Whether `Connection` can name this field, so that the proxy does not pass it on.
 pub(crate) fn may_be_of_the_connection(name: &str) -> bool {
     !is_one_of(&OUR_FIELDS, name)
 }

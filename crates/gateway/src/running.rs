@@ -1,4 +1,4 @@
-//! A gateway that runs: started, looked at, and stopped.
+//! A running gateway: starts, inspects and stops it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,56 +7,56 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_policy::lifecycle::Handed;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::admin::{self, Guard};
+use crate::common::Common;
 use crate::config::Config;
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
-use crate::gateway::{Gateway, Options};
+use crate::gateway::{Gateway, Options, Present};
 use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Jobs, Opening};
-use crate::reload::Retiring;
-use crate::site::Common;
+use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
 use crate::{acme, gate, refresh, warm_up, webhooks};
 
-/// The handle by which a running gateway is looked at, changed and stopped.
+/// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
-    /// The gateway, as it is now.
+    /// The present gateway.
     pub gateway: Arc<Gateway>,
-    /// Where it listens.
+    /// The addresses where it listens.
     pub addresses: Vec<SocketAddr>,
-    /// Where it listens for TLS.
+    /// The addresses where it listens for TLS.
     pub tls_addresses: Vec<SocketAddr>,
-    /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
+    /// The addresses where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
-    /// Where other proxies ask, in the order of the configuration.
+    /// The addresses of the gate, in the order of the configuration.
     pub gate_addresses: Vec<SocketAddr>,
-    /// Where it tells how it is.
+    /// The address of the admin listener.
     pub admin: Option<SocketAddr>,
-    /// What was asked of the process over the control socket.
+    /// Orders from the control socket for the process as a whole.
     pub demands: mpsc::Receiver<Demand>,
-    pub(crate) live: watch::Sender<Arc<Gateway>>,
+    pub(crate) present: Present,
     pub(crate) posts: Vec<Post>,
-    /// Listeners that are gone from the configuration, and still have connections.
+    /// Listeners that are not in the configuration any more, and still have connections.
     pub(crate) closing: Vec<Post>,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) jobs: Jobs,
-    /// What goes on behind the scenes of sites, by their names.
+    /// Background tasks of sites, by name.
     pub(crate) tending: Jobs,
     pub(crate) retiring: Vec<Retiring>,
     pub(crate) log_job: Option<JoinHandle<()>>,
     pub(crate) disk_job: Option<JoinHandle<()>>,
-    /// What goes on beside the sites.
+    /// Background tasks that belong to no site.
     pub(crate) side_jobs: Vec<JoinHandle<()>>,
     pub(crate) control: control::Post,
     pub(crate) admin_post: Option<AdminPost>,
@@ -68,21 +68,20 @@ pub struct Running {
 pub(crate) struct AdminPost {
     pub(crate) configured: SocketAddr,
     pub(crate) guard: Arc<Guard>,
-    /// The same socket once more.
+    /// A duplicate of the socket.
     pub(crate) socket: OwnedFd,
     task: Option<JoinHandle<()>>,
 }
 
 impl Gateway {
-    /// Listens, opens ledgers and logs, looks at every server, and serves. What another gateway has
-    /// in use is not touched.
+    /// Listens, opens ledgers and logs, probes every server, and serves. Does not touch what another gateway uses.
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         Self::start_from(config, clock, options, Inherited::default(), None)
     }
 
-    /// As [`start`](Self::start), with sockets that listen already, and in the place of another process if
-    /// there is one: it is told to let go as soon as nothing but its ledgers is missing here, and that it
-    /// may go when this one serves.
+    /// As [`start`](Self::start), with sockets that listen already, and as the successor of another process if there is
+    /// one: that process is asked to release everything as soon as only its ledgers are missing here, and may end when
+    /// this one serves.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a clock is a handle, and whoever starts a gateway gives it one of its own"
@@ -98,7 +97,7 @@ impl Gateway {
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
-        // What cannot be used is found before another process has let go of anything.
+        // Errors are found before another process has released anything.
         config.tls.as_ref().map(|tls| Tls::open(tls, &clock, None)).transpose()?;
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
         let lock = predecessor.as_mut().and_then(Predecessor::lock);
@@ -108,23 +107,23 @@ impl Gateway {
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
         let room = listen::room(&config);
         let durable = options.durable;
-        let (mut gateway, jobs) = open(config, &clock, options, &handed)?;
         let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        gateway.tcp_addresses = tcp.map(|(bound, _)| bound.address).collect();
+        let tcp = tcp.map(|(bound, _)| bound.address).collect();
+        let (gateway, jobs) = open(config, &clock, options, &handed, tcp)?;
         let gateway = Arc::new(gateway);
-        let live = watch::Sender::new(Arc::clone(&gateway));
-        let here = Live::of(&live);
+        let present = Present::new(&gateway);
+        let (here, fronts) = (present.gateway(), present.fronts());
         let admin_post =
             admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
         let mut posts = Vec::new();
         for (bound, spoken) in bound {
-            posts.push(Post::man(bound, spoken, &here, &room)?);
+            posts.push(Post::man(bound, spoken, &fronts, &room)?);
         }
         let (demand, demands) = mpsc::channel(8);
-        let disk_job = DiskCache::drive(here.clone());
+        let disk_job = drive_disk(&here);
         let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
-        let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
+        let log_job = gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
             admin: admin_post.as_ref().map(|(_, address)| *address),
             admin_post: admin_post.map(|(post, _)| post),
@@ -134,7 +133,7 @@ impl Gateway {
             gate_addresses: Vec::new(),
             gateway,
             demands,
-            live,
+            present,
             posts,
             closing: Vec::new(),
             room,
@@ -149,8 +148,8 @@ impl Gateway {
             durable,
         };
         running.tell_addresses();
-        let sites = Arc::clone(&running.gateway);
-        sites.sites.iter().for_each(|it| running.tend(&it.name));
+        let serving = Arc::clone(&running.gateway.serving);
+        serving.sites.iter().for_each(|it| running.tend(&it.name));
         if let Some(predecessor) = predecessor {
             predecessor.keep_awake(&running.gateway);
             predecessor.done();
@@ -159,7 +158,7 @@ impl Gateway {
     }
 }
 
-/// Makes the folder of ledgers, and warns of what others on this machine could do.
+/// Creates the state folder, and warns of what other users of this machine could do.
 fn prepare(config: &Config) -> Result<(), StartError> {
     state_dir::make(&config.state_dir)?;
     for risk in Gateway::risks(config) {
@@ -168,12 +167,19 @@ fn prepare(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What listens, and the admin listener.
+/// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
-/// Begins what goes on beside the sites: certificates that are got, and webhooks that are told.
-pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
+/// Starts the tasks that belong to no site: certificates by ACME, and webhooks.
+pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
     vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
+}
+
+/// Starts writing to the disk behind the caches, if there is one.
+pub(crate) fn drive_disk(live: &Live<Gateway>) -> Option<JoinHandle<()>> {
+    let mut live = live.clone();
+    let disk = live.now().disk.clone()?;
+    Some(tokio::spawn(disk.drive(move || live.now().stores())))
 }
 
 /// Listens at every address of a configuration: for clients, and for monitors.
@@ -182,7 +188,7 @@ fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartErr
     let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));
     let bound =
         listen::posts(config).into_iter().map(bind).collect::<Result<Vec<_>, StartError>>()?;
-    // In the order in which they are handed over: addresses with port 0 are not told apart otherwise.
+    // In the order of a hand-over: addresses with port 0 cannot be distinguished otherwise.
     let admin = config.admin.as_ref().map(|it| listen::bind(it.listen, &all, inherited));
     let admin = admin.transpose()?;
     for address in inherited.rest() {
@@ -196,15 +202,17 @@ fn open(
     clock: &Clock,
     mut options: Options,
     handed: &HashMap<String, Handed>,
+    tcp_addresses: Vec<SocketAddr>,
 ) -> Result<(Gateway, Jobs), StartError> {
     let controllers = std::mem::take(&mut options.controllers);
     let own = config.clone();
     let disk = own.cache.disk.as_ref();
     let disk = disk.map(|it| DiskCache::open(it, &own.state_dir, clock)).transpose()?;
     let disk = disk.as_ref();
-    let common = Common { config: &own, clock, options: &options, handed, disk };
-    let mut opening = Opening::new(common, controllers, Vec::new());
-    let gateway = Gateway::open(config, clock, &mut opening, None)?;
+    let Options { observe, durable, .. } = options;
+    let common = Common { config: &own, clock, observe, durable, handed, disk };
+    let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
+    let gateway = opening.gateway(config, tcp_addresses)?;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }
@@ -213,7 +221,7 @@ impl AdminPost {
     fn open(
         bound: Bound,
         guard: Arc<Guard>,
-        live: &Live,
+        live: &Live<Gateway>,
     ) -> Result<(Self, SocketAddr), StartError> {
         let Bound { configured, address, listener } = bound;
         let socket = listener.as_fd().try_clone_to_owned();
@@ -222,7 +230,7 @@ impl AdminPost {
         Ok((Self { configured, guard, socket, task }, address))
     }
 
-    /// Leaves connections in the kernel from now on, and ends those that are open.
+    /// Leaves connections in the kernel from now on, and closes open ones.
     pub(crate) async fn pause(&mut self) {
         if let Some(task) = self.task.take() {
             end(task).await;
@@ -230,7 +238,7 @@ impl AdminPost {
     }
 
     /// Serves again.
-    pub(crate) fn go_on(&mut self, live: &Live) -> std::io::Result<()> {
+    pub(crate) fn go_on(&mut self, live: &Live<Gateway>) -> std::io::Result<()> {
         let listener = std::net::TcpListener::from(self.socket.try_clone()?);
         let listener = TcpListener::from_std(listener)?;
         self.task = Some(admin::serve(live, Arc::clone(&self.guard), listener));
@@ -239,10 +247,10 @@ impl AdminPost {
 }
 
 impl Running {
-    /// Does for a site of this name, which is new, what goes on behind the scenes.
+    /// Starts the background tasks of a new site with this name.
     pub(crate) fn tend(&mut self, name: &Arc<str>) {
-        let Some((_, site)) = self.gateway.site_named(name) else { return };
-        let (live, phase) = (Live::of(&self.live), site.supervisor.phase());
+        let Some((_, site)) = self.gateway.serving.site_named(name) else { return };
+        let (live, phase) = (self.present.serving(), site.supervisor.phase());
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
         let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
@@ -261,8 +269,8 @@ impl Running {
         self.tls_addresses = https;
     }
 
-    /// Comes when everything that must go on by itself has shown that it does: every driver has answered,
-    /// and every listener is there. False if something has ended that should not.
+    /// Returns when all tasks have shown that they run: every driver has answered, and every listener is there. False
+    /// if one has ended that should not.
     pub async fn is_well(&self) -> bool {
         let gateway = &self.gateway;
         for supervisor in gateway.supervisors() {
@@ -273,15 +281,15 @@ impl Running {
         self.posts.iter().all(Post::is_manned) && !self.control.is_over()
     }
 
-    /// Stops in good order: no new connections, running exchanges get their time, ledgers are
-    /// written. Servers stay as they are.
+    /// Stops in good order: accepts no new connections, lets running exchanges end, writes ledgers. Servers keep their
+    /// state.
     pub async fn stop(mut self) {
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close_now);
         self.end().await;
     }
 
-    /// Stops after another process has taken over: who is connected is served on, idle connections for a
-    /// while too, and held requests wait for what the other process does.
+    /// Stops after another process has taken over: existing clients are served, idle connections for a while too, and
+    /// held requests wait for the other process to wake the server.
     pub async fn leave(mut self) {
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
         self.end().await;
@@ -297,7 +305,7 @@ impl Running {
         for job in self.tending.into_values().flatten() {
             end(job).await;
         }
-        // Machines first: they are left as they are, and not told that what stood on them is gone.
+        // Machines first: they keep their state, and must not learn that what runs on them is gone.
         let mut jobs = self.jobs;
         let machines = self.gateway.machines.iter();
         let machines: Vec<_> = machines.filter_map(|it| jobs.remove(&*it.name)).collect();
@@ -305,17 +313,17 @@ impl Running {
         for job in jobs.chain(self.log_job).chain(self.disk_job).chain(self.side_jobs) {
             end(job).await;
         }
-        if let Some(log) = &self.gateway.access_log {
+        if let Some(log) = &self.gateway.serving.access_log {
             log.flush();
         }
         if let Some(disk) = &self.gateway.disk {
-            disk_cache::write_back(&self.gateway).await;
+            disk_cache::write_back(disk, &self.gateway.stores()).await;
             disk.close().await;
         }
         if let Some(mut admin) = self.admin_post {
             admin.pause().await;
         }
-        // Last, since another gateway may begin as soon as the socket is gone.
+        // Last, since another gateway may start as soon as the socket is gone.
         self.control.end().await;
     }
 }

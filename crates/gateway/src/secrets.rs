@@ -1,8 +1,8 @@
-//! Secrets in files: who else on this machine can read them.
+//! Secrets in files: which other users of this machine can read them.
 
 use std::path::Path;
 
-use nightwatt_power::exposed;
+use nightwatt_host::secret::exposed;
 
 use crate::config::{Config, MeterConfig};
 
@@ -21,7 +21,7 @@ pub(crate) fn risks(config: &Config) -> Vec<String> {
     let meters = meters.flatten().filter_map(MeterConfig::password_file);
     let meters = meters.filter_map(|file| exposed(Path::new(file), "the password of a meter"));
     let mut risks: Vec<String> = keys.chain(hooks).chain(power).chain(meters).collect();
-    // What stands behind the host of a webhook is a password with most receivers.
+    // For most receivers, the path of a webhook's URL is a password.
     let has_path = |url: &str| {
         url.parse::<http::Uri>().is_ok_and(|url| url.path().len() > 1 || url.query().is_some())
     };

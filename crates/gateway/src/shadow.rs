@@ -1,24 +1,24 @@
-//! Shadow mode: everything is passed on, nothing ever sleeps, and a second manager with a pretended
-//! server says what would have been saved, and whom that would have delayed.
+//! Shadow mode: every request is passed on, no server ever sleeps, and a second manager with a simulated server
+//! computes what would have been saved, and which requests would have been delayed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::Route;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{Knock, Settings};
-use nightwatt_model::scenario::Server;
-use nightwatt_model::visit::Visits;
+use nightwatt_policy::admission::Route;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{AdmissionRequest, Settings};
+use nightwatt_policy::scenario::Server;
+use nightwatt_policy::visit::Visits;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::simulated;
 use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
 use tokio::task::JoinHandle;
 
-use crate::journal::WakeCause;
-use crate::supervisor::{AnyPolicy, ExchangeFor, Hands, Records, Supervisor};
+use crate::supervisor::{AnyPolicy, ExchangeFor, Records, ServerControl, Supervisor};
+use crate::wake_cause::WakeCause;
 
-/// A controller that leaves the server alone, and says of it what the real one can tell.
+/// A controller that does not touch the server, and reports what the real one can tell about it.
 #[derive(Debug)]
 pub(crate) struct HandsOff {
     /// None if the server sleeps with its machine.
@@ -52,7 +52,7 @@ impl Controller for HandsOff {
     }
 }
 
-/// What would have been.
+/// The simulated manager and its counts.
 pub(crate) struct Shadow {
     pub(crate) supervisor: Arc<Supervisor>,
     clock: Clock,
@@ -93,7 +93,7 @@ impl Shadow {
             starts_up: true,
             ..simulated::Config::default()
         };
-        let hands = Hands {
+        let hands = ServerControl {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
             neighbour: None,
@@ -103,9 +103,13 @@ impl Shadow {
         Ok((Self { supervisor, clock: clock.clone(), tally: Tally::default() }, task))
     }
 
-    /// How the request would have been answered. An exchange that it begins ends at once: how long
-    /// the server worked is not known yet when the shadow decides.
-    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> &'static str {
+    /// How the request would have been answered. An exchange that it begins ends at once: how long the server would
+    /// work is unknown when the shadow decides.
+    pub(crate) fn admit(
+        &self,
+        knock: &AdmissionRequest,
+        asker: impl FnOnce() -> WakeCause,
+    ) -> &'static str {
         let route = self.supervisor.admit(knock, asker);
         let admitted = knock.request.class.is_admitted();
         match route {
@@ -116,8 +120,8 @@ impl Shadow {
             _ => {}
         }
         if admitted {
-            // A client held for less than the SLA's delay counts as delayed too: the pretended server
-            // takes seconds to wake, and a figure that is ready at once is worth more.
+            // A client held for less than the SLA's delay counts as delayed too: the simulated server needs seconds to
+            // wake, and an immediate figure is worth more.
             let delayed = matches!(
                 route,
                 Route::Hold | Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_)
@@ -127,7 +131,7 @@ impl Shadow {
         name(route)
     }
 
-    /// The exchange of a held request, once the pretended server is awake.
+    /// The exchange of a held request, once the simulated server is awake.
     fn let_through_when_awake(&self, network: u64) {
         let supervisor = Arc::clone(&self.supervisor);
         let mut phase = supervisor.phase();
@@ -159,8 +163,8 @@ impl Shadow {
 impl Tally {
     fn count(
         &self,
-        at: nightwatt_model::time::Mono,
-        visitor: nightwatt_model::visit::Visitor,
+        at: nightwatt_energy::time::Mono,
+        visitor: nightwatt_policy::visit::Visitor,
         delayed: bool,
     ) {
         self.admitted.fetch_add(1, Ordering::Relaxed);

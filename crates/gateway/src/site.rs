@@ -1,89 +1,88 @@
-//! One site: its server under supervision, its cache, what it knows of its clients.
+//! One site: its server under supervision, its cache, and what it knows about its clients.
 
 mod changed;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
 use nightwatt_clock::Clock;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_httpcache::Rules;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::frontier::Frontier;
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::lifecycle::{Handed, Patience, Phase};
-use nightwatt_model::policy::manager::{Memory, Settings};
-use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::{Scenario, Server};
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::{Visitor, Visits};
+use nightwatt_policy::frontier::Frontier;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::ProbeTimeouts;
+use nightwatt_policy::manager::{Memory, Settings};
+use nightwatt_policy::scenario::{Scenario, Server};
+use nightwatt_policy::sleep::{AlwaysOn, Constraints};
+use nightwatt_policy::visit::{Visitor, Visits};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
+use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
-use crate::disk_cache::{DiskCache, SiteDisk};
+use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
+use crate::exchange::Exchange;
 use crate::flights::Flights;
-use crate::forward::STARTING;
-use crate::gate::Presence;
-use crate::gateway::file;
 use crate::https;
-use crate::journal::Journal;
-use crate::lessons::Shelf;
+use crate::lessons::LessonsStore;
 use crate::machine::{self, Machine};
+use crate::mark::Mark;
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
-use crate::past::Chronicle;
 use crate::pool::{Fittings, ServerPool, Whole};
-use crate::question::Mark;
-use crate::refresh::Refresher;
+use crate::prefetch_queue::PrefetchQueue;
+use crate::presence::Presence;
+use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
-use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
+use crate::supervisor::{AnyPolicy, Records, ServerControl, Supervisor};
 use crate::waiting::WaitingPage;
-use crate::wishes::Wishes;
+
+/// For this long after waking, a server that answers 502, 503 or 504 counts as still starting.
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// A site that is being served.
 pub(crate) struct Site {
     pub(crate) name: Arc<str>,
     pub(crate) config: SiteConfig,
-    /// The file's, except where the site has its own.
+    /// The file's limits, except where the site has its own.
     pub(crate) limits: Limits,
     pub(crate) scenario: Scenario,
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) origin: Arc<OriginPool>,
-    /// Several servers in the place of one.
+    /// Several servers instead of one.
     pub(crate) pool: Option<Arc<ServerPool>>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Arc<Refresher>,
-    pub(crate) wishes: Arc<Wishes>,
+    pub(crate) wishes: Arc<PrefetchQueue>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Arc<Mutex<Classifier>>,
-    /// What the gate has let through.
+    /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
-    /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
+    /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
     pub(crate) frontier: Option<Arc<Mutex<Frontier>>>,
-    /// What browsers are told that speak TLS.
+    /// The `Strict-Transport-Security` value for browsers over TLS.
     pub(crate) hsts: Option<HeaderValue>,
-    /// What meters say of its server, and of the proxy.
+    /// Readings of the meters of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
-    /// By it its requests are known if they come back.
+    /// Identifies its requests if they come back.
     pub(crate) mark: Mark,
-    /// The probe can tell a server that answers from one that merely listens.
+    /// The probe can distinguish a server that answers from one that merely listens.
     pub(crate) probes_http: bool,
 }
 
@@ -96,56 +95,8 @@ pub(crate) struct Counters {
     pub(crate) warm_ups: WarmUpTally,
 }
 
-/// What sites have in common.
-pub(crate) struct Common<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) clock: &'a Clock,
-    pub(crate) options: &'a super::Options,
-    pub(crate) disk: Option<&'a Arc<DiskCache>>,
-    /// Where another process let go of servers and machines, by their names.
-    pub(crate) handed: &'a HashMap<String, Handed>,
-}
-
-impl Common<'_> {
-    /// Opens the ledger of the site, server or machine of this name, and goes on where it ended. With a
-    /// meter of the server or of the proxy, also with the hours that it tells of.
-    pub(crate) fn records(
-        &self,
-        name: &str,
-        [server, proxy]: [Option<Feed>; 2],
-        rates: Rates,
-    ) -> Result<Records, StartError> {
-        let path = self.config.state_dir.join(format!("{name}.ledger.jsonl"));
-        let (journal, memory) = self.journal(&path)?;
-        let mut hours = Vec::new();
-        if server.is_some() || proxy.is_some() {
-            let records = crate::journal::read(&path).unwrap_or_default();
-            hours.extend(records.into_iter().filter_map(|record| record.hour));
-        }
-        let meters = Meters::new(server, proxy, hours);
-        let chronicle = self.chronicle(name, rates)?;
-        let handed = self.handed.get(name).copied();
-        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle, handed })
-    }
-
-    /// The past of the server of this name, if there is a dashboard to show it.
-    fn chronicle(&self, name: &str, rates: Rates) -> Result<Option<Chronicle>, StartError> {
-        if self.config.admin.is_none() {
-            return Ok(None);
-        }
-        let state_dir = &self.config.state_dir;
-        let (now, durable) = (self.clock.now(), self.options.durable);
-        let opened = Chronicle::open(state_dir, name, rates, now, durable);
-        opened.map(Some).map_err(file(state_dir))
-    }
-
-    fn journal(&self, path: &Path) -> Result<(Journal, Memory), StartError> {
-        Journal::open(path, self.clock.now().wall, self.options.durable).map_err(file(path))
-    }
-}
-
 impl Site {
-    /// Opens a site: its ledger, its controller; looks whether its server is awake.
+    /// Opens a site: its ledger and its controller; probes whether its server is awake.
     pub(crate) fn open(
         site: &SiteConfig,
         common: &Common<'_>,
@@ -154,18 +105,16 @@ impl Site {
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options, .. } = common;
-        let pool = if site.server.is_empty() {
-            None
-        } else {
-            Some(ServerPool::open(site, common, servers, tasks)?)
-        };
+        let Common { config, clock, observe, .. } = *common;
+        let has_servers = !site.server.is_empty();
+        let pool =
+            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
         if let Some(text) = site.unknown_kind(&scenario) {
             tracing::warn!(site = %site.name, "{text}");
         }
         let settings = settings(site, &scenario);
-        let (observe, waiting_page) = (options.observe, waiting_page(site)?);
+        let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
             None => hands(site, common, controller, machine)?,
@@ -189,7 +138,8 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
+        let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
+        tasks.push(tokio::spawn(dropping));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -217,14 +167,14 @@ impl Site {
         })
     }
 
-    /// Is its cache warmed up while its server is awake?
+    /// Whether its cache is warmed up while its server is awake.
     pub(crate) fn warms_up(&self) -> bool {
         self.shadow.is_none()
             && self.scenario.cache.warm_up > 0
             && !self.rules.grace_while_asleep.is_zero()
     }
 
-    /// A request that only the server can answer has come.
+    /// Notes a request that only the server can answer.
     pub(crate) fn needs_server(&self, at: Mono, visitor: Visitor) {
         if let Some(frontier) = &self.frontier {
             let mut frontier = frontier.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,17 +182,26 @@ impl Site {
         }
     }
 
-    /// Has it just woken, so that its 502 and the like are not meant? A probe by HTTP has waited for that.
+    /// Whether it has just woken, so that 502 and the like do not count. An HTTP probe has waited for that.
     pub(crate) fn may_be_starting(&self) -> bool {
         !self.probes_http && self.supervisor.woke_within(STARTING)
     }
 
-    /// What a request's client is.
+    /// Begins an exchange without a client, if the server can be used without disturbing clients.
+    pub(crate) fn begin_background(&self) -> Option<Arc<Exchange>> {
+        let exchange = Exchange::begin_background(&self.supervisor)?;
+        if let Some(pool) = &self.pool {
+            exchange.sit(pool.spare()?);
+        }
+        Some(exchange)
+    }
+
+    /// Classifies a request's client.
     pub(crate) fn judge(&self, now: Now, client: &ClientFacts<'_>) -> Verdict {
         self.classifier().judge(now, client)
     }
 
-    /// What it knows of its clients.
+    /// The classifier of its clients.
     pub(crate) fn classifier(&self) -> MutexGuard<'_, Classifier> {
         self.classifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +211,7 @@ impl Site {
         power_states(&self.config, &self.scenario)
     }
 
-    /// Name of the policy by which its servers are switched, if it has several.
+    /// Name of the policy that switches its servers, if it has several.
     pub(crate) fn pool_policy(&self) -> String {
         self.config.pool.policy.to_string()
     }
@@ -277,19 +236,19 @@ fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Arc<Mutex<
     Arc::new(Mutex::new(Frontier::new(clock.now().mono, rules, delay)))
 }
 
-/// By what the frontier of a site goes.
+/// The SLA parameters for the frontier of a site.
 fn binding(site: &SiteConfig, scenario: &Scenario) -> (Constraints, Duration) {
     let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
     (rules, scenario.sla.delay)
 }
 
-/// The cache of a site, which is empty, and its part of the disk behind it.
+/// The cache of a site, initially empty, and its part of the disk behind it.
 fn store(site: &SiteConfig, scenario: &Scenario, common: &Common<'_>) -> Arc<Store> {
     let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name, &site.cache_rules(scenario)));
     Arc::new(Store::new(scenario.cache.size_mb << 20, disk))
 }
 
-/// What turns the bill of a site into joules and money.
+/// Converts the bill of a site into joules and money.
 fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
     Rates {
         states: power_states(site, scenario),
@@ -300,8 +259,7 @@ fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
     }
 }
 
-/// The scenario of a site. The server that a pool keeps for last is the one that its sleep policy
-/// weighs.
+/// The scenario of a site. For a pool, its sleep policy considers the server that is kept on longest.
 fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -> Scenario {
     let mut scenario = common.config.scenario_of(site).clone();
     if let Some(last) = pool.map(ServerPool::used_first) {
@@ -311,28 +269,28 @@ fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -
     scenario
 }
 
-/// How the only server of a site is reached.
+/// How to control the only server of a site.
 fn hands(
     site: &SiteConfig,
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
-) -> Result<(Hands, Option<machine::Guest>), StartError> {
-    let Common { clock, options, .. } = common;
+) -> Result<(ServerControl, Option<machine::Guest>), StartError> {
+    let Common { clock, observe, .. } = *common;
     let controller = match controller {
         Some(controller) => Some(controller),
         None => build_controller(site, common)?,
     };
-    let (controller, guest) = if options.observe {
+    let (controller, guest) = if observe {
         let listens = probe::Config::tcp(&site.origin.authority);
-        let listens = Probe::new(listens, (*clock).clone());
+        let listens = Probe::new(listens, clock.clone());
         (Box::new(HandsOff { real: controller, listens }) as _, None)
     } else {
         machine::stand_on(machine, &site.name, controller)
     };
-    let probe = Probe::new(site.probe_config(), (*clock).clone());
-    let neighbour = if options.observe { None } else { neighbour(site, clock) };
-    Ok((Hands { controller, probe, neighbour }, guest))
+    let probe = Probe::new(site.probe_config(), clock.clone());
+    let neighbour = if observe { None } else { neighbour(site, clock) };
+    Ok((ServerControl { controller, probe, neighbour }, guest))
 }
 
 fn shadow(
@@ -344,7 +302,7 @@ fn shadow(
     // Requests and visits are counted from now on: so are sleeps and joules.
     let path = common.config.state_dir.join(format!("{}.shadow.jsonl", site.name));
     let journal = Some(common.journal(&path)?.0);
-    // What is learned of requests is as true without it: it is the same file.
+    // What is learned of requests holds without shadow mode too: it is the same file.
     let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
     let records = Records {
         journal,
@@ -362,7 +320,7 @@ fn shadow(
     Ok(shadow)
 }
 
-/// Can its servers be connected to, without checking who answers?
+/// Checks that its servers can be connected to, without verifying their identity.
 pub(crate) fn look_over_servers(
     site: &SiteConfig,
     config: &Config,
@@ -385,17 +343,7 @@ fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, Sta
     Ok(Arc::new(origin.map_err(wrong)?))
 }
 
-/// A server that slept does not know its connections any more: none is used again.
-pub(crate) async fn drop_stale(origin: Weak<OriginPool>, mut phase: watch::Receiver<Phase>) {
-    while phase.changed().await.is_ok() {
-        let Some(origin) = origin.upgrade() else { return };
-        if *phase.borrow_and_update() != Phase::Awake {
-            origin.close_idle();
-        }
-    }
-}
-
-/// The server on the wire, unless it is a part of this machine.
+/// The server on the local network, unless it is a part of this machine.
 fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
     if site.is_on_this_machine() {
         return None;
@@ -412,13 +360,13 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         shared_budget: (site.clients.unrecognised_wakes_per_hour, Duration::from_hours(1)),
         awake_budget: Some(site.awake_per_client_and_day).filter(|most| !most.is_zero()),
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout: site.wake_timeout,
             sleep_timeout: site.sleep_timeout,
             watch_every: site.watch,
             watch_asleep_every: site.watch_asleep(),
             good_bye: site.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(scenario)
     }
@@ -440,18 +388,18 @@ fn build_controller(
     built.transpose().map_err(|source| StartError::Power { site: site.name.clone(), source })
 }
 
-/// The site's policy with what it has learned before, and where it is to store that.
+/// The site's policy with what it has learned before, and the store for that.
 fn policy(
     site: &SiteConfig,
     scenario: &Scenario,
     common: &Common<'_>,
-) -> (AnyPolicy, Option<Shelf>) {
+) -> (AnyPolicy, Option<LessonsStore>) {
     if !scenario.policy.learns() {
         return (scenario.policy.build(&scenario.terms()), None);
     }
     let path = common.config.state_dir.join(format!("{}.lessons.json", site.name));
     let now = common.clock.now();
-    let (shelf, lessons) = Shelf::open(&site.name, path, now.wall, common.options.durable);
+    let (shelf, lessons) = LessonsStore::open(&site.name, path, now.wall, common.durable);
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 

@@ -7,13 +7,12 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use crate::error::StartError;
-use crate::gateway::file;
 
-/// Makes the folder, if it is not there, and refuses one in which another user has put links: what is
-/// written there would go elsewhere.
+/// Creates the folder if necessary, and refuses one in which another user has put links: what is written there would go
+/// elsewhere.
 pub(crate) fn make(path: &Path) -> Result<(), StartError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(file(path))?;
-    for entry in path.read_dir().map_err(file(path))?.flatten() {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StartError::file(path))?;
+    for entry in path.read_dir().map_err(StartError::file(path))?.flatten() {
         let Ok(about) = entry.path().symlink_metadata() else { continue };
         if about.is_symlink() && !is_trusted(about.uid()) {
             return Err(StartError::Planted { path: entry.path(), user: about.uid() });
@@ -27,9 +26,9 @@ fn is_trusted(user: u32) -> bool {
     user == geteuid().as_raw() || user == 0
 }
 
-/// What is wrong with who may use the folder, in words.
+/// Problems of the folder's permissions, in words.
 pub(crate) fn risks(path: &Path) -> Vec<String> {
-    // One that is not there yet is made as it should be.
+    // A folder that does not exist yet is created properly.
     let Ok(about) = path.metadata() else { return Vec::new() };
     let shown = path.display();
     let mut risks = Vec::new();
@@ -49,17 +48,17 @@ pub(crate) fn risks(path: &Path) -> Vec<String> {
     risks
 }
 
-/// Two gateways must not write the same ledgers. The lock goes with the process, however it ends; `handed`
-/// is that of the process before, which is kept if it is of this folder.
+/// Two gateways must not write the same ledgers. The kernel releases the lock when the process ends, however it ends;
+/// `handed` is that of the previous process, which is kept if it is for this folder.
 pub(crate) fn lock(state_dir: &Path, handed: Option<File>) -> Result<File, StartError> {
     let path = state_dir.join("lock");
-    let failed = file(&path);
+    let failed = StartError::file(&path);
     let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);
     let mut lock = options.open(&path).map_err(&failed)?;
     let about = lock.metadata().map_err(&failed)?;
-    // A user who can open it can lock it: earlier versions made it readable for all.
+    // Any user who can open it can lock it: earlier versions made it readable for all.
     if about.mode() & 0o077 != 0 {
         lock.set_permissions(Permissions::from_mode(0o600)).map_err(&failed)?;
     }
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(risks(dir.path()), [""; 0]);
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(risks(dir.path())[0].contains("(mode 777)"), "{:?}", risks(dir.path()));
-        // Only root can make what belongs to another user.
+        // Only root can create files that belong to another user.
         if !geteuid().is_root() {
             return;
         }

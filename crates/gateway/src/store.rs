@@ -1,7 +1,7 @@
-//! The cache's memory: bounded in bytes, with an eviction that a scan cannot flush.
+//! The cache's memory: limited in bytes, with an eviction policy that a scan cannot flush.
 //!
-//! What is asked of the server meanwhile is known here too: an answer that was asked for before its
-//! resource was forgotten comes too late to be kept.
+//! It also tracks requests to the server: an answer to a request that was sent before its resource was forgotten is too
+//! old to be stored.
 
 mod collecting;
 mod from_disk;
@@ -31,23 +31,23 @@ use crate::disk_cache::{Forgotten, SiteDisk};
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;
 
-/// The variants of a resource take no more than this part of the cache.
+/// The variants of a resource use at most this part of the cache (1/8).
 const LARGEST: u64 = 8;
 
-/// Nor do all that are pinned.
+/// All pinned resources together use at most this part (1/8).
 const PINNED: u64 = 8;
 
-/// Answers on their way into the cache take this part of its size, beside what is stored.
+/// Answers being collected use at most this part of the cache's size (1/4), besides what is stored.
 const COLLECTED: u64 = 4;
 
-/// The cache is locked in as many parts. Each has its share of the bytes, so that one must have room
-/// for the largest resource and all that is pinned at once.
+/// Number of shards, each with a lock. Each has its share of the bytes, so that it must have room for the largest
+/// resource and all pinned ones at once.
 const SHARDS: usize = 4;
 
-/// What an object costs beside its bytes: tables, and what was worked out of its fields.
+/// Memory that an object uses besides its bytes: tables, and values computed from its fields.
 const OVERHEAD: u64 = 1024;
 
-/// What a field costs beside its text.
+/// Memory that a field uses besides its text.
 const FIELD: u64 = 128;
 
 /// A stored response.
@@ -57,11 +57,11 @@ pub(crate) struct Object {
     pub(crate) body: Bytes,
     weight: u64,
     pub(crate) popularity: Popularity,
-    /// When its renewal was last tried, in milliseconds since 1970; 0: never.
+    /// When its last renewal was tried, in milliseconds since 1970; 0: never.
     pub(crate) tried: AtomicU64,
-    /// Where its body lies on the disk, if it does.
+    /// Where its body is on the disk, if it is.
     pub(crate) body_on_disk: Option<Body>,
-    /// The answer to a plain request as it goes out, and the second for which it holds.
+    /// The answer to a plain request as sent, and the second for which it is valid.
     prepared: Mutex<Option<(u64, Bytes)>>,
 }
 
@@ -73,8 +73,8 @@ impl Object {
         Self { stored, body, weight, popularity, tried, body_on_disk, prepared }
     }
 
-    /// The head of the answer to a plain request, which `make` makes; kept until the second is over,
-    /// since `Age` changes then.
+    /// The head of the answer to a plain request, made by `make`; kept until the second is over, since `Age` changes
+    /// then.
     pub(crate) fn prepared(&self, now: Timestamp, make: impl FnOnce() -> Bytes) -> Bytes {
         let second = now.as_millis() / 1000;
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,13 +85,13 @@ impl Object {
     }
 }
 
-/// Bytes of memory that a response takes, about.
+/// Memory that a response uses, approximately.
 fn weight(stored: &Stored, body: &Bytes) -> u64 {
     let fields = stored.headers().iter();
     let text: usize = fields.map(|(name, value)| name.as_str().len() + value.len()).sum();
     let selecting: usize =
         stored.selecting().iter().map(|(_, value)| value.map_or(0, <[u8]>::len)).sum();
-    // Text twice: the head that was prepared of it is kept as well.
+    // The text counts twice: the prepared head is kept as well.
     let bytes = body.len() + 2 * text + selecting;
     bytes as u64 + FIELD * stored.headers().len() as u64 + OVERHEAD
 }
@@ -129,20 +129,20 @@ impl Lifecycle<CacheKey, Entry> for Pins {
 pub(crate) struct Store {
     objects: Cache<CacheKey, Entry, ByBytes, DefaultHashBuilder, Pins>,
     bytes: u64,
-    /// Held whenever something is stored or forgotten, so that neither overtakes the other.
+    /// Locked whenever something is stored or forgotten, so that the two never overtake each other.
     books: Mutex<Books>,
-    /// Bytes of answers that are on their way into the cache.
+    /// Bytes of answers that are being collected.
     collected: AtomicU64,
-    /// What is behind it.
+    /// The disk behind it.
     disk: Option<SiteDisk>,
 }
 
 #[derive(Debug, Default)]
 struct Books {
-    /// What the server is being asked for, and may be stored.
+    /// Requests at the server whose answers may be stored.
     asked: HashMap<CacheKey, Asked>,
     last: u64,
-    /// Weights of what is pinned. Nothing of it is ever evicted, so it is all there.
+    /// Weights of pinned resources. They are never evicted, so all of them are in the cache.
     pinned: HashMap<CacheKey, u64>,
 }
 
@@ -150,9 +150,9 @@ struct Books {
 #[derive(Debug, Default)]
 struct Asked {
     count: usize,
-    /// Those up to this number were sent before the resource was forgotten: their answers are older than that.
+    /// Requests up to this number were sent before the resource was forgotten: their answers are too old.
     too_late: u64,
-    /// But for this one, by whose answer that is known.
+    /// Except this one, whose answer revealed the change.
     spared: Option<u64>,
 }
 
@@ -161,14 +161,14 @@ impl Asked {
         number <= self.too_late && self.spared != Some(number)
     }
 
-    /// It is forgotten when `last` is the last one that was sent.
+    /// The resource is forgotten; `last` is the number of the last request that was sent.
     fn forget(&mut self, last: u64, but: Option<u64>) {
         self.spared = but.filter(|number| !self.is_too_late(*number));
         self.too_late = last;
     }
 }
 
-/// Leave to store the answer to a request that goes to the server now.
+/// Permission to store the answer to a request that goes to the server now.
 pub(crate) struct Ticket {
     store: Arc<Store>,
     key: CacheKey,
@@ -200,8 +200,7 @@ impl Store {
         self.bytes / LARGEST
     }
 
-    /// The best stored response for a request: a fresh one first, then the latest that may be used
-    /// at all.
+    /// The best stored response for a request: a fresh one first, then the latest that may be used at all.
     pub(crate) fn find(
         &self,
         key: &CacheKey,
@@ -221,9 +220,8 @@ impl Store {
             .map(|(object, usability)| (Arc::clone(object), usability))
     }
 
-    /// A stored response that answers a plain request (without conditions, ranges and directives) as
-    /// it is, if there is one. `values` gives the request's fields of a name; only what is the same to
-    /// the letter counts here.
+    /// A stored response that answers a plain request (without conditions, ranges and directives) unchanged, if there
+    /// is one. `values` returns the request's fields with a name; only literal equality counts here.
     pub(crate) fn find_plain<'a, V: Iterator<Item = &'a [u8]>>(
         &self,
         key: &str,
@@ -248,18 +246,18 @@ impl Store {
                 best = Some(object);
             }
         }
-        // No two variants have the same normal form: beside one that is the same no other can be.
+        // No two variants have the same normal form: beside an equal one there is no other.
         let object = best.filter(|_| is_exact || !is_unclear)?;
         object.stored.answers_plainly(sender, now, rules).then(|| Arc::clone(object))
     }
 
-    /// Is anything stored under this key, here or on the disk?
+    /// Whether anything is stored under this key, here or on the disk.
     pub(crate) fn knows(&self, key: &CacheKey, now: Timestamp) -> bool {
         self.objects.peek(key).is_some() || self.is_on_disk_only(key, now)
     }
 
-    /// Whether what is stored under this key is worth more than `answer`: anything but an error where that is
-    /// an error, and a page in its place where that is a redirect.
+    /// Whether what is stored under this key is worth more than `answer`: anything but an error if that is an error,
+    /// and a page if that is a redirect.
     fn has_a_page_before(&self, key: &CacheKey, answer: &Stored) -> bool {
         let status = answer.status();
         let is_error = status.is_client_error() || status.is_server_error();
@@ -279,8 +277,8 @@ impl Store {
         )
     }
 
-    /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be
-    /// among them or not. To be listed is not to be used.
+    /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be included or not.
+    /// Being listed does not count as use.
     pub(crate) fn all(&self) -> impl Iterator<Item = (CacheKey, Arc<Object>)> + Send + '_ {
         let variants = |entry: Entry| -> Vec<_> { entry.variants.iter().map(Arc::clone).collect() };
         self.objects.iter().flat_map(move |(key, entry)| {
@@ -288,12 +286,12 @@ impl Store {
         })
     }
 
-    /// What the cache may hold, in bytes.
+    /// The size limit of the cache, in bytes.
     pub(crate) const fn room(&self) -> u64 {
         self.bytes
     }
 
-    /// To be called before a request for this resource goes to the server.
+    /// Must be called before a request for this resource goes to the server.
     pub(crate) fn ask(self: &Arc<Self>, key: CacheKey, sake: Sake) -> Ticket {
         let mut books = self.books();
         books.last += 1;
@@ -307,9 +305,8 @@ impl Store {
         Ticket { store: Arc::clone(self), key, number, sake, filler: Filler::Client }
     }
 
-    /// Forgets resources that have changed. Whatever else was asked for before now comes too late;
-    /// `but` is the answer by which the change is known.
-    /// What came to be known by a client's request is to be waited for before that is answered.
+    /// Forgets resources that have changed. Answers to all earlier requests are too old now, except `but`, the one that
+    /// revealed the change. If a client's request caused it, wait for the result before answering the client.
     pub(crate) fn forget(&self, keys: &[CacheKey], but: Option<&Ticket>) -> Forgotten {
         if keys.is_empty() {
             return Forgotten::nothing();
@@ -323,13 +320,13 @@ impl Store {
         self.disk.as_ref().map_or(Forgotten::nothing(), |disk| disk.forget(keys))
     }
 
-    /// Forgets what the operator wants forgotten, on its way here or stored; says how many resources
-    /// were stored, in memory or on the disk.
+    /// Forgets what the operator purges, stored or being fetched; returns how many resources were stored, in memory or
+    /// on the disk.
     pub(crate) fn purge(&self, purge: &Purge) -> (usize, Forgotten) {
         self.purge_both(purge, |disk| disk.purge(purge))
     }
 
-    /// Forgets everything as [`Store::purge`] does, but the disk has yet to be told.
+    /// Forgets everything as [`Store::purge`] does, but does not record it on the disk.
     pub(crate) fn purge_untold(&self) -> usize {
         self.purge_both(&Purge::All, SiteDisk::purge_untold).0
     }
@@ -347,7 +344,7 @@ impl Store {
         books.pinned.retain(|key, _| !purge.covers(key));
         let covered = self.objects.iter().map(|(key, _)| key).filter(|key| purge.covers(key));
         let covered: HashSet<CacheKey> = covered.collect();
-        // First the memory: what it has the writer may put on the disk at any moment.
+        // First in memory: the writer may put what is there on the disk at any moment.
         self.objects.retain(|key, _| !purge.covers(key));
         let (keys, forgotten) = match &self.disk {
             Some(disk) => on_disk(disk),
@@ -357,13 +354,13 @@ impl Store {
         (covered.len() + only_there.count(), forgotten)
     }
 
-    /// Stores a response in the place of one with equal selecting fields.
+    /// Stores a response in place of one with equal selecting fields.
     fn insert(&self, books: &mut Books, key: &CacheKey, mut object: Object, sake: Sake) {
         let largest = self.largest();
         if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
             books.pinned.remove(key);
             self.objects.remove(key);
-            // No client has been told of a change: whether the disk knows this is not waited for.
+            // No client was notified of a change: do not wait for the disk.
             drop(self.disk.as_ref().map(|disk| disk.forget(std::slice::from_ref(key))));
             return;
         }
@@ -374,20 +371,20 @@ impl Store {
         object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), sake);
         let id = variant(object.stored.selecting().iter());
         if let Some(disk) = &self.disk {
-            // A confirmed answer has the body that it had, which may have been written since it came.
+            // A confirmed answer has the body that it had, which may have been written since.
             let has_it = |it: &&Arc<Object>| it.body.as_ptr() == object.body.as_ptr();
             let confirmed = replaced.iter().find(has_it);
             object.body_on_disk = confirmed.and_then(|it| disk.body(key, id).or(it.body_on_disk));
         }
         kept.push(Arc::new(object));
         self.keep(books, key, kept);
-        // Only now: until then the older one could be written as what is in memory.
+        // Only now: until here the older one could be written as the one in memory.
         if let Some(disk) = &self.disk {
             disk.outdate(key, id);
         }
     }
 
-    /// Keeps these variants of a resource, the latest of them if they are too many.
+    /// Keeps these variants of a resource, the latest ones if there are too many.
     fn keep(&self, books: &mut Books, key: &CacheKey, mut kept: Vec<Arc<Object>>) {
         let largest = self.largest();
         let pins = kept.last().is_some_and(|object| object.stored.is_pinned());
@@ -404,7 +401,7 @@ impl Store {
         (self.objects.len(), self.objects.weight())
     }
 
-    /// Takes room for so many more bytes of answers on their way; false if there is no room.
+    /// Reserves room for more bytes of answers being collected; false if there is no room.
     fn reserve(&self, bytes: u64) -> bool {
         let most = self.bytes / COLLECTED;
         let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
@@ -417,7 +414,7 @@ impl Store {
 }
 
 impl Books {
-    /// What was asked for before comes too late for this resource, but for the answer that says so.
+    /// Answers to earlier requests for this resource are too old now, except the one that revealed the change.
     fn too_late(&mut self, key: &CacheKey, but: Option<&Ticket>) {
         let (last, but) = (self.last, but.map(|but| but.number));
         if let Some(asked) = self.asked.get_mut(key) {
@@ -425,12 +422,12 @@ impl Books {
         }
     }
 
-    /// May the answer to this request still be stored?
+    /// Whether the answer to this request may still be stored.
     fn is_in_time(&self, ticket: &Ticket) -> bool {
         self.asked.get(&ticket.key).is_some_and(|asked| !asked.is_too_late(ticket.number))
     }
 
-    /// Notes a resource as pinned, if all of them take no more than `most` then.
+    /// Notes a resource as pinned, unless all of them would then use more than `most`.
     fn pin(&mut self, key: &CacheKey, weight: u64, most: u64) -> bool {
         self.pinned.remove(key);
         let fits = self.pinned.values().sum::<u64>() + weight <= most;
@@ -448,8 +445,8 @@ impl Ticket {
         self
     }
 
-    /// Stores the answer, unless its resource was forgotten since it was asked for. An error that a client
-    /// gets never takes the place of a page, nor does a redirect: the proxy asks for the page by itself.
+    /// Stores the answer, unless its resource was forgotten since the request. An error that a client gets never
+    /// replaces a page, nor does a redirect: the proxy requests the page by itself.
     pub(crate) fn store(&self, object: Object) {
         let mut books = self.store.books();
         if self.filler == Filler::Client && self.store.has_a_page_before(&self.key, &object.stored)
@@ -461,24 +458,24 @@ impl Ticket {
         }
     }
 
-    /// The answer says that the resource is not for caches, and nothing of it is stored: what others have
-    /// asked for before comes too late.
+    /// The answer says that the resource must not be cached, and nothing of it is stored: answers to earlier requests
+    /// of others are too old.
     pub(crate) fn condemns_others(&self) {
         self.store.books().too_late(&self.key, Some(self));
     }
 
-    /// Is the same being fetched for another client just now?
+    /// Whether the same is being fetched for another client.
     pub(crate) fn has_company(&self) -> bool {
         self.store.books().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
     }
 
     /// Forgets the resource, since the answer says so.
     pub(crate) fn forget(&self) {
-        // No client relies on it: whether the disk knows this is not waited for.
+        // No client relies on it: do not wait for the disk.
         drop(self.store.forget(std::slice::from_ref(&self.key), Some(self)));
     }
 
-    /// Collects the answer's body, to store it when it is whole. `bytes` are known to come.
+    /// Collects the answer's body, to store it when it is complete. `bytes` is its known length.
     pub(crate) fn collect(self, stored: Stored, bytes: u64) -> Option<Collecting> {
         (bytes <= self.store.largest()).then(|| Collecting::new(self, stored, bytes))
     }

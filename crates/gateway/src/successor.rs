@@ -1,5 +1,5 @@
-//! The process that took over, as the one before it knows it: who still waits there has the server woken
-//! by it, and who is still served there keeps the server awake.
+//! The process that took over, as the previous process sees it: it wakes the server for clients that still wait in the
+//! previous process, and keeps it awake for those that are still served there.
 
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Controller, Error, Observed, Work};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -15,12 +15,12 @@ use tokio::net::UnixStream;
 
 use crate::control::{Order, Reply, ask};
 use crate::status::Status;
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{ServerControl, Supervisor};
 
-/// Until it has answered. It may be busy with its own start.
+/// Timeout for its answer. It may be busy starting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Another attempt to borrow a server that is not lent is made after this time.
+/// Pause before another attempt to borrow a server.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Controls one server by asking another process.
@@ -37,10 +37,10 @@ impl Successor {
         Self { name, socket: socket.to_owned(), clock }
     }
 
-    /// The server is reached by it.
-    pub(crate) fn hands(self, clock: &Clock) -> Hands {
+    /// The control of the server through it.
+    pub(crate) fn hands(self, clock: &Clock) -> ServerControl {
         let probe = Probe::new(probe::Config::Controller, clock.clone());
-        Hands { controller: Box::new(self), probe, neighbour: None }
+        ServerControl { controller: Box::new(self), probe, neighbour: None }
     }
 
     async fn ask(&self, order: Order) -> Result<Reply, Error> {
@@ -96,8 +96,8 @@ fn state_of<'a>(status: &'a Status, name: &str) -> Option<&'a str> {
     all.find(|(it, _)| *it == name).map(|(_, state)| state.as_str())
 }
 
-/// As long as a client is served here or waits, the other process keeps the server for them: a connection to
-/// it stands for them, and ends with this process if nothing else ends it.
+/// As long as a client is served here or waits, the other process keeps the server awake for it: a connection to that
+/// process represents the clients, and ends with this process at the latest.
 pub(crate) async fn borrow(supervisor: Arc<Supervisor>, socket: PathBuf) {
     let mut busy = supervisor.busy();
     let mut warned = false;
@@ -110,7 +110,7 @@ pub(crate) async fn borrow(supervisor: Arc<Supervisor>, socket: PathBuf) {
         }
         let is_over = async {
             match &mut lent {
-                // Nothing is said there: it ends with that process, and the next one is asked.
+                // No data comes: the connection ends with that process, and the next one is asked.
                 Ok(stream) => drop(stream.read(&mut [0]).await),
                 Err(_) => supervisor.clock().sleep(AGAIN).await,
             }

@@ -1,60 +1,60 @@
-//! Drives the power manager of one server: runs its timers, carries out its commands, writes its
-//! journal, and tells those who wait when the server is awake.
+//! Drives the power manager of one server: runs its timers, carries out its commands, writes its journal, and notifies
+//! waiting requests when the server is awake.
 
 mod calls;
 mod causes;
 mod exchanges;
-mod hands;
 mod look;
 mod past;
+mod server_control;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::Route;
-use nightwatt_model::policy::lifecycle::{Change, Command, Handed, Phase, Report};
-use nightwatt_model::policy::manager::{
-    Action, Cause, Knock, Memory, Order, PowerManager, Settings,
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::Route;
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Command, Handed, Phase, Report};
+use nightwatt_policy::manager::{
+    Action, AdmissionRequest, Cause, Memory, Order, PowerManager, Settings,
 };
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_policy::sleep::SleepPolicy;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::calls::{Call, Parked, Underway};
 pub(crate) use self::calls::{Learns, Retuning, end};
 pub(crate) use self::exchanges::ExchangeFor;
-pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
-use crate::journal::{Journal, Record, WakeCause};
-use crate::lessons::Shelf;
+pub(crate) use self::server_control::ServerControl;
+use crate::journal::{Journal, Record};
+use crate::lessons::LessonsStore;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
-use crate::past::Chronicle;
+use crate::past::HistoryLog;
+use crate::wake_cause::WakeCause;
 
-/// The ledger, and what was learned, are written at least this often while the supervisor has
-/// anything to do at all.
+/// The ledger, and what was learned, are written at least this often while the supervisor has anything to do at all.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
 
-/// What is written down, and where.
+/// The records, and where they are stored.
 pub(crate) struct Records {
-    /// The ledger, if it is kept.
+    /// The ledger, if there is one.
     pub(crate) journal: Option<Journal>,
-    /// What it said last.
+    /// The totals of its last record.
     pub(crate) memory: Memory,
     /// Where the policy's lessons are stored, if it learns.
-    pub(crate) shelf: Option<Shelf>,
-    /// What measures the server and the proxy.
+    pub(crate) shelf: Option<LessonsStore>,
+    /// The meters of the server and the proxy.
     pub(crate) meters: Meters,
-    /// What it did and used before, if that is to be shown.
-    pub(crate) chronicle: Option<Chronicle>,
-    /// Where another process let go of it.
+    /// The past, if there is a dashboard to show it.
+    pub(crate) chronicle: Option<HistoryLog>,
+    /// The state that another process handed over.
     pub(crate) handed: Option<Handed>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Supervisor {
     clock: Clock,
     manager: Mutex<Managed>,
     phase: watch::Sender<Phase>,
-    /// Counts the times that it went to sleep, as far as that is certain: told to, or by its own word.
+    /// Counts how many times it went to sleep, as far as that is certain: by command, or by its own announcement.
     sleeps: watch::Sender<u64>,
     /// Whether now is a good time for background work.
     free: watch::Sender<bool>,
@@ -74,12 +74,12 @@ pub(crate) struct Supervisor {
     actions: mpsc::UnboundedSender<Action>,
     /// Counts the answers of probes.
     probed: watch::Sender<u64>,
-    /// The manager wants its timer earlier than the driver waits for it.
+    /// Notified when the manager needs its timer earlier than the driver expects.
     rearm: Notify,
-    /// What the ledger said when this process began.
+    /// The bill when this process began.
     began_with: Bill,
     tally: ServerTally,
-    chronicle: Mutex<Option<Chronicle>>,
+    chronicle: Mutex<Option<HistoryLog>>,
 }
 
 struct Managed {
@@ -87,45 +87,42 @@ struct Managed {
     meters: Meters,
     /// What the driver sleeps until.
     armed: Mono,
-    /// Who asked for the wake-up that is under way or about to be.
+    /// Clients that requested the current or next wake-up.
     askers: Vec<(u64, WakeCause)>,
     scratch: Vec<Action>,
     /// Exchanges of a pool's server that are tunnels.
     tunnels: u32,
-    /// What was last told of [`PowerManager::is_free`].
+    /// The last published value of [`PowerManager::is_free`].
     free: bool,
-    /// Why the server said last that it would not sleep.
+    /// The server's last reason for not sleeping.
     inhibited_by: Option<String>,
 }
 
-/// The two halves that run by themselves.
+/// The background part.
 struct Driver {
     supervisor: Arc<Supervisor>,
-    hands: Arc<Hands>,
+    hands: Arc<ServerControl>,
     journal: Option<Journal>,
-    shelf: Option<Shelf>,
+    shelf: Option<LessonsStore>,
     actions: mpsc::UnboundedReceiver<Action>,
     calls: mpsc::UnboundedReceiver<Call>,
-    /// While another process has the server: what is needed to have it back.
+    /// While another process controls the server: what is needed to take it back.
     parked: Option<Parked>,
     written: Mono,
     /// When the lessons were stored last.
     lessons_stored: Mono,
     /// When the bill is to be settled next; never without a meter.
     settle_at: Mono,
-    /// When the wake-up began that is under way.
+    /// When the current wake-up began.
     waking_since: Option<Mono>,
-    /// Wake loops told of.
+    /// Wake loops reported.
     wake_loops: u64,
     command: Option<Underway>,
     listener: JoinHandle<()>,
 }
 
-/// Askers remembered for naming the cause of a wake-up.
+/// Number of clients remembered as possible causes of a wake-up.
 const ASKERS: usize = 64;
-
-/// Numbers requests within this process, for [`Knock::id`].
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl std::fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -134,14 +131,14 @@ impl std::fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// Starts to supervise a server; looks at once whether it is awake.
+    /// Starts to supervise a server, and probes at once whether it is awake.
     ///
     /// The driver runs until [`Supervisor::stop`] or the end of the runtime.
     pub(crate) fn start(
         name: &str,
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
-        hands: Hands,
+        hands: ServerControl,
         Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
@@ -204,7 +201,7 @@ impl Supervisor {
         self.manager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the manager and passes on what it wants done.
+    /// Calls the manager and passes its actions on.
     fn with<T>(&self, call: impl FnOnce(&mut Managed, &mut Vec<Action>) -> T) -> T {
         let mut managed = self.lock();
         let mut actions = std::mem::take(&mut managed.scratch);
@@ -229,7 +226,7 @@ impl Supervisor {
         result
     }
 
-    /// The time it goes by.
+    /// Its clock.
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -239,18 +236,23 @@ impl Supervisor {
         &self.name
     }
 
-    /// Browsers are shown a page that waits, or are held like other clients.
+    /// Whether browsers get a waiting page, or are held like other clients.
     pub(crate) fn show_waiting_page(&self, show: bool) {
         self.lock().manager.show_waiting_page(show);
     }
 
-    /// A number for the next request.
+    /// A number for the next request of this process, for [`AdmissionRequest::id`].
     pub(crate) fn next_id() -> u64 {
-        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A request arrived: how is it to be answered? `asker` describes it, should it wake the server.
-    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> Route {
+    /// A request arrived: returns how to answer it. `asker` describes it, in case it wakes the server.
+    pub(crate) fn admit(
+        &self,
+        knock: &AdmissionRequest,
+        asker: impl FnOnce() -> WakeCause,
+    ) -> Route {
         let now = self.clock.now();
         self.with(|managed, actions| {
             let route = managed.manager.admit(now, knock, actions);
@@ -266,7 +268,7 @@ impl Supervisor {
         self.free.subscribe()
     }
 
-    /// A held request is gone before the server woke.
+    /// A held request was dropped before the server woke.
     pub(crate) fn gave_up(&self, id: u64) {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.gave_up(now, id));
@@ -282,19 +284,19 @@ impl Supervisor {
         self.report(Report::Stirred);
     }
 
-    /// How long a server that failed is not tried again.
+    /// For how long a failed server is not tried again.
     pub(crate) fn blocked_for(&self) -> Duration {
         let now = self.clock.now().mono;
         self.lock().manager.lifecycle().blocked_until().since(now)
     }
 
-    /// What the server runs on sleeps: so does the server.
+    /// The machine under the server sleeps: so does the server.
     pub(crate) fn ground_is_gone(&self) {
         self.report(Report::Gone);
     }
 
-    /// The server could not be reached although it should be awake: has it probed, and waits for the
-    /// answer, but no longer than `patience`. Is it awake?
+    /// The server could not be reached although it should be awake: probes it, and waits for the answer, for at most
+    /// `patience`. Returns whether it is awake.
     pub(crate) async fn ask_after(&self, patience: Duration) -> bool {
         let mut probed = self.probed.subscribe();
         self.unreachable();
@@ -302,7 +304,7 @@ impl Supervisor {
         self.phase_now() == Phase::Awake
     }
 
-    /// The operator wants something.
+    /// Carries out an order of the operator.
     pub(crate) fn order(&self, order: Order) {
         let now = self.clock.now();
         self.with(|managed, actions| managed.manager.order(now, order, actions));
@@ -313,12 +315,12 @@ impl Supervisor {
         self.with(|managed, actions| managed.manager.report(now, report, actions));
     }
 
-    /// Where the server is; can be waited on.
+    /// The phase of the server; can be waited on.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
 
-    /// Everything there is to know.
+    /// The whole status.
     pub(crate) fn status(&self) -> SupervisorStatus {
         let now = self.clock.now();
         let mut managed = self.lock();
@@ -347,7 +349,7 @@ impl Supervisor {
         }
     }
 
-    /// What came to the bill since this process began, as far as it is settled.
+    /// The bill since this process began, as far as it is settled.
     pub(crate) fn bill_since_start(&self) -> Bill {
         let now = self.clock.now();
         let mut managed = self.lock();
@@ -355,12 +357,12 @@ impl Supervisor {
         managed.manager.settled_bill(now).since(&self.began_with)
     }
 
-    /// What happened since this process began.
+    /// Counts since this process began.
     pub(crate) fn tally(&self) -> &ServerTally {
         &self.tally
     }
 
-    /// Is it awake, and that for less than `time`?
+    /// Whether it is awake, for less than `time`.
     pub(crate) fn woke_within(&self, time: Duration) -> bool {
         let now = self.clock.now().mono;
         let managed = self.lock();
@@ -368,7 +370,7 @@ impl Supervisor {
         lifecycle.phase() == Phase::Awake && now.since(lifecycle.since()) < time
     }
 
-    /// A request that had been let through found the server gone: it waits (again).
+    /// A request that had been let through found the server gone: it waits again.
     pub(crate) fn rejoin(&self, id: u64, asker: impl FnOnce() -> WakeCause) -> bool {
         let now = self.clock.now();
         self.with(|managed, actions| {
@@ -380,12 +382,12 @@ impl Supervisor {
         })
     }
 
-    /// What the next wake-up is expected to take.
+    /// How long the next wake-up is expected to last.
     pub(crate) fn expected_wake_time(&self) -> Duration {
         self.lock().manager.expected_wake_time()
     }
 
-    /// Where the server is now.
+    /// The present phase of the server.
     pub(crate) fn phase_now(&self) -> Phase {
         self.lock().manager.phase()
     }
@@ -440,7 +442,7 @@ impl Driver {
         }
     }
 
-    /// Starts a command; the one before, if it still runs, is about something no longer wanted.
+    /// Starts a command; the previous one, if it still runs, is not wanted any more.
     fn carry_out(&mut self, command: Command) {
         if let Some(old) = self.command.take() {
             old.task.abort();
@@ -489,7 +491,7 @@ impl Driver {
             (_, Some(cause)) => {
                 tracing::info!(site, state, cause = cause.as_str(), "{change_name}");
             }
-            // Told once, with its reasons, when they change.
+            // Logged once, with its reasons, when they change.
             (Change::Declined, None) => tracing::debug!(site, state, "{change_name}"),
             (Change::Failed | Change::StayedAwake | Change::WentAway, None) => {
                 let failures = supervisor.lock().manager.lifecycle().failures();
@@ -504,7 +506,7 @@ impl Driver {
         }
     }
 
-    /// Says so when the server was woken again and again for nothing.
+    /// Warns when the server was woken repeatedly for nothing.
     fn watch_for_loops(&mut self) {
         let found = self.supervisor.lock().manager.wake_loops();
         if found > self.wake_loops {
@@ -519,7 +521,7 @@ impl Driver {
         }
     }
 
-    /// For the metrics.
+    /// Counts a change for the metrics.
     fn count(&mut self, change: Change, cause: Option<&WakeCause>) {
         let (now, tally) = (self.supervisor.clock.now().mono, &self.supervisor.tally);
         tally.changed(change, cause);
@@ -538,8 +540,7 @@ impl Driver {
         self.append(&Record { v: 1, at: now.wall, change, cause, hour: None, memory });
     }
 
-    /// Books what meters said, and writes the hours that ended; the present one too if the gateway
-    /// stops.
+    /// Books the meters' readings, and writes the hours that ended; the present one too if the gateway stops.
     fn write_hours(&mut self, stops: bool) {
         let now = self.supervisor.clock.now();
         let (hours, memory) = {
@@ -562,7 +563,7 @@ impl Driver {
         self.supervisor.remember(record);
     }
 
-    /// Writes all that there is to write: the driver ends, or leaves the server to another process.
+    /// Writes all that is pending: the driver ends, or leaves the server to another process.
     fn settle_books(&mut self) {
         self.write_hours(true);
         self.write(None, None);

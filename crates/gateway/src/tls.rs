@@ -1,4 +1,4 @@
-//! TLS to clients: rustls speaks it, on what `listen` accepts and under what `http1` reads.
+//! TLS to clients: rustls implements it, between `listen`, which accepts, and `http1`, which reads.
 //!
 //! ```text
 //! listen -> client_limits -> handshake (tally) -> Secured -> http1 | http2
@@ -16,24 +16,22 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use self::certificates::Certificates;
-pub use self::certificates::{BadCertificate, look_over};
+pub use self::certificates::look_over;
 pub(crate) use self::stream::Secured;
 use self::tally::{Failure, Tally};
 use self::validity::Validity;
-use crate::acme::proofs::{PROTOCOL, Proofs};
 use crate::config::{CertificateConfig, TlsConfig};
+pub use crate::error::BadCertificate;
+use crate::origin::{HTTP1, HTTP2};
+use crate::proofs::{PROTOCOL, Proofs};
 use crate::status::TlsStatus;
-
-/// What is spoken within TLS, by its names in ALPN.
-pub(crate) const HTTP2: &[u8] = b"h2";
-pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {
@@ -41,12 +39,12 @@ pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
     pub(crate) tally: Arc<Tally>,
-    /// What authorities look for at the moment.
+    /// The proofs that authorities request at the moment.
     pub(crate) proofs: Arc<Proofs>,
 }
 
 impl Tls {
-    /// Reads the certificates. What was counted before is counted on.
+    /// Reads the certificates. Counters continue.
     pub(crate) fn open(
         config: &TlsConfig,
         clock: &Clock,
@@ -74,15 +72,15 @@ impl Tls {
         if config.acme.is_some() {
             server.alpn_protocols.push(PROTOCOL.to_vec());
         }
-        // Who comes back needs no certificate, and nothing is remembered of clients.
+        // Clients that resume a session need no certificate, and nothing is stored per client.
         server.ticketer = ring::Ticketer::new().map_err(unusable)?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
         let tally = before.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
         Ok(Self { config: config.clone(), acceptor, certificates, tally, proofs })
     }
 
-    /// The handshake with a client, of which some bytes may have been read already; none if it came to
-    /// nothing. Says also whether the client chose HTTP/2.
+    /// The handshake with a client, of which some bytes may have been read already; none if it failed. Also returns
+    /// whether the client chose HTTP/2.
     pub(crate) async fn accept(
         &self,
         (stream, read_ahead): (TcpStream, BytesMut),
@@ -95,7 +93,7 @@ impl Tls {
             let mut rest = read_ahead.reader();
             while ahead.is_ok() && !rest.get_ref().is_empty() {
                 ahead = match session.read_tls(&mut rest) {
-                    // What is wrong with it, the handshake says.
+                    // The handshake reports any error in it.
                     Ok(_) => session.process_new_packets().map(drop).or(Ok(())),
                     Err(error) => Err(error),
                 };
@@ -108,7 +106,7 @@ impl Tls {
         let failure = match done {
             Ok(Ok(stream)) => {
                 self.tally.succeeded();
-                // An authority has seen what it wanted, and asks for nothing.
+                // An authority has seen its proof, and sends no request.
                 let chosen = stream.get_ref().1.alpn_protocol();
                 let (is_look, is_http2) = (chosen == Some(PROTOCOL), chosen == Some(HTTP2));
                 return (!is_look).then(|| (Secured::new(stream), is_http2));
@@ -123,22 +121,22 @@ impl Tls {
         None
     }
 
-    /// From when to when the certificate of this entry is valid, if there is one.
+    /// The validity of the certificate of this entry, if there is one.
     pub(crate) fn validity_of(&self, config: &CertificateConfig) -> Option<Validity> {
         self.certificates.validity_of(config)
     }
 
-    /// Reads again what has changed.
+    /// Reads changed files again.
     pub(crate) fn look_now(&self, now: Now) {
         self.certificates.look_now(now);
     }
 
-    /// Notes why an authority gave no other certificate, for `status`; nothing once it has.
+    /// Notes why an authority issued no other certificate, for `status`; nothing once it has.
     pub(crate) fn note(&self, config: &CertificateConfig, refused: Option<String>) {
         self.certificates.note(config, refused);
     }
 
-    /// Looks at it, and at the files of its certificates.
+    /// The status of TLS, after checking the files of its certificates.
     pub(crate) fn status(&self, now: Now) -> TlsStatus {
         self.certificates.look(now);
         let failures = self.tally.failures().filter(|(_, count)| *count > 0);

@@ -1,14 +1,13 @@
-//! Client and server put through to each other, after both agreed to speak another protocol
-//! (WebSocket).
+//! Client and server connected to each other, after both agreed to switch protocols (WebSocket).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Upgraded;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,10 +15,10 @@ use tokio::sync::watch;
 
 use crate::origin::Stream;
 
-/// What is passed on at a time.
+/// Bytes passed on at a time.
 const PART: usize = 16 << 10;
 
-/// When something last passed, in nanoseconds of monotonic time.
+/// When bytes last passed, in nanoseconds of monotonic time.
 #[derive(Debug)]
 struct Last<'a>(&'a Clock, AtomicU64);
 
@@ -34,10 +33,10 @@ impl Last<'_> {
     }
 }
 
-/// Passes bytes both ways until both sides have ended, one has failed, nothing came for `idle`, or the server
+/// Passes bytes in both directions until both sides have ended, one has failed, nothing came for `idle`, or the server
 /// is put to sleep.
 ///
-/// `server`: with what it said behind its answer.
+/// `server`: with the bytes after its answer.
 pub(crate) async fn run(
     client: Upgraded,
     (mut server, answered_ahead): (Stream, Bytes),
@@ -70,13 +69,13 @@ pub(crate) async fn run(
     };
     tokio::select! {
         () = both => {}
-        // It is put to sleep under a tunnel only if that may not keep it awake (any more).
+        // The server is put to sleep under a tunnel only if the tunnel may not keep it awake (any more).
         _ = phase.wait_for(|phase| *phase == Phase::FallingAsleep) => {}
         () = silence(&last, idle) => tracing::debug!("a tunnel was closed: nothing came through it"),
     }
 }
 
-/// One way, to its end.
+/// One direction, to its end.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -95,7 +94,7 @@ async fn pass(
     }
 }
 
-/// Comes when nothing has passed for `idle`.
+/// Returns when nothing has passed for `idle`.
 async fn silence(last: &Last<'_>, idle: Duration) {
     loop {
         let until = last.at() + idle;
@@ -106,7 +105,7 @@ async fn silence(last: &Last<'_>, idle: Duration) {
     }
 }
 
-/// A peer that vanished without a word is found out by the kernel: it must not keep a server awake.
+/// Makes the kernel detect a peer that vanished: it must not keep a server awake.
 pub(crate) fn watch_over(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_mins(1))

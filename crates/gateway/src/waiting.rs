@@ -1,4 +1,4 @@
-//! The page that browsers wait on.
+//! The waiting page for browsers.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::answers;
 use crate::body::Answer;
 use crate::config::WaitingTexts;
 
-/// The page, unless the operator has one.
+/// The page, unless the operator has an own one.
 const PAGE: &str = include_str!("assets/waiting.html");
 
-/// What is left to fill in when the page is given.
+/// Filled in when the page is sent.
 const SECONDS: &str = "{{seconds}}";
 const MINUTES: &str = "{{minutes}}";
 
-/// A page with its words in it.
+/// A page with its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingPage {
     /// For a server that is being woken.
@@ -55,7 +55,7 @@ impl WaitingPage {
         Self { waking, failed: filled(page, instead) }
     }
 
-    /// `expected` is how long waking takes as a rule.
+    /// `expected` is the usual time to wake.
     pub(crate) fn answer(&self, expected: Duration) -> Response<Answer> {
         let seconds = answers::seconds(expected).max(1);
         answers::waiting(self.waking.replace(SECONDS, &seconds.to_string()), seconds)
@@ -69,8 +69,8 @@ impl WaitingPage {
     }
 }
 
-/// `{{name}}` by its value, in one pass, so that what a value says is never taken for a name; what has no
-/// value stays as it is.
+/// Replaces each `{{name}}` by its value, in one pass, so that a value that contains a name is not replaced again;
+/// unknown names stay.
 fn filled<'a>(template: &str, value: impl Fn(&str) -> Option<&'a str>) -> String {
     let mut page = String::with_capacity(template.len() + 1024);
     let mut rest = template;

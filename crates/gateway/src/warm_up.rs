@@ -1,23 +1,23 @@
-//! Warm-up: while the server is awake, what is stored is renewed without a request, and what crawlers
-//! asked for in vain is fetched, so that a sleep begins with answers that last.
+//! Warm-up: while the server is awake, stored answers are renewed without a request, and pages that crawlers did not
+//! get are fetched, so that a sleep begins with answers that last.
 //!
-//! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the bound `warm_up`:
+//! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the limit `warm_up`:
 //!
-//! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server
-//!   sleeps, any client may have it, and its [popularity](crate::store::Popularity) is not zero. If a
-//!   renewal came to nothing, not before `G / 8` later.
-//! * A second after the server has woken, and later when something is due, all that is due and all
-//!   [wishes](crate::wishes) are put in order of popularity; of equals, what is overdue for longer goes
-//!   first, and wishes come last. The first `n` of them are asked for. Per awake period, and again
+//! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server sleeps, any
+//!   client may have it, and its [popularity](crate::store::Popularity) is not zero. If a renewal failed, not before
+//!   another `G / 8`.
+//! * A second after the server has woken, and later when something is due, all that is due and the whole
+//!   [prefetch queue](crate::prefetch_queue) are put in order of popularity; of equals, what has been overdue for
+//!   longer goes first, and prefetches come last. The first `n` of them are requested. Per awake period, and again
 //!   after each `G / 2` of it, `n` in all.
 //! * Before that, `/robots.txt` and the sitemaps that it names are fetched, of sites with a `kind`
 //!   ([`crawler_files`]).
-//! * Two at a time, each begun only while no client's request is at the server, and none once the server
-//!   is about to sleep. They are no use of it: see `PowerManager::begin_background`.
+//! * Two at a time, each begun only while no client's request is at the server, and none once the server is about to
+//!   sleep. They do not count as use: see `PowerManager::begin_background`.
 //!
-//! So a server that is awake for long, or often, goes to sleep with answers that can be given for another
-//! `G / 2` at least (less the `G / 64`, ten minutes at most, that lie between two looks), as far as `n`
-//! goes. Shadow mode does nothing of this.
+//! So a server that is awake for long, or often, goes to sleep with answers that can be served for another `G / 2` at
+//! least (less the `G / 64`, ten minutes at most, between two checks), as far as `n` permits. Shadow mode does none of
+//! this.
 
 mod crawler_files;
 mod order;
@@ -28,44 +28,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-pub(crate) use self::crawler_files::ROBOTS;
 use self::order::{Errand, Order};
-use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
-use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
 use crate::metrics::WarmedUp;
 use crate::own_request::{LONGEST, OwnRequest, fields_for, read_what_is_stored};
+use crate::request_body::Kept;
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::store::Sake;
 
-/// Those who waited for the server go first.
+/// Requests that waited for the server go first.
 const AFTER_WAKING: Duration = Duration::from_secs(1);
 
-/// Answers that are looked at in one go, before others have their turn.
+/// Answers that are checked at once, before other tasks run.
 const LOOKED_AT: usize = 512;
 
-/// All wishes of one awake period bring no more than this part of the cache.
+/// All prefetches of one awake period fill at most this part of the cache (1/4).
 const WISHED: u64 = 4;
 
-/// Warms the site's cache up whenever its server is awake.
-pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
+/// Warms up the site's cache whenever its server is awake.
+pub(crate) async fn run(
+    mut live: Live<Serving>,
+    site: Arc<str>,
+    mut phase: watch::Receiver<Phase>,
+) {
     while phase.wait_for(|it| *it == Phase::Awake).await.is_ok() {
-        let gateway = live.now();
-        let Some((site, served)) = gateway.site_named(&site) else { return };
-        let period = Period::new(&gateway, site);
+        let serving = live.now();
+        let Some((site, served)) = serving.site_named(&site) else { return };
+        let period = Period::new(&serving, site);
         let warms_up = served.warms_up();
         tokio::select! {
             biased;
             _ = phase.wait_for(|it| *it != Phase::Awake) => {}
-            // It goes by what the present configuration says.
+            // The present configuration applies.
             () = live.changed() => {}
             () = period.run(warms_up), if served.shadow.is_none() => {}
         }
@@ -74,24 +77,24 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiv
 
 /// From a wake-up to the sleep after it.
 struct Period<'a> {
-    gateway: &'a Arc<Gateway>,
+    serving: &'a Arc<Serving>,
     index: usize,
-    /// Bytes that wishes have brought.
+    /// Bytes that prefetches have stored.
     wished: AtomicU64,
 }
 
 impl<'a> Period<'a> {
-    fn new(gateway: &'a Arc<Gateway>, index: usize) -> Self {
-        Self { gateway, index, wished: AtomicU64::new(0) }
+    fn new(serving: &'a Arc<Serving>, index: usize) -> Self {
+        Self { serving, index, wished: AtomicU64::new(0) }
     }
 
     fn site(&self) -> &'a Site {
-        &self.gateway.sites[self.index]
+        &self.serving.sites[self.index]
     }
 
-    /// Until it is dropped.
+    /// Runs until it is dropped.
     async fn run(&self, warms_up: bool) {
-        let (clock, rule) = (&self.gateway.clock, &self.site().scenario.cache);
+        let (clock, rule) = (&self.serving.clock, &self.site().scenario.cache);
         let most = usize::try_from(rule.warm_up).unwrap_or(usize::MAX);
         let half = self.site().rules.grace_while_asleep / 2;
         let spacing = (half / 32).clamp(Duration::from_secs(1), Duration::from_mins(10));
@@ -118,18 +121,18 @@ impl<'a> Period<'a> {
         }
     }
 
-    /// Takes what is asked for most from the disk into memory, where it is looked at.
+    /// Reads the most popular answers from the disk into memory, where they are checked.
     async fn bring_up(&self, most: usize) {
         let site = self.site();
         let popular = site.store.disk().map(|disk| disk.popular(most)).unwrap_or_default();
         for key in popular {
-            site.store.bring_up(&key, self.gateway.timestamp(), &site.rules).await;
+            site.store.bring_up(&key, self.serving.timestamp(), &site.rules).await;
         }
     }
 
-    /// What is to be done first, up to so many, and in how long something else is due.
+    /// What to request first, at most `most`, and when something else is due.
     async fn look(&self, most: usize) -> (VecDeque<Order>, Option<Duration>) {
-        let (now, rules) = (self.gateway.timestamp(), &self.site().rules);
+        let (now, rules) = (self.serving.timestamp(), &self.site().rules);
         let mut orders = Vec::new();
         let mut next = None;
         let mut all = self.site().store.all();
@@ -157,14 +160,14 @@ impl<'a> Period<'a> {
         }
         order::keep_first(&mut orders, most);
         if orders.iter().any(Order::is_renewal) {
-            // One that comes to nothing is due again.
+            // An answer whose renewal fails is due again.
             let again = order::again_in(rules);
             next = Some(next.map_or(again, |next| next.min(again)));
         }
         (orders.into(), next)
     }
 
-    /// Two at a time.
+    /// Carries out orders, two at a time.
     async fn carry_out(&self, orders: VecDeque<Order>) {
         let orders = Mutex::new(orders);
         tokio::join!(self.work(&orders), self.work(&orders));
@@ -174,7 +177,7 @@ impl<'a> Period<'a> {
         let next = || orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some(order) = next() {
             let exchange = self.begin().await;
-            let _debt = self.gateway.clock.owe();
+            let _debt = self.serving.clock.owe();
             let why = order.errand.why();
             if let Some(result) = self.ask(order, exchange).await {
                 self.site().counters.warm_ups.count(why, result);
@@ -191,23 +194,23 @@ impl<'a> Period<'a> {
                 // The supervisor has ended, and so will this task.
                 std::future::pending::<()>().await;
             }
-            if let Some(exchange) = Exchange::begin_background(self.site()) {
+            if let Some(exchange) = self.site().begin_background() {
                 return exchange;
             }
             if self.site().pool.is_some() {
-                // No server of the pool has a place to spare, and no event says when one has.
-                self.gateway.clock.sleep(AFTER_WAKING).await;
+                // No server of the pool has a place to spare, and no event reports when one has.
+                self.serving.clock.sleep(AFTER_WAKING).await;
             }
         }
     }
 
-    /// Asks the server; says what came of it, or nothing if there was nothing to ask.
+    /// Sends the request to the server; returns the result, or nothing if no request was needed.
     async fn ask(&self, order: Order, exchange: Arc<Exchange>) -> Option<WarmedUp> {
-        let (gateway, site) = (self.gateway, self.site());
+        let (serving, site) = (self.serving, self.site());
         let Order { key, errand, .. } = order;
         let sake = match &errand {
             Errand::Renew(object) => {
-                object.tried.store(gateway.timestamp().as_millis(), Ordering::Relaxed);
+                object.tried.store(serving.timestamp().as_millis(), Ordering::Relaxed);
                 Sake::Nobody
             }
             Errand::Grant(_) if self.is_sated() => return None,
@@ -216,17 +219,17 @@ impl<'a> Period<'a> {
                 Sake::Of(ClientClass::Crawler)
             }
             Errand::Fetch(_) => {
-                if site.store.is_on_disk_only(&key, gateway.timestamp()) {
-                    site.store.bring_up(&key, gateway.timestamp(), &site.rules).await;
+                if site.store.is_on_disk_only(&key, serving.timestamp()) {
+                    site.store.bring_up(&key, serving.timestamp(), &site.rules).await;
                 }
                 Sake::Of(ClientClass::Crawler)
             }
         };
-        let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
+        let request = OwnRequest::new(&key, errand.fields()?, &site.rules, serving.clock.now())?;
         let find = || self.find(&key, &request);
-        // Another request is just fetching it, or another variant of it.
+        // Another request is fetching it already, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
-            let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
+            let _ = serving.clock.parked(serving.clock.timeout(LONGEST, other.changed())).await;
         }
         let found = find();
         if !errand.is_needed(found.as_ref()) {
@@ -236,7 +239,7 @@ impl<'a> Period<'a> {
         let (site_index, key) = (self.index, Some(key.clone()));
         let OwnRequest { facts, parts } = &request;
         let forwarding = Forwarding {
-            gateway,
+            serving,
             site: site_index,
             facts,
             parts,
@@ -252,7 +255,7 @@ impl<'a> Period<'a> {
             let response = sending.await.ok()?;
             Some(read_what_is_stored(response, site.store.largest()).await)
         };
-        let read = Box::pin(gateway.clock.timeout(LONGEST, answered)).await.ok().flatten();
+        let read = Box::pin(serving.clock.timeout(LONGEST, answered)).await.ok().flatten();
         if matches!(errand, Errand::Grant(_)) {
             self.wished.fetch_add(read.unwrap_or(0), Ordering::Relaxed);
         }
@@ -260,9 +263,9 @@ impl<'a> Period<'a> {
         Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
     }
 
-    /// What is stored that would be given to the proxy's own request.
+    /// What is stored that would answer the proxy's own request.
     fn find(&self, key: &CacheKey, request: &OwnRequest) -> Option<Found> {
-        let (site, now) = (self.site(), self.gateway.timestamp());
+        let (site, now) = (self.site(), self.serving.timestamp());
         let (head, asked) = (head_of(&request.facts, &request.parts), RequestDirectives::default());
         let found = site.store.find(key, (Sender::ANONYMOUS, &head), &asked, now, &site.rules);
         found.map(|(object, usability)| Found { object, usability })
@@ -271,10 +274,11 @@ impl<'a> Period<'a> {
     /// What is stored in this coding.
     fn stored(&self, key: &CacheKey, coding: &'static str) -> Option<Found> {
         let rules = &self.site().rules;
-        self.find(key, &OwnRequest::new(key, fields_for(coding), self.gateway, rules)?)
+        let now = self.serving.clock.now();
+        self.find(key, &OwnRequest::new(key, fields_for(coding), rules, now)?)
     }
 
-    /// Wishes have brought enough: more would push out each other, and more.
+    /// Prefetches have stored enough: more would evict each other, and more.
     fn is_sated(&self) -> bool {
         self.wished.load(Ordering::Relaxed) > self.site().store.room() / WISHED
     }

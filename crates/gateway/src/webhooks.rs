@@ -1,7 +1,7 @@
-//! Webhooks: who is told when something needs a person.
+//! Webhooks: notify receivers when something needs a person.
 //!
 //! ```text
-//! gateway -> watch (pure): what is new  ->  a mailbox for each webhook  ->  post (HTTP, again and again)
+//! gateway -> watch (pure): what is new  ->  a mailbox for each webhook  ->  post (HTTP, with retries)
 //! ```
 
 mod post;
@@ -10,22 +10,22 @@ mod watch;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use self::post::Post;
-pub use self::post::UnusableWebhook;
 use self::watch::{CertificateSeen, Event, Kind, Seen, ServerSeen, Watch};
 use crate::config::WebhookConfig;
+pub use crate::error::UnusableWebhook;
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::supervisor::Supervisor;
 
-/// Time between two looks. What needs a person does not pass by sooner.
+/// Time between two checks. Nothing that needs a person is over sooner.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Events that wait for a receiver who does not take them; further ones are lost, which the log says.
+/// Maximum number of events that wait for a receiver; further ones are lost, and that is logged.
 const WAITING: usize = 100;
 
 /// A receiver of events.
@@ -35,41 +35,41 @@ struct Mailbox {
     carrier: AbortHandle,
 }
 
-/// Says whether a webhook could be told anything: its secret and its authorities are there.
+/// Checks that a webhook can be used: its secret and its authorities can be read.
 ///
 /// # Errors
 ///
-/// If they are not.
+/// If they cannot.
 pub fn look_over(config: &WebhookConfig) -> Result<(), UnusableWebhook> {
     Post::open(config, &Clock::real()).map(drop)
 }
 
-/// Watches, and tells, as long as the gateway runs.
-pub(crate) async fn run(mut live: Live) {
+/// Watches and notifies, as long as the gateway runs.
+pub(crate) async fn run(mut live: Live<Gateway>) {
     let (mut watch, mut mailboxes) = (Watch::default(), Vec::<Mailbox>::new());
     loop {
         let gateway = live.now();
-        let clock = gateway.clock.clone();
+        let clock = gateway.serving.clock.clone();
         mailboxes.retain(|mailbox| {
-            let stays = gateway.config.webhook.contains(&mailbox.config);
+            let stays = gateway.serving.config.webhook.contains(&mailbox.config);
             if !stays {
-                // What waits there is no longer needed.
+                // Its waiting events are not needed any more.
                 mailbox.carrier.abort();
             }
             stays
         });
-        if gateway.config.webhook.is_empty() {
+        if gateway.serving.config.webhook.is_empty() {
             drop(gateway);
             live.changed().await;
             watch = Watch::default();
             continue;
         }
-        for config in &gateway.config.webhook {
+        for config in &gateway.serving.config.webhook {
             if !mailboxes.iter().any(|mailbox| mailbox.config == *config) {
                 mailboxes.extend(Mailbox::open(config, &clock));
             }
         }
-        for event in watch.look(&seen(&gateway), gateway.clock.now()) {
+        for event in watch.look(&seen(&gateway), gateway.serving.clock.now()) {
             tracing::info!(event = event.text, "an event for webhooks");
             for mailbox in &mailboxes {
                 mailbox.put(&event);
@@ -84,7 +84,7 @@ pub(crate) async fn run(mut live: Live) {
 }
 
 impl Mailbox {
-    /// Nothing if it cannot be used, which the start and each reload say.
+    /// Nothing if it cannot be used, which the start and each reload report.
     fn open(config: &WebhookConfig, clock: &Clock) -> Option<Self> {
         let post = Post::open(config, clock).ok()?;
         let (events, mail) = mpsc::channel(WAITING);
@@ -104,9 +104,9 @@ impl Mailbox {
     }
 }
 
-/// What is to be seen now.
+/// The present state.
 fn seen(gateway: &Gateway) -> Seen {
-    let sites = gateway.sites.iter().flat_map(|site| {
+    let sites = gateway.serving.sites.iter().flat_map(|site| {
         let promise = site.scenario.sla().map(|sla| sla.share);
         let whole = server(Kind::Site, &site.name, &site.supervisor, promise);
         let servers = site.pool.iter().flat_map(|pool| &pool.servers);
@@ -116,7 +116,7 @@ fn seen(gateway: &Gateway) -> Seen {
     });
     let machines = gateway.machines.iter();
     let machines = machines.map(|it| server(Kind::Machine, &it.name, &it.supervisor, None));
-    let tls = gateway.tls.as_ref().map(|tls| tls.status(gateway.clock.now()));
+    let tls = gateway.front.tls.as_ref().map(|tls| tls.status(gateway.serving.clock.now()));
     let certificates = tls.into_iter().flat_map(|tls| tls.certificates);
     Seen {
         servers: sites.chain(machines).collect(),
@@ -126,7 +126,7 @@ fn seen(gateway: &Gateway) -> Seen {
                 names: it.names,
                 validity_s: it.not_before.zip(it.not_after),
                 until: it.until,
-                // At first it has none, which is no news.
+                // At first it has none, which is no event.
                 problem: it.problem.filter(|_| !it.is_awaited),
             })
             .collect(),

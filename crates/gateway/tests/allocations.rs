@@ -86,7 +86,7 @@ fn a_hit_allocates_nothing() {
         assert!(buffer[..length].windows(5).any(|it| it == b"; hit"));
     }
     let allocations = region.change().allocations;
-    // Once a second the head is prepared anew, and timers go round; nothing is for each request.
+    // Once a second the head is built again, and timers run; no allocation is for a single request.
     assert!(allocations < HITS / 10, "{allocations} allocations for {HITS} hits");
     println!("{allocations} allocations for {HITS} hits");
 }

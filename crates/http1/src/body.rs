@@ -1,7 +1,7 @@
-//! A request's body, on its way from the connection to whoever takes it, perhaps in another task.
+//! A request's body, on its way from the connection to its consumer, perhaps in another task.
 //!
-//! One frame at a time, and none before it is wanted: what nobody takes stays in the kernel, and the
-//! client has to wait.
+//! The connection hands over one frame at a time, and only when the consumer wants one. What the consumer
+//! doesn't read stays in the kernel, and the client has to wait.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ struct Shared {
     /// What comes after `frame`.
     then: Then,
     wanted: bool,
-    /// Nobody takes any more.
+    /// The consumer has dropped the body.
     dropped: bool,
     /// Bytes still to come, `frame` among them, where that is known.
     left: Option<u64>,
@@ -55,8 +55,8 @@ enum Then {
     More,
     /// It came whole.
     Nothing,
-    /// It stopped short. Said to everybody who asks: whoever takes the rest after somebody else met the
-    /// error must not take the body for whole.
+    /// It stopped short. Every read returns this: a consumer that reads on after another task met the error
+    /// must not mistake the body for a complete one.
     Failure,
 }
 
@@ -175,7 +175,7 @@ impl http_body::Body for Incoming {
 }
 
 impl Feeder {
-    /// Is a frame wanted? An error: nobody takes the rest.
+    /// Whether the consumer wants a frame; an error if it has dropped the body.
     pub(crate) fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<Result<(), Dropped>> {
         let mut shared = lock(&self.0);
         if shared.dropped {
@@ -214,7 +214,7 @@ impl Feeder {
     }
 }
 
-/// Nobody takes the rest of a body.
+/// The consumer has dropped the body.
 #[derive(Debug)]
 pub(crate) struct Dropped;
 

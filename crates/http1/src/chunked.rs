@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
-use crate::client;
+use crate::client::{end_of, trailers};
 use crate::head::{Refusal, Scan, parse_fields, scan};
 
 /// The line before a chunk, with its extensions, is not longer.
@@ -21,7 +21,7 @@ enum Next {
     Data(u64),
     /// The line end behind a chunk.
     DataEnd,
-    /// The trailers; so many bytes of them were looked at.
+    /// The trailers; this many bytes of them were looked at.
     Trailers(usize),
     Nothing,
 }
@@ -163,11 +163,11 @@ impl Chunked {
     }
 
     fn lenient_trailers(&mut self, bytes: &mut BytesMut) -> Result<Step, Refusal> {
-        let Some(end) = client::end_of(bytes) else {
+        let Some(end) = end_of(bytes) else {
             let is_endless = bytes.len() >= self.most_trailer_bytes;
             return if is_endless { Err(Refusal::HeadTooLarge) } else { Ok(Step::More) };
         };
-        let trailers = client::trailers(&bytes.split_to(end));
+        let trailers = trailers(&bytes.split_to(end));
         self.next = Next::Nothing;
         Ok(Step::End(Some(trailers.map_err(|bad| Refusal::Malformed(bad.0))?)))
     }
@@ -175,7 +175,7 @@ impl Chunked {
 
 /// Whether a line ends here.
 enum LineEnd {
-    /// After so many bytes.
+    /// After this many bytes.
     At(usize),
     /// More bytes are needed.
     Unknown,

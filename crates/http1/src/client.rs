@@ -1,11 +1,11 @@
 //! Requests to a server, over a connection that takes one at a time (RFC 9112).
 //!
-//! Whoever asks drives the connection: there is no task beside, and nothing passes through a channel.
-//! The one exception is a request whose answer comes before all of its body has gone: the rest of that
-//! is sent by a task of its own, since a server may wait for it before it goes on answering. It ends with
-//! the answer.
+//! The caller drives the connection: there is no background task and no channel. The one exception is a
+//! request whose answer begins before all of its body has been sent: a task of its own sends the rest, since
+//! a server may wait for it before it goes on answering. That task ends with the answer.
 
 mod answer;
+mod framing;
 mod head;
 mod sending;
 mod underway;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::answer::Answer;
 use self::answer::{Rest, Source};
-pub use self::head::{BadAnswer, Glance};
+pub use self::head::{BadAnswer, PlainResponse};
 use self::head::{Head, parse};
 pub(crate) use self::head::{end_of, trailers};
 use self::sending::Sending;
@@ -87,7 +87,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
         Self { stream }
     }
 
-    /// Comes when no more requests can be sent: the server has closed, or says something that nobody asked.
+    /// Completes when no more requests can be sent: the server has closed, or sends something unasked.
     pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut byte = [0];
         Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut byte)).map(drop)
@@ -98,7 +98,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
         self.poll_over(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
-    /// Sends a request; gives the answer's head, with its body to come, and where the connection is to be
+    /// Sends a request; returns the answer's head, with its body to come, and where the connection is to be
     /// found when that has been read.
     ///
     /// The request's fields say how long its body is: by `Content-Length`, or by `Transfer-Encoding:
@@ -164,7 +164,7 @@ where
     } else {
         let (read, mut write) = tokio::io::split(stream);
         let rest = tokio::spawn(async move {
-            // Whoever reads the answer learns what there is to know.
+            // The caller sees any error when it reads the answer.
             let _ = std::future::poll_fn(|cx| sending.poll(&mut write, cx)).await;
         });
         Source::Half { half: read, _rest: Rest(rest) }

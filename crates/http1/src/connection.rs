@@ -8,18 +8,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::io::ReadBuf;
 use tokio::sync::watch;
 
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
-use crate::reader::{READ_AHEAD, poll_read, still_waits};
+use crate::reader::{READ_AHEAD, SCRATCH, poll_read, still_waits};
 use crate::timer::Timer;
 use crate::writer::send;
 use crate::{Limits, OnSent, Prepared, Progress, Quick, Service, Transport};
-
-/// What is read at a time, into the stack.
-pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// A client's connection.
 pub(crate) struct Connection<S: Service, T> {
@@ -34,7 +31,7 @@ pub(crate) struct Connection<S: Service, T> {
     /// So much of the buffer was looked at for the end of a head.
     seen: usize,
     timer: Timer,
-    /// Somebody else is asked for the answer to the request at the beginning of the buffer.
+    /// The request at the beginning of the buffer, if it waits for the upstream's answer.
     asked: Option<Asked<S::Asked>>,
     /// When the client was last heard of.
     since: Mono,
@@ -43,7 +40,7 @@ pub(crate) struct Connection<S: Service, T> {
     is_half_closed: bool,
 }
 
-/// A request that somebody else is asked for.
+/// A request that waits for the upstream's answer.
 struct Asked<A> {
     /// Bytes of its head.
     end: usize,
@@ -52,7 +49,8 @@ struct Asked<A> {
 
 /// What a connection that waits for a request has come to.
 enum Event<A> {
-    /// The buffer begins with a whole head of so many bytes; perhaps somebody was asked for its answer.
+    /// The buffer begins with a complete head of this many bytes; perhaps the upstream has been asked
+    /// already.
     Head(usize, Option<A>),
     /// A prepared answer did not go in one piece.
     Slow(Slow),
@@ -69,7 +67,7 @@ struct Slow {
 }
 
 impl Drop for Slow {
-    /// The books are closed whether the client takes all of it or leaves.
+    /// Reports the bytes sent, whether the client takes all of them or leaves.
     fn drop(&mut self) {
         let left: u64 = self.rest.iter().map(|part| part.len() as u64).sum();
         if let Some(on_sent) = self.on_sent.take() {
@@ -134,7 +132,7 @@ pub async fn serve<S: Service, T: Transport>(
 }
 
 impl<S: Service, T: Transport> Connection<S, T> {
-    /// Reads requests and answers those whose answers are ready, or are got from somebody else, until there is
+    /// Reads requests and answers those whose answers are ready or come from the upstream, until there is
     /// something else to do.
     fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event<S::Asked>> {
         loop {
@@ -176,8 +174,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
         }
     }
 
-    /// Waits for the answer that somebody else is asked for. When that is done there is something to do, or
-    /// nothing but to go on.
+    /// Waits for the upstream's answer. Resolves to an event, or to `None` to continue with the next request.
     fn poll_asked(
         &mut self,
         cx: &mut Context<'_>,
@@ -185,7 +182,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
     ) -> Poll<Option<Event<S::Asked>>> {
         let Some(Asked { end, asked }) = self.asked.take() else { return Poll::Ready(None) };
         if is_stopping {
-            // The last answer of a connection says so, which the long way sees to.
+            // The last answer of a connection says that it is the last: the slow path sees to that.
             self.timer.settle();
             return Poll::Ready(Some(Event::Head(end, Some(asked))));
         }
@@ -222,8 +219,8 @@ impl<S: Service, T: Transport> Connection<S, T> {
         Poll::Ready(event)
     }
 
-    /// Has the client left, who asked `since`? What it sends meanwhile, behind the head that ends at `end`, is
-    /// kept, up to a bound.
+    /// Whether the client that sent its request at `since` has left. Keeps what it sends meanwhile, behind
+    /// the head that ends at `end`, up to a bound.
     fn is_left(&mut self, cx: &mut Context<'_>, end: usize, since: Mono) -> bool {
         while !self.is_half_closed && self.buffer.len() - end < READ_AHEAD {
             match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
@@ -270,9 +267,9 @@ impl<S: Service, T: Transport> Connection<S, T> {
         Poll::Ready(if begun { Event::Refused(Refusal::TimedOut) } else { Event::Over })
     }
 
-    /// Answers the requests in `bytes` whose answers are ready. Says how many bytes that took, and
-    /// what is next, if that is not to read more, or to wait for somebody else. The first `seen` bytes were
-    /// looked at before.
+    /// Answers the requests in `bytes` whose answers are ready. Returns how many bytes it consumed, and the
+    /// next event unless that is to read more or to wait for the upstream. The first `seen` bytes were
+    /// scanned before.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -301,7 +298,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
             seen = 0;
             self.is_first = false;
             let mut room = no_fields();
-            // What is wrong with a head is said on the long way.
+            // The slow path reports what is wrong with a head.
             let head = Head::parse(&rest[..end], &mut room, self.limits.fields).ok();
             let goes_on = |head: &Head<'_, '_>| {
                 !is_stopping
@@ -328,7 +325,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
         }
     }
 
-    /// Sends a prepared answer; says what is next, if that is not the next request.
+    /// Sends a prepared answer; returns what is next, if that is not the next request.
     fn give(&mut self, head: &Head<'_, '_>, prepared: Prepared) -> Option<Event<S::Asked>> {
         let parts = [IoSlice::new(&prepared.head), IoSlice::new(&prepared.body)];
         let all = prepared.head.len() + prepared.body.len();

@@ -35,8 +35,8 @@ enum After {
 }
 
 impl<S: Service, T: Transport> Connection<S, T> {
-    /// Answers the request whose head is the first `end` bytes of the buffer, and for which somebody else may
-    /// have been asked already. Gives the connection back if it can be used again.
+    /// Answers the request whose head is the first `end` bytes of the buffer; `begun` is set if the upstream
+    /// has been asked already. Returns the connection if it can be reused.
     pub(crate) async fn exchange(mut self, end: usize, begun: Option<S::Asked>) -> Option<Self> {
         let head = self.buffer.split_to(end).freeze();
         let asked = {

@@ -10,7 +10,7 @@ pub type Field<'b> = httparse::Header<'b>;
 /// No limit on the number of fields may be higher.
 pub const MOST_FIELDS: usize = 256;
 
-/// Where the parser puts the fields. On the stack of whoever parses: nothing is allocated.
+/// Where the parser puts the fields: on the caller's stack, so nothing is allocated.
 pub(crate) type Fields<'b> = [MaybeUninit<Field<'b>>; MOST_FIELDS];
 
 pub(crate) const fn no_fields<'b>() -> Fields<'b> {
@@ -78,7 +78,7 @@ impl Refusal {
 pub enum Scan {
     /// It is not there yet.
     More,
-    /// The head is so many bytes long, with the empty line.
+    /// The head is this many bytes long, with the empty line.
     End(usize),
 }
 
@@ -87,7 +87,7 @@ pub enum Scan {
 pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
     if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
     {
-        // Most often somebody speaks TLS. It would not send anything more.
+        // Most often the client speaks TLS. It would not send anything more.
         return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
     }
     for at in memchr::memchr_iter(b'\n', &bytes[seen..]).map(|at| at + seen) {
@@ -105,7 +105,7 @@ pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
     Err(if has_line { Refusal::HeadTooLarge } else { Refusal::LineTooLong })
 }
 
-/// How the end of a request's body is told.
+/// How the end of a request's body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
@@ -160,7 +160,7 @@ impl<'h, 'b> Head<'h, 'b> {
         self.fields.iter().filter(named).map(|field| field.value)
     }
 
-    /// How the end of the body is told. Both ways at once are refused (RFC 9112, 6.3): that is how
+    /// How the end of the body is determined. Both ways at once are refused (RFC 9112, 6.3): that is how
     /// requests are smuggled.
     pub fn framing(&self) -> Result<Framing, Refusal> {
         let mut codings = self.values("transfer-encoding");

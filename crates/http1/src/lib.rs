@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes -> head (strict) -> Service::quick  -> prepared bytes, written at once
-//!                        |-> Service::quick  -> somebody else is asked -> the same, or on by the long way
+//!                        |-> Service::quick  -> the upstream is asked -> the same, or the slow path
 //!                        \-> Service::answer <- Incoming (the body, as fast as it is taken)
 //!                                            -> interim answers, head, body, trailers | a tunnel
 //! ```
@@ -11,9 +11,10 @@
 //! if its end is not certain. Everything is bounded: heads, fields, chunk lines, trailers, and the time
 //! of each phase ([`Limits`]).
 //!
-//! Who answers implements [`Service`]. Answers that are ready in memory go by [`Service::quick`]:
-//! the head is read where the kernel put it, nothing is allocated, and head and body go out in one
-//! system call. So does what has to be asked of somebody else, if his answer is plain as well. A connection that is idle holds no buffer.
+//! A [`Service`] answers the requests. Answers that are ready in memory take the fast path,
+//! [`Service::quick`]: the head is read where the kernel put it, nothing is allocated, and head and body go
+//! out in one system call. A plain answer from the upstream takes the fast path, too. A connection that is
+//! idle holds no buffer.
 
 mod body;
 mod chunked;
@@ -35,7 +36,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 pub use body::{BodyError, Incoming};
 pub use chunked::{Chunked, Step};
@@ -60,7 +61,7 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Between two requests.
     pub idle_timeout: Duration,
-    /// Between two parts of a request's body, while somebody waits for it.
+    /// Between two parts of a request's body, while its consumer waits for one.
     pub body_timeout: Duration,
     /// Between two moments in which the client takes something of the answer.
     pub send_timeout: Duration,
@@ -81,23 +82,23 @@ pub struct Prepared {
 /// What is made of a request at once.
 #[derive(Debug)]
 pub enum Quick<P> {
-    /// The answer is ready. Whoever gives it does the books in [`Service::sent`] or [`Service::sending`], one of
-    /// which is called next.
+    /// The answer is ready. The connection sends it and then calls [`Service::sent`] or [`Service::sending`],
+    /// which do the accounting.
     Ready(Prepared),
-    /// Somebody else is asked for it: see [`Service::poll_asked`].
+    /// The answer comes from the upstream: see [`Service::poll_asked`].
     Asked(P),
-    /// It goes the long way: [`Service::answer`].
+    /// The request takes the slow path: [`Service::answer`].
     No,
 }
 
-/// How it stands with a request that somebody else is asked for.
+/// The state of a request that waits for the upstream's answer.
 #[derive(Debug)]
 pub enum Progress<A> {
     /// There is no answer yet.
     Waits(A),
-    /// There is one, for which the same holds as for [`Quick::Ready`].
+    /// The answer has come; [`Quick::Ready`] says what happens to it.
     Ready(Prepared),
-    /// It goes the long way from here on: [`Service::resume`]. Nothing of the answer was given.
+    /// The request takes the slow path from here on: [`Service::resume`]. Nothing of the answer was sent.
     Long(A),
 }
 
@@ -105,28 +106,28 @@ pub enum Progress<A> {
 /// body that went.
 pub type OnSent = Box<dyn FnOnce(u64) + Send>;
 
-/// Who answers the requests of one connection.
+/// Answers the requests of one connection.
 pub trait Service: Send + 'static {
     /// What answers are made of.
     type Body: http_body::Body<Data = Bytes, Error = BodyError> + Send + Unpin + 'static;
     /// An answer on its way. It is dropped if the client leaves.
     type Answering: Future<Output = Response<Self::Body>> + Send;
-    /// A request that somebody else is asked to answer.
+    /// A request that waits for the upstream's answer.
     type Asked: Send + Unpin;
 
     /// What is made of a request without a body at once, on a connection that goes on.
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Self::Asked>;
 
-    /// How it stands with a request that somebody else is asked for; the task is woken when there is news.
+    /// Polls a request that waits for the upstream's answer; the task is woken when its state changes.
     fn poll_asked(&mut self, asked: Self::Asked, cx: &mut Context<'_>) -> Progress<Self::Asked>;
 
-    /// Until when that may take: then it goes the long way, too.
+    /// The deadline for the upstream's answer. After it the request takes the slow path, too.
     fn patience(&self, asked: &Self::Asked) -> Mono;
 
     /// When the request came.
     fn since(&self, asked: &Self::Asked) -> Mono;
 
-    /// Answers a request for which somebody else has been asked already.
+    /// Answers a request for which the upstream has been asked already.
     fn resume(&mut self, request: Request<Incoming>, asked: Self::Asked) -> Self::Answering;
 
     /// The client left before there was an answer.

@@ -9,16 +9,18 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
 use crate::Limits;
 use crate::body::{BodyError, BrokenOff, Dropped, Feeder};
 use crate::chunked::{Chunked, Step};
-use crate::connection::SCRATCH;
 use crate::head::{Framing, Refusal};
 use crate::timer::Timer;
+
+/// What is read at a time, into the stack.
+pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// What a client may send ahead of the answer; the rest waits in the kernel.
 pub(crate) const READ_AHEAD: usize = 64 << 10;
@@ -163,7 +165,7 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
         Ok(true)
     }
 
-    /// Reads into the buffer; nothing if that takes too long.
+    /// Reads into the buffer; `None` if that takes too long.
     async fn read(&mut self, limit: Option<Duration>) -> Option<std::io::Result<usize>> {
         let (half, buffer) = (&mut self.half, &mut *self.buffer);
         let limit = limit.unwrap_or(Duration::MAX);

@@ -4,12 +4,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-/// How the end of an answer's body is told.
+/// How the end of an answer's body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
-    /// There is none: HEAD, 204, 304, 101.
+    /// No body: HEAD, 204, 304, 101.
     NoBody,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// In chunks.
     Chunked,
@@ -34,7 +34,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// How an answer's end is to be told. `exact` is the body's length where that is known.
+    /// How an answer's end is to be marked. `exact` is the body's length where that is known.
     pub(crate) fn body_end<B>(&self, response: &Response<B>, exact: Option<u64>) -> BodyEnd {
         let status = response.status();
         if self.method == Method::HEAD || is_bodyless(status) {
@@ -108,7 +108,7 @@ pub(crate) fn write_interim(out: &mut BytesMut, status: StatusCode, headers: &He
     out.put_slice(b"\r\n");
 }
 
-/// The head of an answer of so many bytes to an HTTP/1.1 GET whose connection goes on: for
+/// The head of an answer of this many bytes to an HTTP/1.1 GET whose connection goes on: for
 /// [`Prepared`](crate::Prepared).
 pub fn head_bytes(status: StatusCode, headers: &HeaderMap, length: u64) -> Bytes {
     let mut out = BytesMut::with_capacity(512);

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// One timer for all phases of a connection. It is moved only when it comes due, or is due too late:
 /// a request costs it nothing.
@@ -71,7 +71,7 @@ impl Timer {
             if let Poll::Ready(done) = poll(cx) {
                 return Poll::Ready(Some(done));
             }
-            // The clock is asked only by who has to wait.
+            // Reads the clock only where there is something to wait for.
             let deadline = *deadline.get_or_insert_with(|| self.now() + limit);
             if self.is_past(cx, deadline) { Poll::Ready(None) } else { Poll::Pending }
         })

@@ -18,14 +18,14 @@ pub trait Transport: Wire {
     /// Both ways, for one exchange.
     fn split(&mut self) -> (Self::Read<'_>, Self::Write<'_>);
 
-    /// Sends as much as goes at once: so many bytes were taken, and whether the kernel has all of these.
+    /// Sends as much as goes at once. Returns how many bytes were taken, and whether the kernel has all of them.
     fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, bool)>;
 
     /// Says that nothing follows, if there is a word for that and it goes at once.
     fn say_good_bye(&mut self) {}
 }
 
-/// The same for who does not need to know what it is.
+/// A transport as seen by code that doesn't need to know its type.
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// The socket below.
     fn tcp(&self) -> &TcpStream;

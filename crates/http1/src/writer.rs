@@ -41,7 +41,7 @@ impl Interim {
         let ours = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
         let room = self.sent.fetch_add(1, Ordering::Relaxed) < MOST_INTERIM;
         if status.is_informational() && !ours && room {
-            // Nobody receives once the answer has begun.
+            // Fails once the answer has begun: then the receiver is gone.
             let _ = self.sender.send((status, headers));
         }
     }
@@ -188,7 +188,7 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
         self.send(&mut out).await
     }
 
-    /// The next frame. What is to be sent goes before anybody waits for more.
+    /// The next frame. Sends what is pending before it waits for more.
     async fn next_frame<B>(
         &mut self,
         body: &mut B,

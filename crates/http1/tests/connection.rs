@@ -10,11 +10,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::{
     BodyError, Head, Incoming, Limits, OnSent, Prepared, Progress, Quick, Refusal, Service,
     head_bytes, serve,
 };
-use nightwatt_model::time::Mono;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -30,12 +30,12 @@ struct Seen {
     left: AtomicUsize,
 }
 
-/// `/quick/N` is answered at once with N bytes, `/asked/N` after a while with as many; `/asked/long` goes the long
-/// way then, `/asked/never` waits for ever. Anything else echoes its body. `/deaf` does not read it; `/never` does
-/// not answer.
+/// `/quick/N` is answered at once with N bytes, `/asked/N` after a while with as many; `/asked/long` then
+/// takes the slow path, `/asked/never` waits for ever. Anything else echoes its body. `/deaf` does not read
+/// it; `/never` does not answer.
 struct Echo(Arc<Seen>, Mono);
 
-/// What was asked of somebody else: looked at so many times until there is an answer.
+/// A request that waits for an upstream, with the number of polls until its answer comes.
 #[derive(Debug)]
 struct Asked {
     target: String,

@@ -224,7 +224,7 @@ pub(crate) enum Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// As delta-seconds; none if it is anything but digits. The quoted form should not be sent, and
+    /// As delta-seconds; `None` if it is anything but digits. The quoted form should not be sent, and
     /// is read all the same (RFC 9111, 5.2).
     fn delta(self) -> Option<Duration> {
         match self {

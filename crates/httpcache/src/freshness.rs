@@ -42,7 +42,7 @@ const STEP: Duration = Duration::from_secs(1);
 pub struct Freshness {
     /// How long it is fresh, from when the origin made it.
     pub lifetime: Duration,
-    /// Who says so.
+    /// Where the lifetime comes from.
     pub source: Source,
     /// How old it was when it came in (`corrected_initial_age`).
     pub initial_age: Duration,

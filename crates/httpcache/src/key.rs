@@ -20,8 +20,8 @@ pub const SECURE: &str = "https://";
 
 /// Identifies what a request asks for: host, path and query, and whether by TLS.
 ///
-/// Servers that are told how a client speaks answer differently: what they say to plain HTTP, to go to
-/// TLS for one, must not be said to who came by TLS.
+/// Servers that know how a client speaks answer differently: what they answer to plain HTTP, such as a
+/// redirect to TLS, must not reach a client that speaks TLS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(Box<str>);
 
@@ -55,7 +55,7 @@ impl std::borrow::Borrow<str> for CacheKey {
 
 impl KeyRules {
     /// The key of a request for `path_and_query` at `authority` (host and perhaps port, after
-    /// [`SECURE`] if it came by TLS); none if either is not what it should be, and the request must not
+    /// [`SECURE`] if it came by TLS); `None` if either is not what it should be, and the request must not
     /// touch the cache.
     pub fn key(&self, authority: &str, path_and_query: &str) -> Option<CacheKey> {
         let mut key = String::with_capacity(authority.len() + path_and_query.len());
@@ -144,7 +144,7 @@ fn variable_of(name: &str) -> String {
     plain.split(['[', '_']).next().unwrap_or_default().to_owned()
 }
 
-/// Text with its percent-escapes undone; what is none stays.
+/// Text with its percent-escapes decoded; a malformed escape stays as it is.
 pub(crate) fn without_escapes(text: &str) -> String {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = text.as_bytes().get(at) {

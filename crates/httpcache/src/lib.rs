@@ -15,6 +15,7 @@
 //! ```
 
 pub mod conditional;
+mod content_range;
 pub mod date;
 pub mod directives;
 pub mod fields;

@@ -55,7 +55,7 @@ impl<T: Copy> Names<T> {
     }
 }
 
-/// Whether two names are the same but for the case of letters, eight bytes at a time. No two characters of
+/// Whether two names are the same except for the case of letters, eight bytes at a time. No two characters of
 /// field names differ in that bit alone, except `^` and `~`, which no known name has.
 fn same_letters(known: &[u8], name: &[u8]) -> bool {
     const CASE: u64 = u64::from_ne_bytes([0x20; 8]);

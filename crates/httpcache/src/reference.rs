@@ -3,7 +3,7 @@
 
 use crate::key::SECURE;
 
-/// Path and query of the resource that `reference` names; none if it lies on another host or is no
+/// Path and query of the resource that `reference` names; `None` if it lies on another host or is no
 /// reference at all.
 ///
 /// The scheme may differ: behind a proxy that ends TLS an origin often writes `http:` where the

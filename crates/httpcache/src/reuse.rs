@@ -24,7 +24,7 @@ pub enum Usability {
     Stale(Stale),
     /// It is fresh, but is to be validated first.
     Validate {
-        /// Who wants it so.
+        /// What asks for the validation.
         wish: Wish,
         /// How old it is.
         age: Duration,
@@ -63,7 +63,7 @@ pub struct Stale {
     pub must_revalidate: bool,
 }
 
-/// Who wants a fresh response validated.
+/// What asks to validate a fresh response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// The response says `no-cache`.

@@ -23,10 +23,10 @@ pub struct Rules {
     pub harmless_headers: Vec<String>,
     /// Lifetime of responses that say nothing and for which there is no heuristic.
     pub default_ttl: Option<Duration>,
-    /// Lifetime of errors (404, 405, 410, 414, 501) that say nothing; none: as other responses,
+    /// Lifetime of errors (404, 405, 410, 414, 501) that say nothing; `None`: as other responses,
     /// except that `default_ttl` never applies to an error.
     pub negative_ttl: Option<Duration>,
-    /// How to guess a lifetime from `Last-Modified`; none: do not.
+    /// How to guess a lifetime from `Last-Modified`; `None`: do not.
     pub heuristic: Option<Heuristic>,
     /// How long past its lifetime a response may be served while the origin sleeps.
     pub grace_while_asleep: Duration,
@@ -150,8 +150,8 @@ pub enum CookieRule {
     /// was stored from other requests is still served, as RFC 9111 has it.
     #[default]
     Personal,
-    /// As [`CookieRule::Personal`], and such requests get nothing from the cache either: for sites
-    /// that show a visitor who is logged in another page under the same address.
+    /// As [`CookieRule::Personal`], and such requests get nothing from the cache either: for sites that show
+    /// logged-in visitors another page under the same address.
     Bypass,
     /// Cookies mean nothing.
     Ignored,

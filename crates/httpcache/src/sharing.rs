@@ -38,7 +38,7 @@ pub enum FieldClass {
     Fragment,
     /// Under which name, port or path the client asked, or which method it means.
     Routing,
-    /// Who sends it, or with which right.
+    /// The sender's identity or rights.
     Identity,
 }
 
@@ -98,7 +98,7 @@ static FIELD_RULES: LazyLock<Names<FieldRule>> = LazyLock::new(|| {
 static HARMLESS_COOKIES: LazyLock<Names<()>> =
     LazyLock::new(|| Names::new(rows::<2>(COOKIES).map(|[name, _]| (name, ())), false));
 
-/// The rule for a field name in any case; nothing if the name is not listed, and so counts as
+/// The rule for a field name in any case; `None` if the name is not listed, and so counts as
 /// [`FieldClass::Identity`].
 pub fn field_rule(name: &[u8]) -> Option<FieldRule> {
     FIELD_RULES.find(name)
@@ -128,7 +128,7 @@ pub fn is_passed_on(name: &[u8], from_trusted_proxy: bool) -> bool {
 const UNLISTED: FieldRule =
     FieldRule { class: FieldClass::Identity, passed_from: PassedFrom::Anybody };
 
-/// The rule for a field that the server gets; nothing for one that it does not get.
+/// The rule for a field that the server gets; `None` for one that it does not get.
 fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<FieldRule> {
     if let Some(rule) = field_rule(name) {
         return rule.passed_from.includes(from_trusted_proxy).then_some(rule);
@@ -192,7 +192,7 @@ impl Sender {
         Self::of_rule(field_rule(name).unwrap_or(UNLISTED))
     }
 
-    /// The same for a field that the server gets; nothing for one that [`is_passed_on`] refuses.
+    /// The same for a field that the server gets; `None` for one that [`is_passed_on`] refuses.
     pub fn of_name_passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<Self> {
         passed_on(name, from_trusted_proxy).map(Self::of_rule)
     }
@@ -270,7 +270,7 @@ pub struct FieldNames {
 }
 
 impl FieldNames {
-    /// With one more name; nothing for one that [`is_passed_on`] refuses.
+    /// With one more name; `None` for one that [`is_passed_on`] refuses.
     #[must_use]
     pub fn with(self, name: &HeaderName, from_trusted_proxy: bool) -> Option<Self> {
         let found = Sender::of_name_passed_on(name.as_str().as_bytes(), from_trusted_proxy)?;
@@ -305,7 +305,7 @@ fn is_harmless_cookie(cookie: &[u8], rules: &CookieRules) -> bool {
     rules.harmless.iter().any(|pattern| matches_name(pattern, name))
 }
 
-/// The cookies of a request that count, as one text; nothing if none does.
+/// The cookies of a request that count, as one text; `None` if none does.
 pub(crate) fn counting_cookies(headers: &HeaderMap, rules: &CookieRules) -> Option<Box<[u8]>> {
     let lines = headers.get_all(COOKIE).iter();
     let cookies = lines.flat_map(|line| personal_cookies(line.as_bytes(), rules));
@@ -408,7 +408,7 @@ impl Basis {
     }
 }
 
-/// Who asked for an answer that is to be stored.
+/// The sender of the request whose answer is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filler {
     /// A client.

@@ -1,10 +1,10 @@
 //! A stored response, less its body.
 
+use crate::content_range;
 use crate::date;
 use crate::directives::ResponseDirectives;
 use crate::fields::{self, strip_hop_by_hop};
 use crate::freshness::{Freshness, Source, date_of, is_heuristically_cacheable};
-use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
 use crate::sharing::{Basis, Filler, Sender};
@@ -54,10 +54,10 @@ pub(crate) struct Constraints {
 impl Stored {
     /// Decides whether a response may be stored and, if so, what of it. `filler` sent the request.
     ///
-    /// `headers` are the response's as they came in. Kept are those that may be sent again: no
-    /// hop-by-hop fields, nothing that `Connection`, `no-cache="..."` or `private="..."` lists; and
-    /// `Date`, which is added if there is none that can be read. A 206 that brings the whole, as
-    /// players of media ask for by `bytes=0-`, is kept as the 200 it might have been.
+    /// `headers` are the response's as they came in. Those that may be sent again are kept: no hop-by-hop
+    /// fields, nothing that `Connection`, `no-cache="..."` or `private="..."` lists. `Date` is added where it
+    /// is missing or can't be parsed. A 206 with the whole representation, which media players ask for by
+    /// `bytes=0-`, is kept as the 200 it might have been.
     pub fn new(
         request: &RequestHead<'_>,
         filler: Filler,
@@ -66,7 +66,7 @@ impl Stored {
         times: Times,
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
-        if let Some(whole) = range::whole(status, headers) {
+        if let Some(whole) = content_range::whole(status, headers) {
             return Self::assemble(request, filler, StatusCode::OK, &whole, times, rules);
         }
         Self::assemble(request, filler, status, headers, times, rules)
@@ -225,7 +225,7 @@ impl Stored {
         &self.headers
     }
 
-    /// Whether a body of so many bytes can be this response's: `Content-Length` may not say otherwise.
+    /// Whether a body of this many bytes can be this response's: `Content-Length` may not say otherwise.
     pub fn is_whole_with(&self, bytes: u64) -> bool {
         let length = self.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
         length.is_none_or(|length| length == bytes.to_string().as_bytes())

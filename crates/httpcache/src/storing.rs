@@ -144,8 +144,8 @@ impl NotStorable {
     /// Whether what is stored under the same key should go as well: the origin has said that the
     /// resource is not for caches, which was not so when the stored response was made.
     ///
-    /// Only by an answer to an anonymous request: many a site says `private` to those who are logged in,
-    /// and its pages for everyone else stay what they were. Never by an error, which says nothing of the
+    /// Only an answer to an anonymous request counts: many sites say `private` to logged-in users, while
+    /// their pages for everyone else stay what they were. An error never counts: it says nothing of the
     /// resource.
     pub fn condemns_stored(self, sender: Sender, status: StatusCode) -> bool {
         matches!(self, Self::NoStore | Self::Private | Self::VaryAny)

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The name of the field.
 pub const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// The directives of `CDN-Cache-Control`; none if it is absent, empty or invalid, and
+/// The directives of `CDN-Cache-Control`; `None` if it is absent, empty or invalid, and
 /// `Cache-Control` counts.
 pub fn parse(headers: &HeaderMap) -> Option<ResponseDirectives> {
     let mut lines = headers.get_all(CDN_CACHE_CONTROL).iter();
@@ -51,7 +51,7 @@ const KNOWN: [&[u8]; 11] = [
     b"stale-while-revalidate",
 ];
 
-/// Applies one member; none if its value is of the wrong type.
+/// Applies one member; `None` if its value is of the wrong type.
 fn take(found: &mut ResponseDirectives, key: &[u8], value: &Value) -> Option<()> {
     match key {
         b"no-store" => found.no_store = value.flag()?,

@@ -61,7 +61,7 @@ pub fn add_validators(headers: &mut HeaderMap, candidates: &[&Stored]) -> bool {
     true
 }
 
-/// Which of the candidates that were asked about a 304 confirms; none if its validators fit none
+/// Which of the candidates that were asked about a 304 confirms; `None` if its validators fit none
 /// of them, and the request is to be sent again without conditions.
 pub fn answered(candidates: &[&Stored], headers: &HeaderMap) -> Option<usize> {
     let latest = |fits: &dyn Fn(&Stored) -> bool| {

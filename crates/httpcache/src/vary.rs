@@ -137,7 +137,7 @@ impl Selecting {
         self.0.is_empty()
     }
 
-    /// The fields and their values in normal form; none where the field was absent. For caches that
+    /// The fields and their values in normal form; `None` where the field was absent. For caches that
     /// write responses to disk.
     pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, Option<&[u8]>)> {
         self.0.iter().map(|(name, value)| (name, value.as_deref()))
@@ -162,7 +162,7 @@ pub enum PlainMatch {
 /// any other as the second.
 pub const OWN_ENCODINGS: [&str; 2] = ["gzip", "identity"];
 
-/// Which of [`OWN_ENCODINGS`] does for a request with these lines of `Accept-Encoding`; nothing if it
+/// Which of [`OWN_ENCODINGS`] does for a request with these lines of `Accept-Encoding`; `None` if it
 /// refuses an answer without a coding, or cannot be read.
 pub fn own_encoding<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<&'static str> {
     let [mut gzip, mut identity, mut any] = [None; 3];
@@ -257,7 +257,7 @@ fn prefers(request: &HeaderMap, language: &[u8]) -> bool {
     alone && best.is_some_and(|(tag, weight)| weight > 0 && tag.eq_ignore_ascii_case(language))
 }
 
-/// A language range and its weight in thousandths; nothing if it is not well-formed.
+/// A language range and its weight in thousandths; `None` if it is not well-formed.
 fn weighed(range: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = range.split(|&b| b == b';').map(<[u8]>::trim_ascii);
     let tag = parts.next()?;

@@ -1,4 +1,4 @@
-//! The share of requests that waited no longer than so long.
+//! The share of requests that waited at most a given time.
 
 use std::fmt::Write;
 

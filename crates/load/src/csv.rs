@@ -1,10 +1,10 @@
-//! One row per request, for whoever wants to look for themselves.
+//! One row per request, for users who analyse the results themselves.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::Arrival;
 
 use crate::answer::Answer;

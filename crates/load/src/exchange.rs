@@ -8,14 +8,14 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::answer::Answer;
 use crate::outcome::ErrorKind;
 use crate::pool::{Connection, Pool};
 use crate::request::Plan;
 
-/// So much of an answer's body is kept for whoever wants to read it (a poll's state).
+/// Bytes of an answer's body that are kept for callers that read it (a poll's state).
 const BODY_KEPT: usize = 4096;
 
 /// How often the runtime looks at its sockets before virtual time may go on after a time-out.

@@ -30,8 +30,8 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::arrivals::Arrivals;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::arrivals::Arrivals;
 
 pub use mix::{Dress, Mix, Wanted};
 pub use report::{LoadReport, Quantiles, SCHEMA};
@@ -69,7 +69,7 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Nor are those due so shortly before the end.
     pub cool_down: Duration,
-    /// A request that has no whole answer so long after it was due is given up.
+    /// A request is given up if its whole answer isn't there within this time after it was due.
     pub timeout: Duration,
     /// At most so many connections at once, of all threads together.
     pub connections: usize,
@@ -193,7 +193,7 @@ fn watch(
         let next = borders.peek().map_or(tell, |(at, _)| tell.min(*at));
         let is_over = finished.wait_until(next) == Woken::Stopped;
         let now = monotonic();
-        // When it is over, whoever waits for a border is told of it at last.
+        // At the end of the run, report the remaining borders too: callers wait for them.
         while let Some((_, which)) = borders.next_if(|(at, _)| *at <= now || is_over) {
             border(which);
         }

@@ -11,6 +11,7 @@
 //! [`generate`](mod@generate) makes load of its own: requests at the times of a process of arrivals,
 //! from a thread or several that keep to those times whatever the server does.
 
+mod agreed;
 pub mod answer;
 pub mod cdf;
 pub mod csv;
@@ -27,12 +28,13 @@ pub mod summary;
 mod target;
 mod visit;
 
+pub use agreed::etag_of;
 pub use answer::Answer;
 pub use cdf::Cdf;
 pub use csv::CsvWriter;
 
 pub use error::Error;
-pub use origin::{BadGateway, CacheRule, CacheRules, OriginOptions, etag_of, serve_origin};
+pub use origin::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
 pub use outcome::{ErrorKind, Kind, Outcome};
 pub use replay::{
     ClassOf, Lag, Options, Progress, Returning, Run, Unsendable, Waiting, replay, speed_for,

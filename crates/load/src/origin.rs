@@ -24,18 +24,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use crate::agreed::REPLAY_HEADER;
+use crate::agreed::etag_of;
 use crate::error::Error;
 use crate::request::{REQUEST_ID, looks_like_page};
 
-/// The header that tells the log-backed origin what to answer.
-pub const REPLAY_HEADER: HeaderName = HeaderName::from_static("nightwatt-replay");
-
-/// Size of a page that nobody asked to be of a certain size.
+/// Size of a page if the request doesn't set one.
 const SMALL_PAGE: u64 = 512;
 
 /// How long answers under way may take once the origin is to stop.
@@ -119,20 +118,6 @@ impl Default for OriginOptions {
             clock: Clock::real(),
         }
     }
-}
-
-/// The strong entity tag of a target: a function of its path only, so that client and origin agree
-/// on it without having met.
-pub fn etag_of(target: &str) -> String {
-    let path = target.split(['?', '#']).next().unwrap_or(target);
-    format!("\"{:016x}\"", fingerprint(path))
-}
-
-/// FNV-1a: stable over versions and machines, which the hashers of `std` do not promise.
-pub(crate) fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// Serves until `shutdown` is ready; answers under way are then finished.
@@ -274,7 +259,7 @@ impl Origin {
             // No tunnels here.
             200..300 if head.method == Method::CONNECT => (405, 0),
             204 => (204, 0),
-            // Part of, or nothing of, what nobody asked for so; or no final answer at all.
+            // A 206 or 304 that this request didn't ask for, or a status that isn't final.
             206 | 304 | 0..200 => (200, logged.bytes),
             other => (other, logged.bytes),
         };

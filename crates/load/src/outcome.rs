@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::ClientClass;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -80,7 +80,7 @@ pub struct Outcome {
     pub kind: Kind,
     /// What kind of client sent it.
     pub class: ClientClass,
-    /// Did it ask for a page the way a browser does when somebody follows a link?
+    /// Did it ask for a page the way a browser does when a user follows a link?
     pub navigation: bool,
     /// When it was to be sent. Delays count from here.
     pub intended: Mono,
@@ -93,7 +93,7 @@ pub struct Outcome {
     pub real_time: Duration,
     /// Status of the answer.
     pub status: Option<u16>,
-    /// Who answered; nothing when nobody did.
+    /// Who answered; `None` without an answer.
     pub answer: Option<Answer>,
     /// Bytes of the answer's body.
     pub bytes: u64,

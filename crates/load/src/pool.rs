@@ -44,7 +44,7 @@ impl Pool {
         }
     }
 
-    /// Leave to use one connection. For whoever owes bytes: time passes while this waits.
+    /// A permit to use one connection, for callers that owe bytes: time passes while this waits.
     pub(crate) async fn permit(&self, clock: &Clock) -> Option<SemaphorePermit<'_>> {
         if let Ok(permit) = self.permits.try_acquire() {
             return Some(permit);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::stats::percentile;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::stats::percentile;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::Arrival;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -24,6 +24,7 @@ use crate::refusals::Refusals;
 use crate::request::{Dress, Plan};
 use crate::target::Target;
 use crate::visit::{Manners, Visit};
+pub use crate::visit::{Returning, Waiting};
 
 /// So many of the arrivals that cannot be sent are kept as samples.
 const SAMPLES: usize = 20;
@@ -34,31 +35,6 @@ const LAG_TOLERATED: Duration = Duration::from_millis(10);
 
 /// Size taken for a resource that the log only ever answers with 304.
 const UNKNOWN_SIZE: u64 = 4096;
-
-/// What a browser does with a waiting page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nobody waits for it.
-    Ignore,
-    /// Ask for the state every so often until it is `awake` or the cap is reached, then open.
-    Poll {
-        /// Time from one poll to the next.
-        every: Duration,
-        /// Open without more ado after so long.
-        cap: Duration,
-    },
-    /// Open once, after a fixed time, as in the published runs.
-    ReopenAfter(Duration),
-}
-
-/// How crawlers honour `Retry-After`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Returning {
-    /// So often at most.
-    pub times: u32,
-    /// No later than this after the first attempt.
-    pub horizon: Duration,
-}
 
 /// Tells the class of an arrival's client.
 pub type ClassOf = Arc<dyn Fn(&Arrival) -> ClientClass + Send + Sync>;
@@ -76,7 +52,7 @@ pub struct Options {
     pub plain: bool,
     /// Ask the log-backed origin for no more than so many bytes an answer.
     pub body_limit: Option<u64>,
-    /// Give a request up after so long.
+    /// Give a request up after this time.
     pub timeout: Duration,
     /// What browsers do with a waiting page.
     pub waiting: Waiting,
@@ -167,7 +143,7 @@ pub struct Run {
     pub outcomes: Vec<Outcome>,
     /// The first few arrivals that could not be sent; all of them are among the outcomes.
     pub unsendable_samples: Vec<Unsendable>,
-    /// Requests in which a header was mended because HTTP does not allow its bytes.
+    /// Requests in which a header was changed because HTTP does not allow its bytes.
     pub altered: u64,
     /// Requests that had to wait for, or did not get, a connection because this machine had none.
     pub client_limited: u64,

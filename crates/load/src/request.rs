@@ -7,12 +7,12 @@ use http::{Method, Request, Uri};
 use http_body_util::Full;
 use nightwatt_traffic::Arrival;
 
-use crate::origin::{REPLAY_HEADER, etag_of, fingerprint};
+use crate::agreed::{REPLAY_HEADER, etag_of, fingerprint};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What browsers send when somebody follows a link.
+/// What browsers send when a user follows a link.
 const ACCEPT_PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 /// What a page loads, rather than what a person opens. Documents and archives (pdf, zip) are not
@@ -143,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// May it be sent twice without harm, should nobody know whether it arrived?
+    /// May it be sent twice without harm if it's unknown whether it arrived?
     pub(crate) fn is_repeatable(&self) -> bool {
         self.method.is_safe()
     }
@@ -227,7 +227,7 @@ pub(crate) fn looks_like_page(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::stats::Summary;
+use nightwatt_energy::stats::Summary;
+use nightwatt_policy::admission::ClientClass;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -32,7 +32,7 @@ impl ServiceTime {
     }
 }
 
-/// When somebody who opened something had it.
+/// When the user who opened something saw its content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen {
     /// Index of the arrival.
@@ -259,7 +259,7 @@ pub fn text_table(columns: &[(&str, &ReplaySummary)]) -> String {
         *cell = name;
     }
     let body = table_rows(columns);
-    // A row in which nobody has anything to tell is left out.
+    // A row without any value is left out.
     let told = body.iter().filter(|row| row[1..].iter().any(|cell| !cell.is_empty()));
     rows.extend(told.map(|row| row.iter().map(String::as_str).collect()));
     let width_of = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);

@@ -4,15 +4,39 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use nightwatt_clock::Debt;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::answer::Answer;
 use crate::exchange::{Client, Reply};
 use crate::outcome::{Kind, Outcome};
-use crate::replay::{Returning, Waiting};
 use crate::request::Plan;
+
+/// What a browser does with a waiting page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// No browser waits for it.
+    Ignore,
+    /// Ask for the state again and again until it is `awake` or the cap is reached, then open.
+    Poll {
+        /// Time from one poll to the next.
+        every: Duration,
+        /// Open after this time, whatever the state.
+        cap: Duration,
+    },
+    /// Open once, after a fixed time, as in the published runs.
+    ReopenAfter(Duration),
+}
+
+/// How crawlers honour `Retry-After`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Returning {
+    /// Number of retries at most.
+    pub times: u32,
+    /// No later than this after the first attempt.
+    pub horizon: Duration,
+}
 
 /// How the clients behind the log behave.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +88,7 @@ impl Visit {
             bytes: done.reply.bytes,
             error: done.error,
         };
-        // Nobody listens any more when the run was given up; then nothing is lost either.
+        // The receiver is gone if the run was given up; then nothing is lost either.
         let _ = self.outbox.send(outcome);
         drop(debt);
         done.reply

@@ -12,9 +12,9 @@
  *
  * Behind `case` it needs a block of its own: a jump past it would end what never began.
  *
- * While nobody measures, a marker is two loads and a branch. While somebody does, it reads the clock
- * and writes 16 bytes into memory that this process shares with nightwatt; the kernel is not entered.
- * A marker never waits: where there is no room the call is counted and nothing else.
+ * While no reader is attached, a marker is two loads and a branch. While one is, a marker reads the
+ * clock and writes 16 bytes into memory that this process shares with nightwatt; the kernel is not
+ * entered. A marker never waits: where there is no room it only counts the call.
  *
  * A section ends in the thread in which it began. Sections may nest and overlap. Not to be used in
  * signal handlers. docs/markers.md has the layout of the memory and what happens at fork.
@@ -80,12 +80,12 @@ struct nightwatt_front {
 	char magic[8];
 	uint32_t version;
 	uint32_t process;
-	uint32_t enabled;  /* the reader's: 0 while nobody reads */
+	uint32_t enabled;  /* the reader's: 0 while no reader is attached */
 	uint32_t reader;   /* the reader's: its process */
 	uint32_t sections; /* names that are there */
 	uint32_t refused;  /* names that there was no room for */
 	uint64_t unused;
-	uint32_t readings; /* the reader's: how often somebody has begun to read */
+	uint32_t readings; /* the reader's: how many times a reader has attached */
 	uint32_t visible;  /* the reader's: its process, if it is in this process's PID namespace */
 	uint64_t without_ring; /* calls in threads that found no ring */
 	uint64_t unused_as_well;
@@ -167,7 +167,7 @@ extern int nightwatt_dladdr(const void *, struct nightwatt_object *) __asm__("dl
 	__attribute__((weak));
 extern void *nightwatt_dlopen(const char *, int) __asm__("dlopen") __attribute__((weak));
 
-/* 0: nobody reads. */
+/* 0: no reader is attached. */
 static inline uint32_t nightwatt_enabled(void)
 {
 	return __atomic_load_n(__atomic_load_n(&nightwatt_process_v1.enabled, __ATOMIC_ACQUIRE),
@@ -220,7 +220,7 @@ static inline int nightwatt_above_standard(int file)
 	return above;
 }
 
-/* Hands the memory to whoever waits for it there; within a second or not at all. */
+/* Hands the memory to the reader that waits at that socket; within a second or not at all. */
 static inline int nightwatt_report(int file, const char *reader)
 {
 	struct sockaddr_un address;
@@ -310,9 +310,9 @@ static inline void nightwatt_keep(const void *address)
 		(void)nightwatt_dlopen(object.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Before `lock` is ever taken: a child that is born while another thread holds it has to make it anew.
- * Nor is the loader to be asked while it is held, which a library's constructor may wait for. Threads
- * that come here at once all do it, which hurts nobody. */
+/* Runs before `lock` is ever taken: a child that is forked while another thread holds it has to initialise
+ * it again. Nor may the loader be called while it is held, since a library's constructor may wait for it.
+ * Threads that come here at once all do it, which is harmless. */
 static inline void nightwatt_make_ready(struct nightwatt_process *process)
 {
 	if (__atomic_load_n(&process->is_ready, __ATOMIC_ACQUIRE))
@@ -340,7 +340,7 @@ static inline struct nightwatt_front *nightwatt_share(int file)
 /* The first marker of a process. `lock` is held. */
 static inline void nightwatt_begin_process(struct nightwatt_process *process)
 {
-	/* Whoever has more rights than who called it does not listen to that. */
+	/* A program with more rights than its caller ignores the variable. */
 	const char *named = getauxval(AT_SECURE) ? NULL : getenv("NIGHTWATT_MARKERS");
 	const char *reader = process->reader[0] ? process->reader : named;
 	struct nightwatt_front *front = NULL;
@@ -477,7 +477,7 @@ static inline int nightwatt_take_ring(struct nightwatt_thread *thread, struct ni
 	return 0;
 }
 
-/* Whoever read may have been killed, and then nobody says that nobody reads. */
+/* Detaches a reader that no longer runs: one that was killed could not clear the word itself. */
 static inline void nightwatt_look_for_reader(struct nightwatt_front *front)
 {
 	int error = errno;
@@ -487,7 +487,7 @@ static inline void nightwatt_look_for_reader(struct nightwatt_front *front)
 	errno = error;
 }
 
-/* Makes sure that this thread has a ring of this process and this reading. 0: nobody reads, or no room. */
+/* Makes sure that this thread has a ring of this process and this reading. 0: no reader, or no room. */
 __attribute__((noinline, cold, unused)) static int nightwatt_prepare(struct nightwatt_thread *thread,
 								    uint32_t kind)
 {
@@ -566,13 +566,13 @@ static inline void nightwatt_mark(uint32_t section, uint32_t kind)
 	} else if (thread->head->open) {
 		thread->head->open--;
 	} else if (nightwatt_room(thread->head) <= 1) {
-		/* It ends what nobody has seen begin. */
+		/* It ends a section whose beginning no reader saw. */
 		return;
 	}
 	nightwatt_write(thread, section, kind);
 }
 
-/* By name, for names that are made at run time; a lookup each time that somebody reads. */
+/* By name, for names that are made at run time; a lookup each time, while a reader is attached. */
 static inline void nightwatt_begin(const char *name)
 {
 	uintptr_t site = 0;

@@ -8,9 +8,9 @@
 //! # assert_eq!(parse("a b"), 3);
 //! ```
 //!
-//! While nobody measures, a marker is two loads and a branch. While somebody does, it reads the clock
-//! and writes 16 bytes into memory that this process shares with nightwatt; the kernel is not entered.
-//! A marker never waits: where there is no room the call is counted and nothing else.
+//! While no reader is attached, a marker is two loads and a branch. While one is, a marker reads the clock
+//! and writes 16 bytes into memory that this process shares with nightwatt; the kernel is not entered. A
+//! marker never waits: where there is no room it only counts the call.
 //!
 //! A section ends in the thread in which it began, so an async task must not hold one across an
 //! `await`: [`Guard`] cannot be sent to another thread. Not for signal handlers. On anything but Linux

@@ -1,5 +1,5 @@
-//! Memory that this process shares with whoever reads its markers. `include/nightwatt.h` is the same in
-//! C; `docs/markers.md` has the layout.
+//! Memory that this process shares with the reader of its markers. `include/nightwatt.h` is the same in C;
+//! `docs/markers.md` has the layout.
 #![allow(
     unsafe_code,
     reason = "memory shared with another process, and the C library's calls around it"
@@ -77,9 +77,9 @@ struct Ring {
 const _: () = assert!(size_of::<Front>() == 36_864 && size_of::<Ring>() == 4096 + 16 * 65_536);
 const _: () = assert!(mem::offset_of!(Front, names) == 4096);
 
-/// Whether anybody reads: the shared word, or one of the two below.
+/// Whether a reader is attached: the shared word, or one of the two below.
 static ENABLED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const FIRST).cast_mut());
-/// Nobody has asked yet.
+/// Not checked yet.
 static FIRST: AtomicU32 = AtomicU32::new(1);
 /// There is no memory to share.
 static NEVER: AtomicU32 = AtomicU32::new(0);
@@ -158,14 +158,14 @@ fn keeping_error<T>(action: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Before `LOCK` is ever taken: a child that is born while another thread holds it has to open it. Nor
-/// is the loader to be asked while it is held, which a library's constructor may wait for. Threads that
-/// come here at once all do it, which hurts nobody.
+/// Runs before `LOCK` is ever taken: a child that is forked while another thread holds it has to open it. Nor
+/// may the loader be called while it is held, since a library's constructor may wait for it. Threads that
+/// come here at once all do it, which is harmless.
 fn make_ready() {
     if IS_READY.load(Acquire) == 0 {
-        // SAFETY: the handler does only what a child of a threaded process may do. Where this is part
-        // of a library, that stays though its users close it: forks call into it, and memory is mapped
-        // that nobody else would unmap. The loader writes the object and keeps its path.
+        // SAFETY: the handler does only what a child of a threaded process may do. Where this is part of a
+        // library, the library stays loaded even if its users close it: forks call into it, and nothing else
+        // would unmap the memory. The loader writes the object and keeps its path.
         unsafe {
             let mut object: libc::Dl_info = mem::zeroed();
             let me = (&raw const FIRST).cast::<c_void>();
@@ -230,7 +230,7 @@ fn write_name(number: u32) {
     let front = FRONT.load(Acquire);
     let name = name_of(number);
     let name = &name[..name.len().min(63)];
-    // SAFETY: `front` is mapped, the name fits with the zero behind it, and nobody reads it before
+    // SAFETY: `front` is mapped, the name fits with the zero behind it, and no reader looks at it before
     // `sections` says that it is there.
     unsafe {
         let to = (&raw mut (*front).names[number as usize]).cast::<u8>();
@@ -247,7 +247,7 @@ fn begin_process() {
     };
     FILE.keep(file);
     FRONT.store(front, Release);
-    // SAFETY: `share` has mapped it, and nobody else knows of it yet.
+    // SAFETY: `share` has mapped it, and no other thread knows of it yet.
     let shared = unsafe { &*front };
     shared.version.store(1, Relaxed);
     shared.process.store(std::process::id(), Relaxed);
@@ -274,13 +274,13 @@ fn begin_process() {
     ENABLED.store((&raw const shared.enabled).cast_mut(), Release);
 }
 
-/// Where somebody waits for our markers.
+/// The name of the socket at which a reader waits for our markers.
 fn reader() -> Option<Vec<u8>> {
     let of_parent: Vec<u8> =
         READER.iter().flat_map(|four| four.load(Relaxed).to_ne_bytes()).collect();
     let of_parent = CStr::from_bytes_until_nul(&of_parent).map(CStr::to_bytes).unwrap_or_default();
     let reader = if of_parent.is_empty() {
-        // SAFETY: it only asks. Whoever has more rights than who called it does not listen to that.
+        // SAFETY: `getauxval` only reads. A program with more rights than its caller ignores the variable.
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
             return None;
         }
@@ -394,7 +394,7 @@ fn mark(section: u32, kind: u32) {
     });
 }
 
-/// A ring of this process and this reading. None: nobody reads, or all are taken.
+/// A ring of this process and this reading. `None`: no reader is attached, or all rings are taken.
 #[cold]
 fn prepare(owner: &Owner, kind: u32) -> Option<Mine> {
     let is_refused = owner.ring.get().is_none() && owner.refused.get() == enabled();
@@ -485,7 +485,7 @@ impl Mine {
         } else if count > 0 {
             open.store(count - 1, Relaxed);
         } else if room(self.head) <= 1 {
-            // It ends what nobody has seen begin.
+            // It ends a section whose beginning no reader saw.
             return;
         }
         self.write(section, kind);
@@ -515,9 +515,9 @@ impl Mine {
         }
     }
 
-    /// Whoever read may have been killed, and then nobody says that nobody reads.
+    /// Detaches a reader that no longer runs: one that was killed could not clear the word itself.
     fn look_for_reader(&self) {
-        // SAFETY: it is mapped; signal 0 only asks.
+        // SAFETY: it is mapped; signal 0 only checks that the process exists.
         unsafe {
             let front = &*self.front;
             let reader = front.visible.load(Relaxed).cast_signed();

@@ -1,5 +1,5 @@
 //! `nightwatt calibrate`: figures of this machine, from measurements. The mathematics is in
-//! `model::calibrate`; here are the experiments and the files.
+//! `pure::calibrate`; here are the experiments and the files.
 
 mod recorded;
 pub mod states;

@@ -20,7 +20,7 @@ pub struct CounterError {
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Of the whole machine, since it was started.
+/// Counters of the whole machine, since it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// CPUs that are on.
@@ -30,7 +30,7 @@ pub struct Machine {
     pub idle_us: u64,
     /// Entries into idle states, by state. What follows each is a transition from idle to active.
     pub idle_entries: BTreeMap<String, u64>,
-    /// Transitions from idle to active by the tracepoint `power:cpu_idle`, since somebody counts them.
+    /// Transitions from idle to active by the tracepoint `power:cpu_idle`, if a probe counts them.
     #[serde(default)]
     pub traced_wake_ups: Option<u64>,
     /// Transitions from idle to active by a sampler of ours; none of the other figures has them.
@@ -46,7 +46,7 @@ pub struct Machine {
     pub ticks: BTreeMap<String, u64>,
 }
 
-/// Of a network, since it was made.
+/// Counters of a network namespace, since it was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Network {
     /// Of the card of the link.
@@ -61,7 +61,7 @@ pub struct Network {
     pub protocols: BTreeMap<String, u64>,
 }
 
-/// Of a process and its threads.
+/// Counters of a process and its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Process {
     /// Time on a CPU, in nanoseconds. What the kernel does for others meanwhile, in a softirq, is in it.
@@ -83,7 +83,7 @@ fn read(host: &Host, path: &str) -> Result<String, CounterError> {
 }
 
 impl Machine {
-    /// So far.
+    /// Reads the counters.
     pub fn read(host: &Host) -> Result<Self, CounterError> {
         let stat = read(host, "/proc/stat")?;
         let mut all = Self::default();
@@ -162,7 +162,7 @@ impl Machine {
 }
 
 impl Network {
-    /// So far, of the network that a process is in.
+    /// Reads the counters of the network that a process is in.
     pub fn read(host: &Host, process: u32, card: &str) -> Result<Self, CounterError> {
         let file = |name: &str| read(host, &format!("/proc/{process}/net/{name}"));
         let mut all = Self::default();
@@ -206,7 +206,7 @@ impl Network {
 }
 
 impl Process {
-    /// So far.
+    /// Reads the counters.
     pub fn read(host: &Host, process: u32) -> Result<Self, CounterError> {
         let folder = format!("/proc/{process}/task");
         let told = |source| CounterError { path: host.path(&folder), source };

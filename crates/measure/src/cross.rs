@@ -1,21 +1,21 @@
-//! Meters of one machine calibrated against each other while they are recorded.
+//! Calibrates the meters of one machine against each other while they are recorded.
 //!
 //! ```text
 //! meter thread: Tee ─► recording
 //!                └───► buffer of fixed size ─► drain, once a second ─► CrossCalibration
 //! ```
 //!
-//! What the meters' threads do is to copy a reading into room that is there already; all else is done
-//! by whoever drains, in memory that does not grow.
+//! The meters' threads only copy each reading into a preallocated buffer; the drain does everything else,
+//! in memory that does not grow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::pure::meter_check::{CrossCalibration, Relation, Side};
 use crate::pure::power_log::PowerReading;
+use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::{Opened, Sample, Sink};
-use nightwatt_model::sample::{Piece, Reading};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -23,17 +23,17 @@ use crate::error::Error;
 /// Readings that wait to be drained: a second and a half of ten thousand a second.
 const ROOM: usize = 1 << 14;
 
-/// A lag is looked for up to so many intervals of the slower meter, within these bounds.
+/// A lag is searched up to this many intervals of the slower meter, within these bounds,
 const LAG_INTERVALS: u32 = 10;
 const LAG: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// And in so many steps at most: each step of time costs twice as many sums.
+/// and in at most this many steps: each step of time costs twice as many sums.
 const LAG_STEPS: u32 = 500;
 
 /// Readings further apart than this many intervals have a gap between them.
 const GAP_AFTER: f64 = 2.5;
 
-/// How one meter relates to another.
+/// The relation of one meter to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrossReport {
     /// The meter.

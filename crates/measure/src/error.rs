@@ -25,7 +25,7 @@ pub enum Error {
     NoIdleStates(Option<String>),
     /// No power model can be made of the measurements.
     #[error(transparent)]
-    PowerModel(#[from] nightwatt_model::power_model::FitError),
+    PowerModel(#[from] nightwatt_energy::power_model::FitError),
     /// A table cannot be read.
     #[error("line {line}: {why}")]
     Table {
@@ -111,7 +111,7 @@ pub enum Error {
         meter: String,
         /// The reference.
         reference: String,
-        /// By so many seconds.
+        /// The difference in seconds.
         apart: f64,
     },
     /// A meter said nothing that could be used.

@@ -1,7 +1,7 @@
-//! `nightwatt export`: what meters say, for Prometheus.
+//! `nightwatt export`: the meters' figures, for Prometheus.
 //!
-//! The number of series is that of the meters' channels, and of as many names of processes as the
-//! user asks for: nobody else can choose it.
+//! The number of series is that of the meters' channels, and of as many names of processes as the user asks
+//! for: no client can add series.
 
 pub mod otlp;
 mod shares;
@@ -20,9 +20,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Measured, Sampler};
-use nightwatt_model::time::Mono;
 use nightwatt_report::exposition::{Exposition, Family, Kind, Samples};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -102,7 +102,7 @@ const UNNAMED: Family = Family {
     help: "The rest of that energy: of processes that are not named, and of named ones that have gone.",
 };
 
-/// A power that is older than so many intervals is not told any more.
+/// A power that is older than this many intervals is no longer exported.
 const STALE_AFTER: u32 = 3;
 
 /// Meters that are read, and what is made of them.
@@ -282,7 +282,7 @@ async fn converse(stream: TcpStream, source: &Source) {
         let response = answer(request.method(), request.uri().path(), source);
         std::future::ready(Ok::<_, Infallible>(response))
     });
-    // Whoever broke the connection knows.
+    // A broken connection needs no report: the client knows.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -17,7 +17,7 @@ pub struct IdleTrace {
 }
 
 impl IdleTrace {
-    /// From here on it counts.
+    /// Starts counting wake-ups by their tracepoint.
     #[cfg(feature = "bpf")]
     pub fn start(host: &Host) -> Self {
         let (probe, refused) = match nightwatt_probes::IdleProbe::start() {
@@ -27,7 +27,7 @@ impl IdleTrace {
         Self { probe, names: names(host), refused }
     }
 
-    /// It takes eBPF.
+    /// Counts no wake-ups: that needs eBPF, and so the feature `bpf`.
     #[cfg(not(feature = "bpf"))]
     pub fn start(host: &Host) -> Self {
         let refused = "this binary was built without the feature `bpf`".to_owned();
@@ -40,13 +40,13 @@ impl IdleTrace {
         Ok(Machine { traced_wake_ups, ..Machine::read(host)? })
     }
 
-    /// How often each state was left.
+    /// How many times each state was left.
     #[cfg(feature = "bpf")]
     fn left(&self) -> Option<Vec<u64>> {
         self.probe.as_ref()?.left().ok()
     }
 
-    /// Nobody counts.
+    /// Nothing is counted without eBPF.
     #[cfg(not(feature = "bpf"))]
     #[expect(clippy::unused_self, reason = "as the one that counts")]
     fn left(&self) -> Option<Vec<u64>> {

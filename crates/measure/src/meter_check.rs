@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::pure::meter_check::{MeterCheck, check_meter};
 use crate::pure::power_log::PowerLog;
 use nightwatt_clock::meter::Stop;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Accuracy, Host, MeterSpec, Scope};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::channel;
@@ -75,7 +75,7 @@ struct Collected {
     warnings: Vec<String>,
 }
 
-/// What came of it.
+/// The result of `meter check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckReport {
     /// Version of this form.
@@ -179,7 +179,7 @@ fn read(
     if wanted[0] == wanted[1] {
         return Err(Error::SameMeter { meter: sides[0].spec.name().to_owned() });
     }
-    let read = live::collect(meters, &wanted, (options.time, options.interval), stop, tell)?;
+    let read = live::collect(meters, &wanted, options.time, options.interval, stop, tell)?;
     let mut series = read.series.into_iter();
     let (Some(meter), Some(reference)) = (series.next(), series.next()) else {
         return Err(Error::SaidNothing { meter: sides[0].spec.name().to_owned() });
@@ -205,7 +205,8 @@ fn compare(options: &CheckOptions, collected: Collected) -> Result<CheckReport, 
         interval_s: series.spacing().unwrap_or_default().as_secs_f64(),
     };
     let (a, b) = (side(&options.meter, &meter), side(&options.reference, &reference));
-    let (from, to) = overlap((&a, &meter, later[0]), (&b, &reference, later[1]))?;
+    let spans = [span(&a, &meter, later[0])?, span(&b, &reference, later[1])?];
+    let (from, to) = overlap(&a, &b, spans)?;
     for (side, series) in [(&a, &meter), (&b, &reference)] {
         if series.dropped > 0 {
             let (name, dropped) = (&side.name, series.dropped);
@@ -261,21 +262,24 @@ fn compare(options: &CheckOptions, collected: Collected) -> Result<CheckReport, 
     Ok(report)
 }
 
+/// From the first reading of a side to its last, with `later` added to its times.
+fn span(side: &SideReport, series: &Series, later: Duration) -> Result<(Mono, Mono), Error> {
+    let nothing = || Error::SaidNothing { meter: side.name.clone() };
+    let (first, last) = series.span().ok_or_else(nothing)?;
+    Ok((first + later, last + later))
+}
+
 /// The time that both said something of.
 fn overlap(
-    meter: (&SideReport, &Series, Duration),
-    reference: (&SideReport, &Series, Duration),
+    meter: &SideReport,
+    reference: &SideReport,
+    spans: [(Mono, Mono); 2],
 ) -> Result<(Mono, Mono), Error> {
-    let span = |(side, series, later): (&SideReport, &Series, Duration)| {
-        let (first, last) =
-            series.span().ok_or_else(|| Error::SaidNothing { meter: side.name.clone() })?;
-        Ok::<_, Error>((first + later, last + later))
-    };
-    let (a, b) = (span(meter)?, span(reference)?);
+    let [a, b] = spans;
     let (from, to) = (a.0.max(b.0), a.1.min(b.1));
     if from >= to {
         let apart = from.since(to).as_secs_f64();
-        let (meter, reference) = (meter.0.name.clone(), reference.0.name.clone());
+        let (meter, reference) = (meter.name.clone(), reference.name.clone());
         return Err(Error::Apart { meter, reference, apart });
     }
     Ok((from, to))

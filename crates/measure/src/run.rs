@@ -20,10 +20,10 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::uncertainty::Mean;
 
 use crate::error::Error;
 use crate::run::accelerators::{Times, Watch};
@@ -34,7 +34,7 @@ pub use cpu_time::CountedBy;
 pub use instructions::Instructions;
 pub use result::{AttributedBy, ChannelReport, Dynamic, RunReport, Share, SingleRun, Spread};
 
-/// The idle power is measured in so many stretches: their spread says how sure it is.
+/// Number of stretches in which the idle power is measured: their spread gives its uncertainty.
 const IDLE_STRETCHES: u32 = 10;
 
 /// What is to be measured, and how.
@@ -98,7 +98,7 @@ struct Run {
 /// What `run` is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Measure the idle machine for so long.
+    /// Measure the idle machine for this time.
     Idle(Duration),
     /// Run the command unmeasured.
     WarmUp,

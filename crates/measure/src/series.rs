@@ -5,10 +5,10 @@ pub(crate) mod live;
 use std::time::Duration;
 
 use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
+use nightwatt_energy::integration::{MEANS_TOUCH, Piece, Reading};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::Channel;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{MEANS_TOUCH, Piece, Reading};
-use nightwatt_model::time::Mono;
 
 /// Readings kept of a meter: half an hour of a thousand a second, and 64 MB.
 const MOST: usize = 1 << 21;
@@ -108,7 +108,7 @@ impl Series {
         self.means
     }
 
-    /// As a log whose times are later by so much.
+    /// As a log, with `later` added to its times.
     pub(crate) fn log(mut self, later: Duration) -> Result<PowerLog, PowerLogError> {
         for reading in &mut self.readings {
             reading.time = reading.time + later;
@@ -120,8 +120,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_energy::quantity::Joules;
     use nightwatt_meters::{Accuracy, Scope};
-    use nightwatt_model::quantity::Joules;
 
     use super::*;
 
@@ -144,7 +144,7 @@ mod tests {
             (1000, Piece::Begins),
             (2000, covers(5.0, 1000)),
             (4000, covers(14.0, 2000)),
-            (5000, Piece::Gap(nightwatt_model::sample::Gap::Reset)),
+            (5000, Piece::Gap(nightwatt_energy::integration::Gap::Reset)),
             (6000, covers(9.0, 1000)),
         ] {
             series.take(at(millis), Reading::Counter(0), piece);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn moments_are_joined_unless_there_is_a_gap() {
         let mut series = series();
-        let stalled = Piece::Gap(nightwatt_model::sample::Gap::Stalled);
+        let stalled = Piece::Gap(nightwatt_energy::integration::Gap::Stalled);
         for (millis, watts, piece) in [
             (0, 10.0, Piece::Begins),
             (1000, 20.0, covers(15.0, 1000)),

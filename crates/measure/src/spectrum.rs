@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::pure::power_log::PowerReading;
 use crate::pure::spectrum::{Spectrum, Welch};
 use nightwatt_clock::meter::Stop;
+use nightwatt_energy::integration::{Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::Skipped;
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Piece, Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::channel;
@@ -29,14 +29,14 @@ const KEPT: f64 = 0.95;
 /// A step between readings of less or more than this many intervals is no step of one interval.
 const EVEN: (f64, f64) = (0.5, 1.5);
 
-/// Segments: as long as leaves about so many of them, and no longer than that.
+/// Segments are chosen so that about this many fit, but no longer than `LONGEST`.
 const SEGMENTS: usize = 4;
 const LONGEST: usize = 1 << 16;
 
 /// A rate worth having that is so close to the rate of reading may be a sign of faster changes.
 const CLOSE: f64 = 0.8;
 
-/// Of what there is to be a spectrum.
+/// Options of `spectrum`.
 #[derive(Debug, Clone)]
 pub struct SpectrumOptions {
     /// The meter.
@@ -51,7 +51,7 @@ pub struct SpectrumOptions {
     pub resolution: Option<f64>,
 }
 
-/// What came of it.
+/// The result of `spectrum`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpectrumReport {
     /// Version of this form.
@@ -198,7 +198,7 @@ impl Steps {
         Self { about: about.as_secs_f64(), last: None }
     }
 
-    /// The time since the one before; none where there is none, or another time than an interval.
+    /// The time since the previous reading; `None` for the first one, or if the time differs from an interval.
     fn next(&mut self, at: Mono, broken: bool) -> Option<Duration> {
         let last = self.last.replace(at).filter(|_| !broken)?;
         let step = at.since(last);
@@ -226,8 +226,8 @@ pub fn run(
         let place = pick(opened.channels())?;
         let (about, channel) =
             (opened.interval(options.interval), opened.channels()[place].clone());
-        let time = (options.time, options.interval);
-        let mut read = live::collect(vec![opened], &[(0, place)], time, stop, tell)?;
+        let SpectrumOptions { time, interval, .. } = *options;
+        let mut read = live::collect(vec![opened], &[(0, place)], time, interval, stop, tell)?;
         let series = read.series.pop();
         let series = series.ok_or_else(|| Error::SaidNothing { meter: channel.name.clone() })?;
         if series.dropped > 0 {

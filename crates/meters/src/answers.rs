@@ -2,9 +2,11 @@
 //!
 //! Every error is a short text that is safe to print: it says what is wrong, and quotes what is there.
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_bmc::ipmitool;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::http::Challenge;
 
-use crate::{ipmi, json, mqtt, redfish, shelly, snmp, tasmota, web};
+use crate::{json, mqtt, redfish, shelly, snmp, tasmota};
 
 /// The number at a JSON pointer (RFC 6901) in an answer.
 pub fn number(answer: &[u8], pointer: &str) -> Result<f64, String> {
@@ -28,7 +30,7 @@ pub fn redfish(answer: &[u8]) -> Result<Option<Watts>, String> {
 
 /// Power that `ipmitool dcmi power reading` prints.
 pub fn ipmi(text: &str) -> Result<Watts, String> {
-    ipmi::power(text)
+    ipmitool::power(text)
 }
 
 /// The number that an answer of SNMP 2c tells of an object.
@@ -43,5 +45,5 @@ pub fn mqtt(inbox: &mut Vec<u8>) -> Result<Vec<usize>, String> {
 
 /// Is that a challenge (RFC 7616) which is answered?
 pub fn is_challenge(field: &str) -> bool {
-    web::Challenge::read(field).is_some()
+    Challenge::read(field).is_some()
 }

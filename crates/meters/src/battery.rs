@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::{Host, files};
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 
@@ -31,15 +31,15 @@ const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(0.1) };
 pub(crate) fn batteries(host: &Host) -> Vec<PathBuf> {
     let is_battery = |folder: &PathBuf| {
         // `Device` are the batteries of mice and headsets.
-        host::read(&folder.join("type")).is_ok_and(|kind| kind == "Battery")
-            && !host::read(&folder.join("scope")).is_ok_and(|scope| scope == "Device")
+        files::read(&folder.join("type")).is_ok_and(|kind| kind == "Battery")
+            && !files::read(&folder.join("scope")).is_ok_and(|scope| scope == "Device")
     };
     host.list(FOLDER).unwrap_or_default().into_iter().filter(is_battery).collect()
 }
 
 /// Power out of a battery; `None` if it does not tell.
 fn power(folder: &Path) -> Option<Watts> {
-    let number = |name: &str| host::number(&folder.join(name)).map(|it| it.unsigned_abs() as f64);
+    let number = |name: &str| files::number(&folder.join(name)).map(|it| it.unsigned_abs() as f64);
     // Microwatts; or microamperes and microvolts. Some drivers write currents negative.
     let watts = number("power_now")
         .map(|microwatts| microwatts / 1e6)
@@ -83,7 +83,7 @@ impl Meter for Battery {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let status = |battery: &Path| host::read(&battery.join("status")).unwrap_or_default();
+        let status = |battery: &Path| files::read(&battery.join("status")).unwrap_or_default();
         // While one is charged, the machine is on mains: nothing is known of what it draws.
         if self.batteries.iter().any(|battery| status(battery) == "Charging") {
             return Ok(());

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Reading, Track, TrackSpec};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 
 use crate::device::{Device, json, open, poll, status};
 use crate::fixture::{Fixture, read};

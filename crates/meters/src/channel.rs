@@ -1,10 +1,10 @@
 //! What a meter measures: its channels.
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::energy::Provenance;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use serde::{Deserialize, Serialize};
 
-pub use nightwatt_model::uncertainty::Accuracy;
+pub use nightwatt_energy::uncertainty::Accuracy;
 
 /// What part of a machine a channel covers. Wider ones contain narrower ones, so channels of one
 /// meter are never summed, except where [`Scope::is_disjoint`] says so.

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::{JOULES_PER_KWH, Watts};
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Watts};
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::frame::{Found, Framer};
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::serial::{self, Port};
 use crate::spec::MeterSpec;
@@ -25,7 +25,7 @@ pub(crate) const DRIVER: Driver = Driver {
 
 const SPEED: u32 = 57_600;
 
-/// Sensors report about so often.
+/// The usual interval between reports of a sensor.
 const EVERY: Duration = Duration::from_secs(6);
 
 /// Clamps measure current, and watts are current times the nominal voltage, whatever the power
@@ -244,7 +244,7 @@ struct CurrentCost {
     sources: Vec<Source>,
     port: Port,
     parser: Parser,
-    /// Sensors that speak and that nobody asked for, a bit each.
+    /// Sensors that report and that the user did not ask for, one bit each.
     unasked: u16,
 }
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_host::Host;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Meter, Opening, Readings, Turn};
 
 /// A question as it came.

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::frame::{Found, Framer};
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::serial::{self, Arrivals, Port};
 use crate::spec::MeterSpec;
@@ -25,7 +25,7 @@ pub(crate) const DRIVER: Driver = Driver {
 
 const SPEED: u32 = 115_200;
 
-/// Nobody states a bound: sensors differ, and are calibrated by whoever builds one.
+/// There is no documented bound: sensors differ, and each builder calibrates the device.
 const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(0.5) };
 
 /// The longest line: a key and an address of some service at its end.

@@ -22,7 +22,7 @@ pub enum MeterError {
         /// What is wrong, and what is right.
         why: String,
     },
-    /// There is none.
+    /// The machine has no such meter.
     #[error("meter `{meter}`: {why}")]
     Absent {
         /// Its name.

@@ -1,8 +1,8 @@
 //! What a number of a device means: power or energy, in which unit, and of what.
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
@@ -111,12 +111,12 @@ impl Figure {
         Ok(Self { kind, unit: unit * scale, scope, accuracy: accuracy(spec)? })
     }
 
-    /// Its channel. `assumed` holds if the user says nothing of accuracy.
+    /// Its channel. `assumed` applies if the user states no accuracy.
     pub(crate) fn channel(&self, name: impl Into<String>, assumed: Accuracy) -> Channel {
         let counter = CounterSpec { joules_per_count: COUNT, range: None, most: MOST };
         match self.kind {
             Kind::Power => self.judged(Channel::power(name, self.scope, assumed)),
-            // How fine its steps are, nobody says.
+            // The size of its steps is not documented.
             Kind::Energy => Channel {
                 step: 0.0,
                 ..self.judged(Channel::counter(name, self.scope, counter, assumed))

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::Host;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::log::{self, Entry, Log, Options, Skipped};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -108,7 +108,7 @@ impl Player {
     }
 }
 
-/// What a reading added, played so many times as fast: the same power for a shorter time.
+/// What a reading added, played `speed` times as fast: the same power for a shorter time.
 fn faster(piece: Piece, speed: f64) -> Piece {
     match piece {
         Piece::Covers { joules, time } => {

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_host::Host;
 use tempfile::TempDir;
 
-use crate::host::Host;
 use crate::meter::{Meter, Readings, Turn};
 use crate::spec::MeterSpec;
 
@@ -65,7 +65,8 @@ impl Fixture {
             .iter()
             .filter_map(|zone| {
                 let name = zone.file_name()?.to_str().filter(|name| counts(name))?;
-                let shown = crate::host::read(&zone.join("energy_uj")).ok()?.parse().ok()?;
+                let shown =
+                    nightwatt_host::files::read(&zone.join("energy_uj")).ok()?.parse().ok()?;
                 Some((format!("{folder}/{name}/energy_uj"), shown))
             })
             .collect();

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_host::Host;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
 use crate::figure::{self, Figure, Kind};
-use crate::host::Host;
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -26,10 +26,10 @@ pub(crate) const DRIVER: Driver = Driver {
 /// Behind the options of a second number.
 const SECOND: &str = "-2";
 
-/// Somebody's device, of which nothing is known.
+/// Assumed for an unknown device.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-const LONGEST_BODY: u64 = 1 << 20;
+const LONGEST_BODY: usize = 1 << 20;
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let numbers = [("pointer", ""), ("pointer-2", SECOND)];
@@ -114,8 +114,8 @@ impl Meter for Http {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::quantity::Watts;
-    use nightwatt_model::sample::Reading;
+    use nightwatt_energy::integration::Reading;
+    use nightwatt_energy::quantity::Watts;
 
     use crate::device::{self, Device, open, poll, refused};
 

@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::{Host, files};
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::number::NumberFile;
 use crate::spec::MeterSpec;
@@ -53,13 +53,13 @@ struct Sensor {
 fn sensors(host: &Host) -> io::Result<Vec<Sensor>> {
     let mut sensors: Vec<Sensor> = Vec::new();
     for folder in host.list(FOLDER)? {
-        let chip = host::read(&folder.join("name")).unwrap_or_else(|_| "unnamed".to_owned());
+        let chip = files::read(&folder.join("name")).unwrap_or_else(|_| "unnamed".to_owned());
         // A battery shows itself here once more: the driver `battery` knows what it means.
-        if host::read(&folder.join("device/type")).is_ok_and(|kind| kind == "Battery") {
+        if files::read(&folder.join("device/type")).is_ok_and(|kind| kind == "Battery") {
             continue;
         }
         for (what, source) in sources(&chip, &folder) {
-            let label = host::read(&folder.join(format!("{what}_label"))).ok();
+            let label = files::read(&folder.join(format!("{what}_label"))).ok();
             let mut name = format!("{chip}/{}", label.as_deref().unwrap_or(&what));
             if sensors.iter().any(|sensor| sensor.name == name) {
                 let place = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -86,7 +86,7 @@ fn sources(chip: &str, folder: &Path) -> Vec<(String, Source)> {
         return sources;
     }
     for number in numbers(folder, "power") {
-        let interval = host::number(&folder.join(format!("power{number}_average_interval")));
+        let interval = files::number(&folder.join(format!("power{number}_average_interval")));
         let interval = interval.and_then(|millis| u64::try_from(millis).ok()).filter(|it| *it > 0);
         let source = match (file(format!("power{number}_average")), interval) {
             (Some(path), Some(millis)) => Source::Average(path, Duration::from_millis(millis)),
@@ -100,14 +100,14 @@ fn sources(chip: &str, folder: &Path) -> Vec<(String, Source)> {
     if !sources.is_empty() {
         return sources;
     }
-    let label = |what: String| host::read(&folder.join(format!("{what}_label"))).ok();
+    let label = |what: String| files::read(&folder.join(format!("{what}_label"))).ok();
     for number in numbers(folder, "curr") {
         let pair = (file(format!("curr{number}_input")), file(format!("in{number}_input")));
         let (Some(current), Some(voltage)) = pair else { continue };
         // Where both have labels, they must speak of the same rail.
         let labels = (label(format!("curr{number}")), label(format!("in{number}")));
         let same_rail = !matches!(&labels, (Some(one), Some(other)) if one != other);
-        let is_on = host::number(&folder.join(format!("in{number}_enable"))) != Some(0);
+        let is_on = files::number(&folder.join(format!("in{number}_enable"))) != Some(0);
         if same_rail && is_on && !is_shunt(chip, number) {
             let what = if labels.0.is_none() && labels.1.is_some() { "in" } else { "curr" };
             sources.push((format!("{what}{number}"), Source::Product(current, voltage)));
@@ -127,7 +127,7 @@ fn numbers(folder: &Path, kind: &str) -> BTreeSet<u32> {
         let name = path.file_name()?.to_str()?.strip_prefix(kind)?.to_owned();
         name.split_once('_')?.0.parse().ok()
     };
-    host::list(folder).unwrap_or_default().into_iter().filter_map(number).collect()
+    files::list(folder).unwrap_or_default().into_iter().filter_map(number).collect()
 }
 
 fn scope(chip: &str, label: &str) -> Scope {

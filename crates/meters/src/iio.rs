@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::sense::Rail;
 use crate::spec::MeterSpec;
 
 use inputs::{Device, Figure, Quantity};
+use nightwatt_host::{Host, files};
 
 pub(crate) const DRIVER: Driver = Driver {
     name: "iio",
@@ -30,7 +30,7 @@ fn devices(host: &Host) -> Vec<Device> {
     let folders = host.list(FOLDER).unwrap_or_default().into_iter();
     let devices = folders.filter_map(|folder| {
         let file = folder.file_name()?.to_str()?.to_owned();
-        let name = host::read(&folder.join("name")).ok().filter(|name| !name.is_empty());
+        let name = files::read(&folder.join("name")).ok().filter(|name| !name.is_empty());
         file.starts_with("iio:device").then(|| Device { name: name.unwrap_or(file), folder })
     });
     devices.collect()
@@ -141,8 +141,7 @@ impl Meter for Polled {
     }
 
     fn pace(&self) -> Pace {
-        // A read starts a conversion, or waits for one: about a millisecond where nobody asks for
-        // averages.
+        // A read starts a conversion, or waits for one: about a millisecond without averaging.
         Pace::Polled { fastest: Duration::from_millis(1), usual: Duration::from_millis(100) }
     }
 

@@ -1,24 +1,23 @@
 //! A server's management controller over IPMI, by the program `ipmitool`: DCMI power reading (DCMI
 //! 1.5, section 6.6.1), of this machine or of another over `lanplus`.
 
-use std::io::Read;
-use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use nightwatt_bmc::ipmitool::{Lan, PASSWORD_VARIABLE, POWER_READING, power};
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
+use nightwatt_host::secret::Secret;
+use nightwatt_host::text::quote;
+use nightwatt_host::tool::blocking::{Finished, Limits, Running};
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
-use crate::json::quote;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::secret::{self, Secret};
-use crate::spec::MeterSpec;
+use crate::spec::{LOGIN, MeterSpec};
 use crate::web;
 
 pub(crate) const DRIVER: Driver = Driver {
@@ -39,7 +38,7 @@ const PROGRAM: &str = "ipmitool";
 const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(1.0) };
 
 /// More than this `ipmitool` does not say.
-const LONGEST: u64 = 64 << 10;
+const LONGEST: usize = 64 << 10;
 
 fn probe(host: &Host) -> Presence {
     let Some(device) = DEVICES.iter().find(|device| host.path(device).exists()) else {
@@ -71,28 +70,25 @@ fn has_program() -> bool {
 }
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    spec.only(&[&secret::OPTIONS[..], &["program", "cipher", "port"]].concat())?;
+    spec.only(&[&LOGIN[..], &["program", "cipher", "port"]].concat())?;
     let program = spec.text("program").unwrap_or(PROGRAM).to_owned();
     let mut arguments: Vec<String> = Vec::new();
-    let password = secret::password(spec)?;
+    let password = spec.password()?;
     if let Some(address) = spec.address.as_deref() {
         if address.is_empty() || address.starts_with('-') {
             return Err(spec.wrong(format!("`{address}` is no host")));
         }
-        // Seconds to wait for an answer, and how often to ask again.
-        let patience = ["-N", "1", "-R", "3"];
-        arguments.extend(["-I", "lanplus", "-H", address].map(str::to_owned));
-        arguments.extend(patience.map(str::to_owned));
-        for (option, flag) in [("user", "-U"), ("cipher", "-C"), ("port", "-p")] {
-            if let Some(value) = spec.text(option) {
-                arguments.extend([flag.to_owned(), value.to_owned()]);
-            }
-        }
+        let lan = Lan {
+            host: address,
+            port: spec.text("port"),
+            user: spec.text("user"),
+            cipher: spec.text("cipher"),
+            privilege: None,
+        };
+        arguments = lan.arguments();
         if password.is_none() {
             return Err(spec.wrong("a host needs a password: say `password-file=FILE`"));
         }
-        // From the environment: arguments can be read by everybody.
-        arguments.push("-E".to_owned());
     } else {
         let lan_only = ["user", "cipher", "port", "password-file", "password-env"];
         if let Some(option) = lan_only.iter().find(|option| spec.text(option).is_some()) {
@@ -109,7 +105,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
             }
         }
     }
-    arguments.extend(["dcmi", "power", "reading"].map(str::to_owned));
+    arguments.extend(POWER_READING.map(str::to_owned));
     let channels = vec![Channel { step: 1.0, ..Channel::power("system", Scope::System, ACCURACY) }];
     let meter = spec.name().to_owned();
     let ipmi = Ipmi { channels, meter, program, arguments, password };
@@ -117,42 +113,6 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let never = Stop::new().map_err(|error| ipmi.io(error))?;
     ipmi.ask(&never, web::opening())?;
     Ok(Box::new(ipmi))
-}
-
-/// The power that `ipmitool dcmi power reading` prints; the error says what is wrong with it.
-///
-/// Nothing of the kind is a number by itself: the line, its unit, and that the reading is active must
-/// be there, each once.
-pub(crate) fn power(text: &str) -> Result<Watts, String> {
-    let once = |label: &str| {
-        let mut values = text.lines().filter_map(|line| {
-            line.trim().strip_prefix(label)?.trim_start().strip_prefix(':').map(str::trim)
-        });
-        match (values.next(), values.next()) {
-            (Some(value), None) => Ok(value),
-            (Some(_), Some(_)) => Err(format!("`{label}` twice")),
-            (None, _) => Err(format!("no `{label}` in {}", quote(text.as_bytes()))),
-        }
-    };
-    let value = once("Instantaneous power reading")?;
-    let state = once("Power reading state is")?;
-    if state != "activated" {
-        return Err(format!("power reading is `{}`", quote(state.as_bytes()).trim_matches('`')));
-    }
-    let number = |value: &str| value.strip_suffix("Watts")?.trim().parse::<u16>().ok();
-    let watts = number(value).ok_or_else(|| format!("{} is no power", quote(value.as_bytes())))?;
-    if let 0 | u16::MAX = watts {
-        return Err(format!("it says {watts} W, as a controller does that has no figure"));
-    }
-    // What it says of the time before must be of the same machine.
-    let of_time = |label: &str| once(label).ok().and_then(number).filter(|it| *it != u16::MAX);
-    let most = of_time("Maximum during sampling period").filter(|it| *it > 0);
-    if let Some(most) = most.filter(|most| u32::from(watts) > 2 * u32::from(*most) + 25) {
-        return Err(format!(
-            "it says {watts} W now and {most} W at most until now: that is not believed"
-        ));
-    }
-    Ok(Watts(watts.into()))
 }
 
 /// What to try, for what `ipmitool` complains of.
@@ -192,46 +152,30 @@ impl Ipmi {
 
     /// Runs the program to its end, `until` then at the latest: what it said, and whether it went well.
     fn run(&self, stop: &Stop, until: Mono) -> Result<(Vec<u8>, bool), MeterError> {
-        let (mut said, theirs) = std::io::pipe().map_err(|error| self.io(error))?;
+        let (mut output, theirs) = std::io::pipe().map_err(|error| self.io(error))?;
         let again = theirs.try_clone().map_err(|error| self.io(error))?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(theirs).stderr(again);
         command.env("LC_ALL", "C");
         if let Some(password) = &self.password {
-            command.env("IPMI_PASSWORD", password.reveal());
+            command.env(PASSWORD_VARIABLE, password.reveal());
         }
-        let child = command.spawn().map_err(|error| self.io(error))?;
-        // Our ends of the pipe that the child writes to.
+        let mut running = Running::start(&mut command).map_err(|error| self.io(error))?;
+        // Our ends of the pipe that the program writes to.
         drop(command);
-        let mut child = Ended(child);
-        let mut text = Vec::new();
-        let mut piece = [0; 4096];
-        loop {
-            match stop.readable_until(said.as_fd(), until) {
-                Woken::Readable => {}
-                Woken::TimedOut => {
-                    let seconds = web::PATIENCE.as_secs();
-                    return Err(MeterError::Silent { meter: self.meter.clone(), seconds });
-                }
-                // Its answer would come too late to be of use.
-                Woken::Stopped => return Ok((Vec::new(), false)),
+        let mut printed = Vec::new();
+        let limits = Limits { stop, until, longest: LONGEST };
+        let finished = running.finish(&mut output, &mut printed, limits);
+        match finished.map_err(|error| self.io(error))? {
+            Finished::Ended(status) => Ok((printed, status.success())),
+            Finished::TimedOut => {
+                let seconds = web::PATIENCE.as_secs();
+                Err(MeterError::Silent { meter: self.meter.clone(), seconds })
             }
-            match said.read(&mut piece) {
-                Ok(0) => break,
-                Ok(read) => text.extend_from_slice(&piece[..read]),
-                Err(error) => return Err(self.io(error)),
-            }
-            if text.len() as u64 > LONGEST {
-                return Err(self.nonsense("more than a meter has to say"));
-            }
+            // Its answer would come too late to be of use.
+            Finished::Stopped => Ok((Vec::new(), false)),
+            Finished::TooLong => Err(self.nonsense("more than a meter has to say")),
         }
-        // It has closed its output: it ends now, or does not deserve to go on.
-        let pid = Pid::from_child(&child.0);
-        if let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) {
-            stop.readable_until(ended.as_fd(), until);
-        }
-        let status = child.0.try_wait().map_err(|error| self.io(error))?;
-        Ok((text, status.is_some_and(|status| status.success())))
     }
 
     fn io(&self, error: std::io::Error) -> MeterError {
@@ -241,16 +185,6 @@ impl Ipmi {
     fn nonsense(&self, what: &str) -> MeterError {
         let what = format!("`{}`: {what}", self.program);
         MeterError::Nonsense { meter: self.meter.clone(), what }
-    }
-}
-
-/// A child that does not outlive its turn.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

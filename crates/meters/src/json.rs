@@ -2,22 +2,15 @@
 
 use std::fmt::Write;
 
+use nightwatt_host::text::quote;
 use serde_json::Value;
 
-/// So much of what is there instead is told.
+/// Maximum number of existing names listed in the error about a missing one.
 const TOLD: usize = 8;
 
-/// Reads JSON. The error quotes the beginning of what is none.
+/// Parses JSON. The error quotes the beginning of text that is not JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| format!("{} is no JSON: {error}", quote(text)))
-}
-
-/// The beginning of what a device said, safe to print.
-pub(crate) fn quote(text: &[u8]) -> String {
-    let text = text.trim_ascii();
-    let shown = &text[..text.len().min(60)];
-    let more = if shown.len() < text.len() { ".." } else { "" };
-    format!("`{}{more}`", shown.escape_ascii())
 }
 
 /// The finite number at a pointer (RFC 6901); a text that is a number counts. The error says what is

@@ -2,7 +2,7 @@
 //! base, and recordings.
 //!
 //! ```text
-//! MeterSpec ─► Driver::open ─► Meter ─► sampler (a thread each) ─► model::sample::Track ─► energy
+//! MeterSpec ─► Driver::open ─► Meter ─► sampler (a thread each) ─► energy::integration::Track ─► energy
 //!                                                          └─► recording
 //! ```
 //!
@@ -14,7 +14,6 @@ mod channel;
 mod error;
 mod figure;
 mod frame;
-mod host;
 mod json;
 pub mod log;
 pub mod machine;
@@ -23,7 +22,6 @@ mod number;
 pub mod processes;
 pub mod recording;
 pub mod sampler;
-mod secret;
 pub mod sense;
 mod serial;
 mod spec;
@@ -59,8 +57,8 @@ mod testdata;
 
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
-pub use host::Host;
 pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
+pub use nightwatt_host::Host;
 pub use spec::MeterSpec;
 
 /// The driver for machines without a meter.

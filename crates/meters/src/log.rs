@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
 use crate::channel::{Channel, Scope};
@@ -181,7 +181,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Times run backwards where more than one row in so many is earlier than one before it.
+/// Times run backwards if more than one row in this many is earlier than a row before it.
 const EARLIER: u64 = 20;
 
 /// Readings that are looked at to know how far they are apart.

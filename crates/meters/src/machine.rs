@@ -1,13 +1,13 @@
-//! What this machine is, and what it does: as far as `/proc` and `/sys` tell anybody.
+//! Describes this machine and what it does, as far as `/proc` and `/sys` show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nightwatt_model::power_model::{Activity, Machine};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::power_model::{Activity, Machine};
+use nightwatt_energy::time::Mono;
+use nightwatt_host::{Host, files};
 
 use crate::battery;
-use crate::host::{self, Host};
 
 /// Describes the machine. What it does not tell stays unknown.
 pub fn describe(host: &Host) -> Machine {
@@ -56,7 +56,7 @@ fn is_hypervisor(name: &str) -> bool {
 fn topology(host: &Host) -> Option<(u32, u32)> {
     let (mut packages, mut cores) = (BTreeSet::new(), BTreeSet::new());
     for cpu in host.list("/sys/devices/system/cpu").ok()? {
-        let number = |name: &str| host::number(&cpu.join("topology").join(name));
+        let number = |name: &str| files::number(&cpu.join("topology").join(name));
         if let Some(package) = number("physical_package_id") {
             packages.insert(package);
             cores.insert((package, number("die_id"), number("core_id")));
@@ -152,7 +152,7 @@ impl Counts {
 fn thread_times(line: &str) -> Option<(String, (u64, u64))> {
     let mut words = line.split_whitespace();
     let name = words.next()?.to_owned();
-    // Guests are in user and nice already; what was stolen, somebody else used.
+    // `user` and `nice` include the guests already; stolen time went to other guests.
     let times: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
     let idle: u64 = [3, 4, 7].iter().filter_map(|&place| times.get(place)).sum();
     let all: u64 = times.iter().sum();
@@ -175,10 +175,10 @@ fn disk_time(host: &Host, line: &str) -> Option<(String, u64)> {
 fn wake_ups(host: &Host) -> u64 {
     let mut sum = 0_u64;
     for cpu in host.list("/sys/devices/system/cpu").unwrap_or_default() {
-        for state in host::list(&cpu.join("cpuidle")).unwrap_or_default() {
+        for state in files::list(&cpu.join("cpuidle")).unwrap_or_default() {
             // POLL is no idle state: nothing is switched off.
-            if host::read(&state.join("name")).is_ok_and(|name| name != "POLL") {
-                let usage = host::number(&state.join("usage")).unwrap_or(0);
+            if files::read(&state.join("name")).is_ok_and(|name| name != "POLL") {
+                let usage = files::number(&state.join("usage")).unwrap_or(0);
                 sum = sum.saturating_add(usage.unsigned_abs());
             }
         }

@@ -4,12 +4,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading};
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::spec::MeterSpec;
 
 /// A kind of meter.
@@ -27,7 +27,7 @@ pub struct Driver {
     pub open: fn(&Host, &MeterSpec) -> Opening,
 }
 
-/// An open meter, or why there is none.
+/// An open meter, or why it cannot be opened.
 pub type Opening = Result<Box<dyn Meter>, MeterError>;
 
 /// Does this machine have such a meter?
@@ -44,7 +44,7 @@ pub enum Presence {
         /// What helps.
         hint: String,
     },
-    /// It is not part of a machine: it has to be said where it is.
+    /// It is not part of a machine: the user has to give its address.
     NeedsAddress,
 }
 
@@ -78,10 +78,10 @@ pub enum Pace {
     Polled {
         /// More often makes no sense: its figures are no newer.
         fastest: Duration,
-        /// As often as it is asked if nobody says otherwise.
+        /// The interval between two readings unless the user sets one.
         usual: Duration,
     },
-    /// It speaks by itself, about so often.
+    /// It sends readings by itself, about this often.
     Pushed {
         /// Between two readings.
         about: Duration,
@@ -103,7 +103,7 @@ impl Pace {
 pub struct Turn<'a> {
     /// Ends when the sampler does.
     pub stop: &'a Stop,
-    /// Whoever waits for the meter returns then, with what there is.
+    /// A wait for the meter returns at this time, with the readings so far.
     pub until: Mono,
 }
 

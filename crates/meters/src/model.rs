@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::power_model::{Activity, PowerModel};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::power_model::{Activity, PowerModel};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::machine::{Counted, Counts, describe};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -74,7 +74,7 @@ fn accuracy(model: &PowerModel) -> Accuracy {
 struct Modelled {
     host: Host,
     model: PowerModel,
-    /// Else somebody adds what they take, who counts them in another way.
+    /// False if the caller counts wake-ups by other means and adds their energy itself.
     counts_wake_ups: bool,
     channels: Vec<Channel>,
     last: Counted,

@@ -4,18 +4,18 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
+use nightwatt_host::secret::Secret;
 
 use crate::address;
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
 use crate::figure::{self, Figure, Kind};
-use crate::host::Host;
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::secret::{self, Secret};
-use crate::spec::MeterSpec;
+use crate::spec::{LOGIN, MeterSpec};
 use crate::web;
 
 mod packet;
@@ -32,13 +32,13 @@ pub(crate) const DRIVER: Driver = Driver {
     open,
 };
 
-/// Somebody's device, of which nothing is known.
+/// Assumed for an unknown device.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-/// How often a device is taken to speak if nobody says otherwise.
+/// Assumed interval between messages of a device unless the user sets one.
 const ABOUT: Duration = Duration::from_secs(10);
 
-/// When nothing was said for so long, the broker is asked whether it is there.
+/// After this much silence the client sends a PINGREQ to the broker.
 const PING_EVERY: Duration = Duration::from_secs(packet::KEEP_ALIVE as u64 / 2);
 
 /// The longest topic, name or password (MQTT 3.1.1, section 1.5.3).
@@ -46,7 +46,7 @@ const LONGEST_TEXT: usize = u16::MAX as usize;
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let own = ["topic", "pointer", "about", "ca"];
-    spec.only(&[&own[..], &secret::OPTIONS, &figure::OPTIONS].concat())?;
+    spec.only(&[&own[..], &LOGIN, &figure::OPTIONS].concat())?;
     let address = spec.address("broker.lan,topic=plug/power")?;
     let (encrypted, host) = match address.split_once("://") {
         None | Some(("mqtt", _)) => (false, address.trim_start_matches("mqtt://")),
@@ -56,8 +56,8 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     if host.contains('@') {
         return Err(spec.wrong("say `user=` and `password-file=` instead of naming them here"));
     }
-    let roots = match (encrypted, spec.text("ca")) {
-        (true, _) => Some(web::roots(spec)?),
+    let trust = match (encrypted, spec.text("ca")) {
+        (true, _) => Some(web::trust(spec)?),
         (false, None) => None,
         (false, Some(_)) => return Err(spec.wrong("`ca` is for addresses with `mqtts://`")),
     };
@@ -68,7 +68,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         }
         Some(topic) => topic,
     };
-    let user = match (spec.text("user"), secret::password(spec)?) {
+    let user = match (spec.text("user"), spec.password()?) {
         (Some(user), password) => {
             Some((user.to_owned(), password.unwrap_or_else(|| Secret::new(""))))
         }
@@ -85,7 +85,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let place = address::with_port(host.trim_end_matches('/'), if encrypted { 8883 } else { 1883 });
     let until = web::opening();
     let meter = spec.name().to_owned();
-    let wire = Wire::connect(&place, roots, until).map_err(|error| unreachable(&place, error))?;
+    let wire = Wire::connect(&place, trust, until).map_err(|error| unreachable(&place, error))?;
     let mut mqtt = Mqtt {
         channels: vec![figure.channel(name, ACCURACY)],
         meter,

@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::Host;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 use crate::web;
@@ -139,7 +139,7 @@ impl Steps {
         Self { shown, looked: now, moved: None, apart: None }
     }
 
-    /// Begins to look at it again: whatever it did meanwhile, it did at a moment that nobody knows.
+    /// Starts to watch it again: the time of any change since then is unknown.
     const fn begin(&mut self, now: Mono, shown: u64) {
         (self.looked, self.shown) = (now, shown);
     }
@@ -364,7 +364,7 @@ impl Users {
         let device = self.nvml.device_by_index(number).ok()?;
         let samples = match device.process_utilization_stats(*seen) {
             Ok(samples) => samples,
-            // Nobody used it.
+            // No process used it.
             Err(NvmlError::NotFound) => return Some(Vec::new()),
             Err(_) => return None,
         };

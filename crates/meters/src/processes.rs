@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nightwatt_model::attribution::User;
-
-use crate::host::Host;
+use nightwatt_energy::attribution::User;
+use nightwatt_host::Host;
 
 /// CPU time of each process so far. A number that is given to another process is another.
 #[derive(Debug, Default)]

@@ -17,11 +17,11 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Driver, Opening, Presence};
 use crate::spec::MeterSpec;
 
@@ -49,15 +49,15 @@ fn most(scope: Scope) -> Watts {
     })
 }
 
-/// A counter that stays at zero for so long is not filled by the hypervisor. A package draws some power
-/// at all times, which is hundreds of counts in this time.
+/// A counter that stays at zero for this long is not filled by the hypervisor. A package always draws some
+/// power, which is hundreds of counts in this time.
 const LONGEST_AT_ZERO: Duration = Duration::from_millis(50);
 
-/// One that shows something stands still after this: some count the whole machine in joules, and some
-/// are brought up to date seldom.
+/// A counter that is not zero stands still only after this time: some count the whole machine in joules,
+/// and some are updated rarely.
 const LONGEST_STILL: Duration = Duration::from_millis(1500);
 
-/// Counters that count, and what is to be said of the others.
+/// Counters that work, and remarks on the others.
 struct Looked<C> {
     channels: Vec<Channel>,
     counters: Vec<C>,

@@ -29,8 +29,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_model::sample::{Gap, MEANS_TOUCH, Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Gap, MEANS_TOUCH, Piece, Reading};
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ impl Format {
 /// Rows are handed to the writer at the latest after this time.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Or when there are so many.
+/// Or after this many rows.
 const FLUSH_ROWS: usize = 16_384;
 
 /// Rows that wait for a writer that is stuck (a full disk, a network that is gone): beyond that they

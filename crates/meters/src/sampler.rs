@@ -13,13 +13,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading, Totals, Track, TrackSpec};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::{Meter, Opening, Pace};
 use crate::spec::MeterSpec;
 
@@ -28,7 +28,7 @@ pub use schedule::Schedule;
 /// Readings of power further apart than this many intervals have a gap between them.
 const GAP_AFTER: f64 = 2.5;
 
-/// A counter is read at least so many times before it can wrap.
+/// A counter is read at least this many times before it can wrap.
 const READS_PER_WRAP: u32 = 4;
 
 /// An open meter, and how to open it again.
@@ -103,7 +103,7 @@ pub trait Sink: Send {
     fn take(&mut self, sample: &Sample);
 }
 
-/// Nobody wants them.
+/// Discards the samples.
 impl Sink for () {
     fn take(&mut self, _: &Sample) {}
 }

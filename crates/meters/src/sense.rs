@@ -1,7 +1,7 @@
 //! Rails measured by a sense resistor: the drop across it, amplified, tells the current; with the
 //! voltage of the rail, the power.
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 use crate::error::MeterError;
 use crate::spec::MeterSpec;
@@ -24,7 +24,7 @@ pub struct Rail {
 /// Where the voltage of a rail is from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supply {
-    /// It is constant: so many volts.
+    /// It is constant, in volts.
     Volts(f64),
     /// It is measured, and multiplied by a factor: a divider of 4 to 1 is undone by 4.
     Measured {

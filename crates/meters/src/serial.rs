@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Woken;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{self, ControlModes, OptionalActions, QueueSelector};
 
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::meter::Turn;
 use crate::spec::MeterSpec;
 
 /// As much as a terminal's queue holds.
 const ROOM: usize = 4096;
 
-/// So much of what makes no sense is shown.
+/// Bytes shown of input that cannot be parsed.
 const SHOWN: usize = 40;
 
 /// An open serial port.

@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::Host;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::figure::{Figure, Kind};
-use crate::host::Host;
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;

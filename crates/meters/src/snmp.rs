@@ -5,8 +5,11 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
+use nightwatt_host::secret::Secret;
+use nightwatt_host::text::quote;
 use snmp2::v3::{Auth, AuthProtocol, Cipher, KeyExtension, Security};
 use snmp2::{Error, Oid, Pdu, SyncSession, Value};
 
@@ -14,10 +17,7 @@ use crate::address;
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
 use crate::figure::{self, Figure, Kind};
-use crate::host::Host;
-use crate::json::quote;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::secret::{self, Secret};
 use crate::spec::MeterSpec;
 use crate::web;
 
@@ -37,10 +37,10 @@ const OPTIONS: [&str; 8] =
 /// Strips compute power from currents and voltages; bounds are in their data sheets.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
-/// A question or its answer that got lost is asked again after this.
+/// A lost question or answer is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// An agent that keeps telling us to begin anew is given up.
+/// Maximum number of rounds in which the agent asks us to synchronize again.
 const ROUNDS: u32 = 4;
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {
@@ -92,9 +92,9 @@ fn decimals(agent: &mut Agent, oid: &Oid<'_>, until: Mono) -> Result<f64, MeterE
     }
 }
 
-/// Who asks.
+/// The credentials of the client.
 enum Who {
-    /// Version 2c: whoever knows the community's name.
+    /// Version 2c: the community's name.
     Community(Secret),
     /// Version 3.
     User(Box<Security>),
@@ -102,7 +102,7 @@ enum Who {
 
 impl Who {
     fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
-        let password = secret::password(spec)?;
+        let password = spec.password()?;
         let Some(user) = spec.text("user") else {
             for option in ["auth", "privacy", "privacy-file"] {
                 if spec.text(option).is_some() {
@@ -117,7 +117,7 @@ impl Who {
         let auth = named(spec, "auth", &AUTH)?;
         let cipher = named(spec, "privacy", &PRIVACY)?;
         let secret = match spec.text("privacy-file") {
-            Some(path) => secret::from_file(spec, path)?,
+            Some(path) => spec.secret_in(path)?,
             None => password.clone(),
         };
         // RFC 3414, section 11.2.
@@ -227,8 +227,8 @@ impl Agent {
                 }
                 // Keys and clock were agreed on.
                 Err(Error::AuthUpdated) if rounds < ROUNDS => self.session = Some(session),
-                // What gets lost on the way is asked for again, over a new socket: a late answer
-                // belongs to nobody. What fails at once is refused, and would be again.
+                // A lost packet is asked for again, over a new socket, so that a late answer is discarded.
+                // An error that comes at once is a refusal, and would come again.
                 Err(Error::Receive | Error::Send)
                     if monotonic() < until && monotonic().since(asked) > ASK_AGAIN / 2 => {}
                 // The agent was restarted, or its clock moved on.

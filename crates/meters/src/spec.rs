@@ -2,13 +2,18 @@
 //! `snmp=10.0.0.3,oid=.1.3.6.1.4.1.318.1.1.12.1.16.0,name=rack`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::secret::{Secret, SecretError};
 use serde::Deserialize;
 
 use crate::error::MeterError;
+
+/// Options of a login.
+pub(crate) const LOGIN: [&str; 3] = ["user", "password-file", "password-env"];
 
 /// A driver, where its meter is, and what else has to be said. In TOML a table with the same keys:
 /// `{ driver = "shelly", address = "http://192.168.1.20" }`.
@@ -106,6 +111,28 @@ impl MeterSpec {
         Err(self.wrong(format!("there is no option `{name}`; {known}")))
     }
 
+    /// The password that `password-file=` or `password-env=` names.
+    pub(crate) fn password(&self) -> Result<Option<Secret>, MeterError> {
+        match (self.text("password-file"), self.text("password-env")) {
+            (Some(_), Some(_)) => {
+                Err(self.wrong("`password-file` and `password-env` are both given: one is enough"))
+            }
+            (Some(path), None) => self.secret_in(path).map(Some),
+            (None, Some(name)) => {
+                Secret::from_env(name).map(Some).map_err(|error| self.wrong(error.to_string()))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The password in the first line of a file.
+    pub(crate) fn secret_in(&self, path: &str) -> Result<Secret, MeterError> {
+        Secret::from_file(Path::new(path)).map_err(|error| match error {
+            SecretError::File { path, source } => MeterError::reading(path, source),
+            _ => self.wrong(format!("the first line of {path} is to be the password")),
+        })
+    }
+
     /// This specification is wrong.
     pub fn wrong(&self, why: impl Into<String>) -> MeterError {
         MeterError::Spec { meter: self.name().to_owned(), why: why.into() }
@@ -163,5 +190,32 @@ mod tests {
         assert!(spec.truth("maybe").is_err());
         let strange = spec.only(&["scale"]).unwrap_err().to_string();
         assert!(strange.contains("no option `maybe`; it has `name`, `scale`"), "{strange}");
+    }
+
+    #[test]
+    fn a_password_is_the_first_line_of_its_file_and_is_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "tell nobody \nmore\n").unwrap();
+        let spec = format!("shelly=h,password-file={}", file.path().display());
+        let spec: MeterSpec = spec.parse().unwrap();
+        let secret = spec.password().unwrap().unwrap();
+        assert_eq!(secret.reveal(), "tell nobody ", "spaces may belong to it");
+        assert!(!format!("{secret:?}").contains("tell"));
+        std::fs::write(file.path(), "\n").unwrap();
+        assert!(spec.password().unwrap_err().to_string().contains("first line"));
+        std::fs::write(file.path(), "x".repeat(100_000)).unwrap();
+        let error = spec.password().unwrap_err().to_string();
+        assert!(!error.contains("xx"), "{error}");
+    }
+
+    #[test]
+    fn a_password_that_is_not_there_is_told_by_its_place() {
+        let missing: MeterSpec = "shelly=h,password-file=/nowhere/at/all".parse().unwrap();
+        assert!(missing.password().unwrap_err().to_string().contains("/nowhere/at/all"));
+        let unset: MeterSpec = "shelly=h,password-env=NIGHTWATT_NOT_SET".parse().unwrap();
+        assert!(unset.password().unwrap_err().to_string().contains("`NIGHTWATT_NOT_SET`"));
+        let both: MeterSpec = "shelly=h,password-env=A,password-file=b".parse().unwrap();
+        assert!(both.password().unwrap_err().to_string().contains("one is enough"));
+        assert_eq!("shelly=h".parse::<MeterSpec>().unwrap().password().unwrap(), None);
     }
 }

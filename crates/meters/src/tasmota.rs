@@ -5,17 +5,16 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host::Host;
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::secret;
 use crate::spec::MeterSpec;
 use crate::web::{self, Web};
 
@@ -41,7 +40,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let (web, _) = Web::of(spec, spec.address("http://192.168.1.21")?, "http")?;
     let mut path = "/cm?".to_owned();
     // The interface for commands takes it so, and in no other way in older firmware.
-    if let Some(password) = secret::password(spec)? {
+    if let Some(password) = spec.password()? {
         let user = spec.text("user").unwrap_or("admin");
         let (user, password) = (escape(user), escape(password.reveal()));
         let _ = write!(path, "user={user}&password={password}&");

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::frame::{Found, Framer};
-use crate::host::Host;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::serial::{self, Arrivals, Port};
 use crate::spec::MeterSpec;

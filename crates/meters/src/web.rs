@@ -3,39 +3,33 @@
 //! Devices are spoken to directly, never through a proxy that the environment names. Redirects are
 //! followed within the device only. A password is sent when the device asks for one.
 
-mod connector;
-mod login;
 mod tls;
 
+use std::future::Future;
 use std::time::Duration;
 
+use http::Uri;
+use http::uri::Authority;
+use nightwatt_clock::Elapsed;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::http::{Answer, Ask, Blocking, Client, HttpError, Login, Server};
+use nightwatt_host::text::quote;
+use nightwatt_host::tls::Distrust;
 use serde_json::Value;
-use ureq::http::header::{AUTHORIZATION, LOCATION, WWW_AUTHENTICATE};
-use ureq::http::uri::Authority;
-use ureq::http::{HeaderMap, Method, Request, Response, Uri};
-use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{Connector, RustlsConnector};
-use ureq::{Agent, Body};
 
 use crate::error::MeterError;
 use crate::json;
 use crate::meter::Turn;
-use crate::secret;
-use crate::spec::MeterSpec;
+use crate::spec::{LOGIN, MeterSpec};
 
-use connector::FirstToAnswer;
-pub(crate) use login::Challenge;
-use login::Login;
-pub(crate) use tls::roots;
+pub(crate) use tls::trust;
 
 /// The options that this module understands.
-pub(crate) const OPTIONS: [&str; 5] =
-    [secret::OPTIONS[0], secret::OPTIONS[1], secret::OPTIONS[2], "ca", "insecure"];
+pub(crate) const OPTIONS: [&str; 5] = [LOGIN[0], LOGIN[1], LOGIN[2], "ca", "insecure"];
 
 /// The longest answer, where a driver says nothing else.
-const LONGEST_BODY: u64 = 64 << 10;
+const LONGEST_BODY: usize = 64 << 10;
 
 /// A device that has not answered within this is silent, however long the turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,44 +58,16 @@ pub(crate) fn middle(asked: Mono, answered: Mono) -> Mono {
 
 /// A device that is spoken to.
 pub(crate) struct Web {
-    agent: Agent,
+    pub(crate) client: Client,
+    pub(crate) device: Device,
+}
+
+/// What errors say of a device, and the wait for its answers.
+pub(crate) struct Device {
+    blocking: Blocking,
     meter: String,
     scheme: &'static str,
     authority: Authority,
-    login: Option<Login>,
-    longest_body: u64,
-    /// There may be a connection from the last question.
-    has_answered: bool,
-}
-
-/// A question.
-pub(crate) struct Ask<'a> {
-    pub(crate) method: Method,
-    /// Path and query.
-    pub(crate) path: &'a str,
-    pub(crate) headers: &'a [(&'static str, &'a str)],
-    /// JSON.
-    pub(crate) body: Option<String>,
-}
-
-impl<'a> Ask<'a> {
-    pub(crate) const fn get(path: &'a str) -> Self {
-        Self { method: Method::GET, path, headers: &[], body: None }
-    }
-}
-
-/// An answer.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
 }
 
 impl Web {
@@ -128,159 +94,103 @@ impl Web {
         let no_host = || spec.wrong(format!("`{address}` names no host"));
         let authority = uri.authority().cloned().ok_or_else(no_host)?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("nightwatt/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls::config(spec, scheme)?)
-            .build();
-        let connector = ().chain(FirstToAnswer::default()).chain(RustlsConnector::default());
-        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
-        let login = Login::of(spec)?;
-        let meter = spec.name().to_owned();
-        let longest_body = LONGEST_BODY;
-        let has_answered = false;
-        Ok((Self { agent, meter, scheme, authority, login, longest_body, has_answered }, path))
+        let server = Server::new(authority.clone(), tls::config(spec, scheme)?);
+        let client = Client::new(server, LONGEST_BODY).with_keep_alive();
+        let client = client.with_redirects(REDIRECTS).with_login(login(spec)?);
+        let blocking = Blocking::new().map_err(|error| MeterError::Io {
+            what: "begin to ask devices on the network".to_owned(),
+            error,
+        })?;
+        let device = Device { blocking, meter: spec.name().to_owned(), scheme, authority };
+        Ok((Self { client, device }, path))
     }
 
     /// Takes answers up to that length, in bytes.
-    pub(crate) fn with_longest_body(mut self, longest_body: u64) -> Self {
-        self.longest_body = longest_body;
-        self
-    }
-
-    /// What the user calls the meter.
-    pub(crate) fn meter(&self) -> &str {
-        &self.meter
+    pub(crate) fn with_longest_body(self, longest: usize) -> Self {
+        Self { client: self.client.with_longest(longest), ..self }
     }
 
     /// JSON at a path.
     pub(crate) fn json(&mut self, path: &str, until: Mono) -> Result<Value, MeterError> {
-        let answer = self.ask(&Ask::get(path), until)?;
+        let answer = self.get(path, until)?;
         let answer = self.good(path, answer)?;
         json::parse(&answer.body).map_err(|what| self.nonsense(path, &what))
     }
 
     /// Asks; follows redirects within the device, and logs in if it is told to.
-    pub(crate) fn ask(&mut self, ask: &Ask<'_>, until: Mono) -> Result<Answer, MeterError> {
-        let mut path = ask.path.to_owned();
-        let mut redirects = 0;
-        let mut refused = false;
-        loop {
-            let answer = match self.once(ask, &path, until) {
-                // The device may have hung up after the last answer without a word.
-                Err(MeterError::Io { .. }) if self.has_answered && ask.method == Method::GET => {
-                    self.has_answered = false;
-                    continue;
-                }
-                answer => answer?,
-            };
-            self.has_answered = true;
-            match answer.status {
-                301 | 302 | 307 | 308 if ask.method == Method::GET && redirects < REDIRECTS => {
-                    path = self.redirected(&answer, &path)?;
-                    redirects += 1;
-                }
-                401 if !refused => {
-                    refused = true;
-                    let challenges = answer.headers.get_all(WWW_AUTHENTICATE);
-                    let challenges = challenges.iter().filter_map(|it| it.to_str().ok());
-                    let again = self.login.as_mut().map(|login| login.challenged(challenges));
-                    if again != Some(true) {
-                        return Ok(answer);
-                    }
-                }
-                _ => return Ok(answer),
-            }
-        }
-    }
-
-    fn once(&mut self, ask: &Ask<'_>, path: &str, until: Mono) -> Result<Answer, MeterError> {
-        let left = until.since(monotonic());
-        if left.is_zero() {
-            return Err(self.silent(PATIENCE));
-        }
-        let uri = format!("{}://{}{path}", self.scheme, self.authority);
-        let mut request = Request::builder().method(ask.method.clone()).uri(uri);
-        for (name, value) in ask.headers {
-            request = request.header(*name, *value);
-        }
-        if let Some(answer) =
-            self.login.as_mut().and_then(|login| login.answer(ask.method.as_str(), path))
-        {
-            request = request.header(AUTHORIZATION, answer);
-        }
-        let sent = match &ask.body {
-            Some(body) => {
-                let request = request.header("content-type", "application/json");
-                self.send(request.body(body.clone()), left)
-            }
-            None => self.send(request.body(()), left),
-        };
-        let read = sent.and_then(|mut response| {
-            let status = response.status().as_u16();
-            let headers = std::mem::take(response.headers_mut());
-            let body = response.body_mut().with_config().limit(self.longest_body).read_to_vec()?;
-            Ok(Answer { status, headers, body })
-        });
-        read.map_err(|error| self.failed(path, error, left))
-    }
-
-    fn send<B: ureq::AsSendBody>(
-        &self,
-        request: Result<Request<B>, ureq::http::Error>,
-        left: Duration,
-    ) -> Result<Response<Body>, ureq::Error> {
-        let request = self.agent.configure_request(request?).timeout_global(Some(left)).build();
-        self.agent.run(request)
-    }
-
-    /// The path that a redirect leads to, if that is on the device.
-    fn redirected(&self, answer: &Answer, path: &str) -> Result<String, MeterError> {
-        let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
-        self.path_of(to).ok_or_else(|| {
-            let to = json::quote(to.as_bytes());
-            let why = format!(
-                "it sends to {to}, and only places within it are followed: name that \
-                               address if it is the meter's"
-            );
-            self.nonsense(path, &why)
-        })
-    }
-
-    /// The path and query of a link if it stays on the device.
-    pub(crate) fn path_of(&self, link: &str) -> Option<String> {
-        let uri: Uri = link.parse().ok()?;
-        let here = match (uri.scheme_str(), uri.authority()) {
-            (None, None) => link.starts_with('/') && !link.starts_with("//"),
-            (Some(scheme), Some(authority)) => {
-                scheme == self.scheme && *authority == self.authority
-            }
-            _ => false,
-        };
-        here.then(|| uri.path_and_query().map(|path| path.as_str().to_owned()))?
+    pub(crate) fn get(&mut self, path: &str, until: Mono) -> Result<Answer, MeterError> {
+        let answer = self.device.wait(until, self.client.ask(&Ask::get(path)))?;
+        answer.map_err(|error| self.device.failed(path, error))
     }
 
     /// An answer, if it is one of success.
     pub(crate) fn good(&self, path: &str, answer: Answer) -> Result<Answer, MeterError> {
         match answer.status {
             200..=299 => Ok(answer),
-            401 | 403 => Err(self.denied(path, answer.status)),
-            404 => {
-                Err(self.nonsense(path, "there is no such place (404): is it the right device?"))
-            }
-            status => {
-                let what = format!("status {status}, {}", json::quote(&answer.body));
-                Err(self.nonsense(path, &what))
-            }
+            status => Err(self.device.refused(path, status, &answer.body, self.client.login())),
         }
+    }
+
+    /// It answered what it should not.
+    pub(crate) fn nonsense(&self, path: &str, what: &str) -> MeterError {
+        self.device.nonsense(path, what)
     }
 
     /// It wants another password, or one at all.
     pub(crate) fn denied(&self, path: &str, status: u16) -> MeterError {
-        let hint = match &self.login {
+        self.device.denied(path, status, self.client.login())
+    }
+}
+
+/// Of the options `user`, `password-file` and `password-env`; `None` without a password.
+fn login(spec: &MeterSpec) -> Result<Option<Login>, MeterError> {
+    let user = spec.text("user");
+    match (spec.password()?, user) {
+        (Some(password), user) => Ok(Some(Login::new(user, password))),
+        (None, None) => Ok(None),
+        (None, Some(_)) => {
+            Err(spec.wrong("`user` is given, and no password: say `password-file=FILE`"))
+        }
+    }
+}
+
+impl Device {
+    /// What the user calls the meter.
+    pub(crate) fn meter(&self) -> &str {
+        &self.meter
+    }
+
+    /// Waits for an exchange.
+    pub(crate) fn wait<F>(&self, until: Mono, exchange: F) -> Result<F::Output, MeterError>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let left = until.since(monotonic());
+        if left.is_zero() {
+            return Err(self.silent(PATIENCE));
+        }
+        self.blocking.within(left, exchange).map_err(|Elapsed| self.silent(left))
+    }
+
+    /// The error for a status that is not a success.
+    pub(crate) fn refused(
+        &self,
+        path: &str,
+        status: u16,
+        body: &[u8],
+        login: Option<&Login>,
+    ) -> MeterError {
+        match status {
+            401 | 403 => self.denied(path, status, login),
+            404 => self.nonsense(path, "there is no such place (404): is it the right device?"),
+            status => self.nonsense(path, &format!("status {status}, {}", quote(body))),
+        }
+    }
+
+    /// It wants another password, or one at all.
+    fn denied(&self, path: &str, status: u16, login: Option<&Login>) -> MeterError {
+        let hint = match login {
             None => "it wants a password: say `password-file=FILE` (or `password-env=NAME`), and \
                      `user=NAME` if it has users"
                 .to_owned(),
@@ -307,32 +217,43 @@ impl Web {
         format!("{}://{}{path}", self.scheme, self.authority)
     }
 
-    fn failed(&self, path: &str, error: ureq::Error, waited: Duration) -> MeterError {
+    /// There is no answer.
+    pub(crate) fn failed(&self, path: &str, error: HttpError) -> MeterError {
         let place = self.place(path);
-        if let Some(why) = tls::distrust(&error) {
-            return MeterError::Denied {
-                meter: self.meter.clone(),
-                what: format!("{place} (its certificate: {why})"),
-                hint: tls::HINT.to_owned(),
-            };
-        }
         match error {
-            ureq::Error::Timeout(_) => self.silent(waited),
-            ureq::Error::BodyExceedsLimit(most) => {
-                let what = format!("more than {} KiB, which no meter has to say", most >> 10);
-                self.nonsense(path, &what)
-            }
-            ureq::Error::Io(error) => MeterError::Io {
-                what: format!("reach {place} (is it on, and is that its address?)"),
-                error,
+            HttpError::Tls { source, .. } => match Distrust::of(&source) {
+                Some(why) => MeterError::Denied {
+                    meter: self.meter.clone(),
+                    what: format!("{place} (its certificate: {})", tls::words(&why)),
+                    hint: tls::HINT.to_owned(),
+                },
+                None => unreachable(&place, source),
             },
-            ureq::Error::HostNotFound => MeterError::Io {
+            HttpError::Lookup { source, .. } => MeterError::Io {
                 what: format!("find the host of {place} (is its name right?)"),
-                error: std::io::Error::new(std::io::ErrorKind::NotFound, "no such host"),
+                error: source,
             },
+            HttpError::Connect { source, .. } => unreachable(&place, source),
+            HttpError::TooLong(_) => {
+                self.nonsense(path, &format!("{error}, which no meter has to say"))
+            }
+            HttpError::Elsewhere(to) => {
+                let to = quote(to.as_bytes());
+                let why = format!(
+                    "it sends to {to}, and only places within it are followed: name that address if it \
+                     is the meter's"
+                );
+                self.nonsense(path, &why)
+            }
+            error if error.is_disconnect() => unreachable(&place, std::io::Error::other(error)),
             error => self.nonsense(path, &error.to_string()),
         }
     }
+}
+
+fn unreachable(place: &str, error: std::io::Error) -> MeterError {
+    let what = format!("reach {place} (is it on, and is that its address?)");
+    MeterError::Io { what, error }
 }
 
 #[cfg(test)]

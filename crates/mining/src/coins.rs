@@ -42,7 +42,7 @@ impl Coins {
     /// The coin of this name, or of this symbol.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such coin.
     pub fn get(&self, name: &str) -> Result<&Coin, Error> {
         let is_meant = |coin: &&Coin| {
             coin.name.eq_ignore_ascii_case(name) || coin.symbol.eq_ignore_ascii_case(name)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::pure::{Coin, Device, HashRate};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use serde::{Serialize, Serializer};
 
 use super::{Error, written};
@@ -76,7 +76,7 @@ impl NamedDevice {
         self.since.as_ref().is_none_or(|since| since.day <= day)
     }
 
-    /// What it can do.
+    /// The device's figures.
     ///
     /// # Errors
     /// A rate that is not above 0.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::pure::MiningError;
 
-/// Why there is nothing to be said about mining.
+/// Why a question about mining could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value that cannot be.

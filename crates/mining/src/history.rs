@@ -294,7 +294,7 @@ impl Histories {
         Ok(())
     }
 
-    /// Is there none?
+    /// Whether there is no history.
     pub const fn is_empty(&self) -> bool {
         self.by_day.is_none() && self.by_height.is_none()
     }

@@ -1,8 +1,9 @@
-//! `nightwatt mining`: what proof-of-work mining takes and brings, from the difficulty alone, and over a
-//! history of difficulties, prices and fees.
+//! Calculates what proof-of-work mining uses and earns, from a difficulty or over a history of difficulties, prices
+//! and fees (`nightwatt mining`).
 //!
-//! Nothing is fetched: a history is a file of the user's own, devices and coins are this crate's data
-//! files or the user's. What a history lacks is a gap, in tables and in charts; nothing is made up for it.
+//! Nothing is downloaded: histories are files of the user's, and devices and coins are data files of this crate or
+//! of the user's. What a history lacks is a gap in tables and charts. The arithmetic is in [`pure`]; tables and
+//! charts are those of `nightwatt_report`.
 
 mod band;
 mod charts;
@@ -41,7 +42,7 @@ const PUBLISHED_COIN: &str = "bitcoin";
 /// The height at which that difficulty began: its blocks brought 25 BTC.
 const PUBLISHED_HEIGHT: u64 = 405_216;
 
-/// At which difficulty.
+/// The difficulty to calculate with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum At {
     /// The published one; with a history, its last.
@@ -79,7 +80,7 @@ pub struct MiningOptions {
     pub currency: String,
 }
 
-/// Works it out.
+/// Calculates costs and earnings.
 ///
 /// # Errors
 /// Prices below 0, a difficulty of 0 or beyond all targets, a day that the history does not have.

@@ -32,7 +32,7 @@ pub use self::exact::Exact;
 pub use self::retarget::{ImpliedSpan, Retarget};
 pub use self::target::{CompactBits, Target};
 
-/// Why there is no answer.
+/// Why mining could not be calculated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MiningError {
     /// Text that is no number.

@@ -49,13 +49,13 @@ pub struct Mining {
     pub expected_s: String,
     /// What a block takes it exactly, s.
     pub exact_expected_s: Option<String>,
-    /// What a block is to take everybody, s.
+    /// Target time between two blocks of the network, s.
     pub block_time_s: u32,
     /// The pause on which the rule of the target settles, s.
     pub settles_at_s: Option<f64>,
-    /// What everybody computes, hashes/s.
+    /// Hash rate of the whole network, hashes/s.
     pub network_hash_rate: f64,
-    /// What everybody draws at each of these efficiencies: Mhash/J, GW.
+    /// Power of the whole network at each of these efficiencies: Mhash/J, GW.
     pub network_gw: [(f64, f64); 5],
     /// Price of a kilowatt-hour.
     pub per_kwh: f64,

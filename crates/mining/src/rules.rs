@@ -14,7 +14,7 @@ const UNDER_S: f64 = 7200.0;
 /// How far it may lie after it, s.
 const OVER_S: f64 = 1200.0;
 
-/// What came of it.
+/// The result of checking a history against a coin's rules.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleCheck {
     /// Epochs in the file.
@@ -84,7 +84,7 @@ pub(super) fn check(epochs: &[Moment], coin: &Coin) -> Result<Option<RuleCheck>,
         if pair.iter().any(|epoch| epoch.is_estimated) {
             check.untimed.push(next);
         } else if next - first == u64::from(retarget.blocks) {
-            check.change(retarget, (old, new), next, pair[1].time - pair[0].time)?;
+            check.change(retarget, old, new, next, pair[1].time - pair[0].time)?;
         }
     }
     Ok(Some(check))
@@ -121,7 +121,8 @@ impl RuleCheck {
     fn change(
         &mut self,
         retarget: &Retarget,
-        (old, new): (CompactBits, CompactBits),
+        old: CompactBits,
+        new: CompactBits,
         height: u64,
         between: i64,
     ) -> Result<(), Error> {

@@ -115,7 +115,7 @@ impl Mining {
             let since =
                 row.device.since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
             let name: String =
-                row.device.name.chars().take(22).map(nightwatt_model::display::shown).collect();
+                row.device.name.chars().take(22).map(nightwatt_energy::display::shown).collect();
             let _ = writeln!(
                 text,
                 "  {name:<22} {since:>7} {:>10} {:>11.4e} {:>11.4e} {:>12} {:>11} {:>11} {:>10}",
@@ -162,7 +162,7 @@ impl Mining {
             let _ = writeln!(
                 text,
                 "  {:<22} {:>5} of {:>5}  {}",
-                row.device.name.chars().map(nightwatt_model::display::shown).collect::<String>(),
+                row.device.name.chars().map(nightwatt_energy::display::shown).collect::<String>(),
                 row.days_profitable,
                 row.days_known,
                 spans(&row.profitable_spans)
@@ -184,7 +184,7 @@ impl Mining {
         }
         for it in &self.unread {
             let names = it.columns.join(", ");
-            let names: String = names.chars().map(nightwatt_model::display::shown).collect();
+            let names: String = names.chars().map(nightwatt_energy::display::shown).collect();
             let _ = writeln!(text, "\nColumns of {} that are not read: {names}", it.file);
         }
     }

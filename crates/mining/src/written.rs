@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::pure::Exact;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
+use nightwatt_energy::civil;
 
 use super::Error;
 
@@ -86,13 +87,12 @@ pub(super) fn second_of(text: &str) -> Option<i64> {
 
 /// `2016-04-01`, of days since 1970.
 pub(super) fn date(day: i64) -> String {
-    let text = nightwatt_report::civil(day * SECONDS_PER_DAY);
-    text.split(' ').next().unwrap_or_default().to_owned()
+    civil::Date::from_days(day).to_string()
 }
 
 /// The year of a day, in days since the epoch of Unix.
 pub(super) fn year_of(day: i64) -> i64 {
-    date(day).get(..4).and_then(|year| year.parse().ok()).unwrap_or_default()
+    civil::Date::from_days(day).year()
 }
 
 /// The text of a file that is a table.

@@ -100,7 +100,7 @@ pub enum Effort {
     Answer,
 }
 
-/// Packs a body; nothing if writing to memory fails, which it does not.
+/// Packs a body; `None` if writing to memory fails, which it does not.
 pub fn pack(coding: Coding, body: &[u8], effort: Effort) -> Option<Vec<u8>> {
     match coding {
         Coding::Identity => Some(body.to_vec()),

@@ -3,9 +3,9 @@
 //! * **Bodies** are files named after the SHA-256 of their bytes without content coding, so two addresses with
 //!   one body share it. Text is packed with Brotli. Each file has a sum, which is checked before a byte of it is
 //!   sent: what is torn or damaged is a miss.
-//! * **The manifest** says which address has which fields and which body. A batch of changes is appended as one
-//!   frame and synced; a frame that is not whole does not count. So a batch happens or does not, and what was
-//!   removed stays removed. When it has grown, the manifest is written anew beside the old one, synced and
+//! * **The manifest** says which address has which fields and which body. A batch of changes is appended as
+//!   one frame and synced; an incomplete frame doesn't count. So a batch happens or does not, and what was
+//!   removed stays removed. When the manifest has grown, it is rewritten beside the old one, synced and
 //!   renamed.
 //! * **Readers** see one [`Generation`]: the state after some batch, which never changes under them.
 //!
@@ -229,7 +229,7 @@ impl Store {
         }
         let next = Arc::new(next);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&next);
-        // Who still reads an earlier generation misses them, and asks the server.
+        // A reader of an earlier generation misses them, and asks the server.
         for body in &unused {
             writer.blobs.release(body);
         }

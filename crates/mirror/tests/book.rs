@@ -193,7 +193,7 @@ fn the_book_is_mirrored_whole_and_every_page_is_the_servers_own_byte_for_byte() 
         store.current().iter().filter_map(|it| it.body).map(|it| it.length as usize).sum();
     assert!((store.bytes() as usize) < sent / 2, "{} of {sent} bytes", store.bytes());
 
-    // Complete, by its own check: a path that nobody links to is not there.
+    // Complete, by its own check: a path that no page links to is not there.
     assert_eq!(planner.completeness().hindrance(), None);
     assert!(planner.is_absent(&Address::new("/wp-login.php").unwrap()));
     assert!(!planner.is_absent(&Address::new("/ch01-00-getting-started").unwrap()));

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_tcp::capture::{At, CaptureError, CaptureReport, Frame, check_while};
 
 use super::Error;
@@ -23,10 +23,10 @@ const HEADERS: &str = "128";
 /// What waits in the kernel for tcpdump, in KiB.
 const WAITING: &str = "65536";
 
-/// So long is the head of a file. It is written as soon as packets are captured.
+/// Length of a file's head, which tcpdump writes as soon as it captures packets.
 const FILE_HEAD: usize = 24;
 
-/// Connections that are told apart. Each takes some 600 bytes.
+/// Connections that are told apart. Each needs some 600 bytes.
 pub(super) const ROWS: usize = 65_536;
 
 /// Until tcpdump has read the last frame: the kernel gives it what came once a second.
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Frames, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Frames {
+pub(crate) struct Frames {
     /// How many.
     pub count: u64,
     /// Of all of them, as cards count them.
@@ -50,7 +50,7 @@ impl Frames {
 
 /// What was captured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Captured {
+pub(crate) struct Captured {
     /// Of connections.
     pub report: CaptureReport,
     /// What the sender's card has sent.
@@ -73,7 +73,7 @@ struct Counted {
 
 /// tcpdump at work. Dropped, it is killed.
 #[derive(Debug)]
-pub struct Capturing {
+pub(crate) struct Capturing {
     tcpdump: Running,
     /// A byte when it captures; closed when it has seen the last frame.
     news: PipeReader,
@@ -84,7 +84,7 @@ pub struct Capturing {
 impl Capturing {
     /// Captures all that goes through the card of the sender, until a frame goes to where probes only load
     /// the link, beside where they are answered (`at`). All that is sent from now on is captured.
-    pub fn start(sender: &End, at: SocketAddr, stop: &Stop) -> Result<Self, Error> {
+    pub(crate) fn start(sender: &End, at: SocketAddr, stop: &Stop) -> Result<Self, Error> {
         let what = "capture packets at the sender";
         let words = ["tcpdump", "-U", "-i", &sender.card, "-s", HEADERS, "-B", WAITING, "-w", "-"];
         let tcpdump = sender.spawn(what, &words.map(str::to_owned))?;
@@ -105,7 +105,7 @@ impl Capturing {
     }
 
     /// Has the receiver send the last frame, waits until it is seen, and says what was captured before.
-    pub fn end(self, receiver: &End, stop: &Stop) -> Result<Captured, Error> {
+    pub(crate) fn end(self, receiver: &End, stop: &Stop) -> Result<Captured, Error> {
         // A few frames of full size within a moment.
         let rate = 8.0 * LARGEST as f64 * 100.0;
         let load = Some((rate, Duration::from_millis(100)));
@@ -152,7 +152,7 @@ fn count(mut output: File, mut tell: PipeWriter, own: [u8; 6], last: u16) -> Cou
         })
     });
     drop(tell);
-    // What comes behind the last frame is of nobody; unread, it would kill tcpdump before its last words.
+    // Discards the output behind the last frame: unread, it would kill tcpdump before its final statistics.
     let _ = io::copy(&mut output, &mut io::sink());
     Counted { report, sent, received, is_whole }
 }

@@ -1,9 +1,9 @@
-//! What the cards at both ends do with packets in place of the kernel: read, switched, and put back however
-//! we end.
+//! Switches what the cards at both ends do with packets in place of the kernel: reads it, changes it, and
+//! restores it however the run ends.
 //!
-//! The cards of namespaces and of guests are gone with them. Those of machines that were there before us are
-//! not: what they were set to stands with the guard before the first of it is changed, and a card that nobody
-//! has named is not changed at all.
+//! The cards of namespaces and of guests vanish with them. Those of existing machines stay: the guard
+//! records their settings before the first change, and a card that the configuration does not name is never
+//! changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -60,7 +60,7 @@ impl Feature {
     pub const JOINING_ANY: [Self; 6] =
         [Self::Tso, Self::Gso, Self::Gro, Self::Lro, Self::GroHardware, Self::UdpSegmentation];
 
-    /// As `ethtool -K` takes it.
+    /// The name for `ethtool -K`.
     pub const fn short(self) -> &'static str {
         match self {
             Self::RxChecksum => "rx",
@@ -100,14 +100,14 @@ pub struct Card {
     pub driver: String,
     /// What it does.
     pub features: Features,
-    /// So many microseconds it waits for more before it interrupts; `None` of cards that cannot.
+    /// Microseconds that it waits for more packets before it interrupts; `None` of cards that cannot wait.
     pub rx_usecs: Option<u64>,
     /// Why that is not known, as the kernel says it.
     pub coalescing_refused: Option<String>,
     /// It chooses that itself.
     #[serde(skip)]
     is_adaptive: Option<bool>,
-    /// What nobody can switch.
+    /// Features that cannot be switched.
     #[serde(skip)]
     fixed: Vec<Feature>,
     /// All that can be switched, each by itself, as `ethtool -k` has it: `tx-tcp-segmentation: off [requested on]`.
@@ -164,8 +164,8 @@ impl Card {
         Ok(Self::parse(&end.run("see what the card does", &line)?))
     }
 
-    /// The line that sets all of it and looks whether it is so, for whoever finds the card still there. It fails
-    /// where it is not, and says what.
+    /// The line that restores all of it and checks the result, unless the card is gone. If a setting
+    /// differs, it fails and prints which.
     fn restoring(&self, card: &str) -> String {
         let mut line = format!(
             "PATH=$PATH:/usr/sbin:/sbin; ip link show dev {card} >/dev/null 2>&1 || exit 0; rc=0"
@@ -290,13 +290,13 @@ pub struct Cards {
 }
 
 impl Cards {
-    /// Reads what they are set to, and has that put back in the end.
+    /// Reads the settings of both cards, and has them restored in the end.
     pub fn take(ends: &Ends) -> Result<Self, Error> {
         let [sender, receiver] = ends.both().map(Card::read);
         let found = [sender?, receiver?];
         let (mut undo, mut untouched) = (Vec::new(), None);
         match ends.pair() {
-            // Whoever ends a guest ends its card.
+            // A guest's card ends with the guest.
             Pair::Guests => (),
             Pair::Hosts { bare: Some(why), .. } => untouched = Some(why.clone()),
             Pair::Namespaces | Pair::Hosts { bare: None, .. } => {
@@ -345,8 +345,8 @@ impl Cards {
         Ok(refused)
     }
 
-    /// Has them wait for so many microseconds before they interrupt; `None` for as many as they were found
-    /// with. Gives what they refuse.
+    /// Has them wait for this many microseconds before they interrupt; `None` restores what they were found
+    /// with. Returns what they refuse.
     pub fn coalesce(&mut self, ends: &Ends, usecs: Option<u64>) -> Result<Vec<Refusal>, Error> {
         let mut refused = Vec::new();
         for (place, end) in ends.both().into_iter().enumerate() {

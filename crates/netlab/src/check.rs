@@ -9,14 +9,15 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_meters::Host;
 use serde::Serialize;
 
-pub use verdict::{Loss, Verdict, expected_losses};
+pub(crate) use verdict::{Loss, Verdict};
 
 use super::Error;
 use super::ends::{End, Ends, Running};
 use super::probe::{Asking, Probed};
 use super::scenario::Scenario;
 
-/// What is busy on the machine makes a link slower and later, never faster: the best of so many counts.
+/// Load on the machine makes a link slower and later, never faster: number of counts, of which the best one
+/// is used.
 const TRIES: u32 = 3;
 
 /// Questions of each try.
@@ -24,7 +25,7 @@ const ECHOES: u32 = 100;
 
 /// When what comes is counted.
 struct Times {
-    /// So long more is sent than fits.
+    /// How long the probe sends more than the link can carry.
     load: Duration,
     /// Until the queue is full.
     before: Duration,
@@ -46,7 +47,7 @@ const FAR: Times = Times {
     middle: Duration::from_secs(1),
 };
 
-/// So much more is sent than fits.
+/// Factor by which the load exceeds the rate.
 const OVERLOAD: f64 = 1.2;
 
 /// Packets that are counted take this share of the rate, so that no queue is full.
@@ -55,7 +56,7 @@ const SHARE: f64 = 0.4;
 /// Small packets in a second that any machine sends.
 const MOST_PER_SECOND: f64 = 80_000.0;
 
-/// Where none are to be lost, and none has to be in a hurry.
+/// The same for a link without loss, where there is no hurry.
 const FEW_PER_SECOND: f64 = 10_000.0;
 
 /// Where the probes are answered.
@@ -106,9 +107,9 @@ pub struct Direction {
     pub loss_is_known: bool,
 }
 
-/// Who measures what.
+/// A check of a link.
 #[derive(Debug)]
-pub struct Check<'a> {
+pub(crate) struct Check<'a> {
     /// The ends of the link.
     pub ends: &'a Ends,
     /// What it should be.
@@ -121,7 +122,7 @@ pub struct Check<'a> {
 
 impl Check<'_> {
     /// Measures the link in both directions.
-    pub fn run(&self) -> Result<Found, Error> {
+    pub(crate) fn run(&self) -> Result<Found, Error> {
         let Ends { sender, receiver, .. } = self.ends;
         let mut verdict = Verdict::new(self.scenario);
         let (there, round_trip) = self.direction(sender, receiver, &mut verdict, true)?;

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::{self, Guard, Undo};
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, host, netns, shell};
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 
 pub use agent::{Counted, Question};
 pub use config::{EndConfig, EndsConfig};
@@ -35,16 +35,16 @@ use nightwatt_measure::counters::{Network, Process};
 /// The card at each end.
 pub const CARD: &str = "link0";
 
-/// Where the lists are of what is to be undone, one for each laboratory that runs. What they list is gone
-/// after a reboot, and so are they,
+/// Folder with the undo lists, one for each laboratory that runs. What they list is gone after a reboot,
+/// and so are the lists,
 const JOURNALS: &str = "/run/nightwatt-tcp-lab";
 
-/// but not those of what is changed on other machines. systemd gives the folder `nightwatt` beside this one to
-/// whoever the service is, and a list that is not root's is not worked off.
+/// except those of changes on other machines. systemd gives the folder `nightwatt` beside this one to the
+/// service's user, and a list that does not belong to root is never run.
 const LASTING_JOURNALS: &str = "/var/lib/nightwatt-tcp-lab";
 
-/// Names another folder for both. Laboratories with a folder each do not know of each other: `clean` undoes what is
-/// listed in its own. Whatever is not absolute is ignored, as of XDG's variables.
+/// Names another folder for both. Laboratories with separate folders do not know of each other: `clean`
+/// undoes what is listed in its own. A relative path is ignored, as with XDG's variables.
 const OWN_JOURNALS: &str = "NIGHTWATT_TCP_LISTS";
 
 /// One end of a link.
@@ -52,15 +52,15 @@ const OWN_JOURNALS: &str = "NIGHTWATT_TCP_LISTS";
 pub struct End {
     /// What it does: `sender`, `receiver`.
     pub name: &'static str,
-    /// The other one reaches it here.
+    /// Address at which the other end reaches it.
     pub address: String,
-    /// Its card's. Where the network is not ours, addresses are asked for as usual.
+    /// Address of its card. `None` where the network is not ours: the kernel then resolves addresses as usual.
     pub hardware_address: Option<String>,
-    /// Its card; nothing is done to it where nobody has named it.
+    /// Its card; left alone if the configuration names none.
     pub card: String,
-    /// We are root there.
+    /// Are we root there?
     pub is_root: bool,
-    /// Our own program, as it is called there.
+    /// Path of our own program there.
     program: String,
     started: Started,
     seen: Seen,
@@ -104,9 +104,9 @@ impl End {
         })
     }
 
-    /// Runs a line of the shell there; it must succeed. Gives what it prints.
+    /// Runs a line of the shell there, which must succeed. Returns its output.
     pub fn run(&self, what: &str, line: &str) -> Result<String, Error> {
-        // Behind ssh not everybody finds what is root's.
+        // Behind ssh, a user's PATH may lack the folders of root's programs.
         let whole = format!("PATH=$PATH:/usr/sbin:/sbin\n{line}");
         running::succeed(self.started.command(&whole), what, line)
     }
@@ -136,7 +136,7 @@ impl End {
         }
     }
 
-    /// What it has counted.
+    /// Reads the counters of this end.
     pub fn count(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
         self.ask(&Question { processes: processes.to_vec(), opened: None })?;
         self.hear(host, processes)
@@ -187,7 +187,7 @@ impl End {
         }
     }
 
-    /// What it is, for reports.
+    /// Facts about this end for reports.
     pub fn facts(&self) -> Vec<(String, String)> {
         self.started.facts()
     }
@@ -342,9 +342,9 @@ impl End {
     }
 }
 
-/// The line that does so where this file under `/proc` is still the network that it is now. Whoever ended its keeper
-/// has ended all that was in it, or what ends the rest is in the list behind this: there is nothing to undo. By
-/// then the number of the process may be that of another one.
+/// Wraps the line so that it runs only while this file under `/proc` is still the same network. If the
+/// process that keeps the network has ended, its contents are gone, or the rest is in the list behind this
+/// line: there is nothing to undo. By then another process may have its number.
 fn while_it_is_there(network: &Path, line: &str) -> Result<String, Error> {
     let told = Error::system(format!("see which network {} is", network.display()));
     let now = fs::read_link(network).map_err(told)?;
@@ -400,10 +400,10 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     )))
 }
 
-/// What came of the lists of killed runs.
+/// The result of cleaning up after killed runs.
 #[derive(Debug, Default)]
 pub struct Cleaned {
-    /// So many things were undone.
+    /// Number of undone changes.
     pub undone: usize,
     /// Runs that are still at work.
     pub busy: Vec<PathBuf>,

@@ -115,13 +115,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Did whoever runs us want it to end?
+    /// Did the user interrupt the run?
     pub const fn is_interrupted(&self) -> bool {
         use nightwatt_environments::Error::Stopped;
         matches!(self, Self::Interrupted | Self::Environment(Stopped(_)))
     }
 
-    /// Is the command line wrong, and nothing was done?
+    /// Whether the command line is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,5 @@
-//! The laboratory of TCP: two ends, the link between them, and what connections cost.
+//! The TCP laboratory: two ends, an emulated link between them, and what connections over it cost (`nightwatt tcp
+//! lab` and `nightwatt tcp helps`).
 //!
 //! ```text
 //! scenario ─► ends and link ─► is the link what it should be? ─► runs ─► counters, power ─► result
@@ -6,14 +7,17 @@
 //!              ├ veth or relay, tbf, nftables, netem               ├ idle in between
 //!              └ cards                                             └ helps: in pairs, with and without
 //! ```
+//!
+//! Connections are those of `nightwatt_tcp`. `nightwatt_compare` decides which run is next, `nightwatt_measure`
+//! reads the counters of the kernel, and with the feature `bpf` `nightwatt_profile` says where the CPUs' time goes.
 
-pub mod capture;
+mod capture;
 pub mod cards;
-pub mod check;
+mod check;
 pub mod ends;
 mod error;
 pub mod helps;
-pub mod link;
+mod link;
 pub mod probe;
 pub mod relay;
 pub mod scenario;

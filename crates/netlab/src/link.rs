@@ -20,21 +20,21 @@ use super::relay::Relayed;
 use super::scenario::Scenario;
 
 /// A frame of 1500 bytes with Ethernet's head.
-pub const FULL_FRAME: f64 = 1514.0;
+pub(crate) const FULL_FRAME: f64 = 1514.0;
 
 /// Payload of TCP in it, with timestamps.
-pub const FULL_PAYLOAD: f64 = 1448.0;
+pub(crate) const FULL_PAYLOAD: f64 = 1448.0;
 
 /// Frames that may wait in a card for the relay, which does not run all the time.
 const WAITING: u32 = 10_000;
 
-/// Of our queues: nobody takes them for somebody else's.
+/// Handle of our queues, which tells them from other queues.
 const HANDLE: &str = "6e77:";
 
-/// 1 where what one connection has learned is not for the next.
+/// Set to 1 so that a connection does not inherit metrics from earlier ones.
 const METRICS: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
-/// Of our rules.
+/// Name of our nftables table.
 const TABLE: &str = "nightwatt_link";
 
 /// What the kernel can do to packets.
@@ -178,7 +178,7 @@ impl Emulation {
         Self { rate, loss, delay, one_way, queue: 0, burst: None, bare, remembered }
     }
 
-    /// Is a process of ours the wire?
+    /// Whether a process of ours relays the frames.
     pub fn is_relayed(&self) -> bool {
         [self.rate, self.loss, self.delay].contains(&Means::Relay)
     }
@@ -305,7 +305,7 @@ fn restoring(card: &str, saved_metrics: bool) -> String {
 
 /// A link that is there.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// How it is made.
     pub emulation: Emulation,
     relay: Option<Running>,
@@ -333,7 +333,7 @@ impl Planted {
 
 impl Link {
     /// Joins the ends. `program` is our own binary.
-    pub fn make(
+    pub(crate) fn make(
         ends: &Ends,
         scenario: &Scenario,
         program: &Path,
@@ -388,7 +388,7 @@ impl Link {
         Ok(())
     }
 
-    /// On cards that are somebody's: what is changed is undone, whatever becomes of us.
+    /// Sets up a link on cards of existing machines: every change is undone even if we crash.
     fn on_hosts(ends: &Ends, scenario: &Scenario) -> Result<Self, Error> {
         let emulation = Emulation::of(scenario, Offers::of_both(ends)?)?;
         let mut link = Self { emulation, relay: None, undos: Vec::new() };
@@ -426,12 +426,12 @@ impl Link {
     }
 
     /// The process that is the wire.
-    pub fn relay(&self) -> Option<u32> {
+    pub(crate) fn relay(&self) -> Option<u32> {
         self.relay.as_ref().map(Running::process)
     }
 
-    /// What was lost on purpose on the way to an end, so far; `None` where nobody counts that.
-    pub fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
+    /// Packets lost on purpose on the way to an end, so far; `None` where they are not counted.
+    pub(crate) fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
         if self.emulation.loss != Means::Nftables {
             return Ok(None);
         }
@@ -440,7 +440,7 @@ impl Link {
     }
 
     /// Packets that the queue of an end's card had no room for, so far.
-    pub fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
+    pub(crate) fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
         if self.emulation.rate != Means::Tbf {
             return Ok(0);
         }
@@ -450,7 +450,7 @@ impl Link {
     }
 
     /// Takes the link away.
-    pub fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
+    pub(crate) fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
         let mut relayed = None;
         if let Some(relay) = self.relay {
             let said = relay.end(stop)?;

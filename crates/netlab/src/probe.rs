@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::{Deserialize, Serialize};
@@ -34,36 +34,36 @@ const BUFFER: usize = 16 << 20;
 /// Nothing on the way is held up for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So many frames are given to the kernel at once: it takes 64 KiB.
+/// Frames that are given to the kernel at once: it takes 64 KiB.
 const AT_ONCE: usize = 44;
 
 /// Time between two bursts of packets.
 const STEP: Duration = Duration::from_micros(500);
 
-/// What is to be sent.
+/// What the probe sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asking {
-    /// Who answers.
+    /// Address of the responder.
     pub target: SocketAddr,
-    /// So many questions, one after the other.
+    /// Number of questions, one after the other.
     pub echoes: u32,
-    /// So long as many full frames as fit in so many bits per second. Who counts what comes is not us:
-    /// the other end's card does.
+    /// Sends full frames at this rate in bits per second, for this time. The other end's card counts what
+    /// arrives.
     pub load: Option<(f64, Duration)>,
-    /// So many small frames, as fast as so many bits per second.
+    /// Sends this many small frames, at this rate in bits per second.
     pub count: Option<(f64, u64)>,
 }
 
-/// What came of it.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Probed {
     /// Round trips of the questions that were answered, in seconds, ascending.
     pub round_trips: Vec<f64>,
-    /// Questions that were not.
+    /// Questions without an answer.
     pub unanswered: u32,
     /// Small frames that were sent.
     pub sent: u64,
-    /// Of these, those that came.
+    /// Those that arrived.
     pub came: u64,
 }
 
@@ -74,7 +74,7 @@ fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Where packets go that only load the link, to somebody who answers at an address.
+/// The address for packets that only load the link, beside the one at which a responder answers.
 pub fn sink(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(at.ip(), at.port().wrapping_add(1))
 }
@@ -88,7 +88,7 @@ pub fn answer(
     let told = || Error::system(format!("answer at {at}"));
     let socket = socket(at).map_err(told())?;
     socket.set_nonblocking(true).map_err(told())?;
-    // What only loads the link ends here: nobody reads it.
+    // Packets that only load the link end here, unread.
     let _sink = UdpSocket::bind(sink(at)).map_err(told())?;
     ready(socket.local_addr().map_err(told())?).map_err(told())?;
     let mut heard = Heard::default();
@@ -118,7 +118,7 @@ pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
         if asking.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = socket(own).map_err(told())?;
     socket.connect(asking.target).map_err(told())?;
-    // Who asks again is another process, and what came of the one before is not counted with its packets.
+    // Each probe is a process with its own stream number, so its packets are counted separately.
     let mut asker = Asker { socket, stop, number: 0, stream: std::process::id() };
     let mut probed = asker.echoes(asking.echoes).map_err(told())?;
     if let Some((bits_per_second, time)) = asking.load {
@@ -143,7 +143,7 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Asks, and waits for the answer of the same number; `None` if there is none in time.
+    /// Asks, and waits for the answer of the same number; `None` after the timeout.
     fn question(&mut self, kind: Kind, stream: u32) -> io::Result<Option<Message>> {
         self.number += 1;
         let message = Message { kind, stream, number: self.number, ..Message::default() };
@@ -176,7 +176,7 @@ impl Asker<'_> {
         Ok(probed)
     }
 
-    /// Sends full frames for so long.
+    /// Sends full frames for this time.
     fn load(&self, bits_per_second: f64, time: Duration) -> io::Result<()> {
         let message = Message { kind: Kind::Discard, ..Message::default() };
         let mut batch = vec![0; AT_ONCE * LARGEST];
@@ -210,17 +210,17 @@ impl Asker<'_> {
         }
     }
 
-    /// Sends so many small frames.
+    /// Sends this many small frames.
     fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
         let message =
             Message { kind: Kind::Load, stream: self.stream, ..Message::default() }.bytes();
         let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
-        // However long it takes: so many are what is counted.
+        // No time limit: the number of frames is what counts.
         self.evenly(per_second, count, Duration::MAX, |_| self.socket.send(&message).map(|_| 1))
     }
 
-    /// Sends so many, so many in a second, but not for longer than this, where that is more than this machine can
-    /// send; `send` is told how many are due, and says how many it has sent.
+    /// Sends `count` frames at `per_second`, but stops after the time limit if this machine cannot send
+    /// that fast; `send` gets the number of due frames, and returns how many it has sent.
     fn evenly(
         &self,
         per_second: f64,

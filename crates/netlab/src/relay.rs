@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::event::epoll;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,10 @@ use super::Error;
 /// Room for a frame of 1500 bytes and its head, and for one with tags.
 const FRAME: usize = 2048;
 
-/// So many frames are taken from one card before the other has its turn.
+/// Frames taken from one card before the other has its turn.
 const BATCH: usize = 64;
 
-/// Where the cards are to be, and what happens between them.
+/// The two cards of a relay, and what it does to frames between them.
 #[derive(Debug, Clone)]
 pub struct Relay {
     /// Files that name network namespaces: `/proc/123/ns/net`.

@@ -13,7 +13,7 @@ const PUBLISHED: &str = include_str!("scenarios.csv");
 
 const COLUMNS: [&str; 4] = ["scenario", "bandwidth_mbit_s", "extra_loss_percent", "extra_delay_ms"];
 
-/// The fastest and the slowest link that anybody could emulate, in Mbit/s.
+/// The slowest and the fastest link that can be emulated, in Mbit/s.
 const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 
 /// The longest extra delay, in milliseconds.
@@ -132,7 +132,7 @@ impl Scenario {
         Self { name: BARE.to_owned(), bits_per_second, loss, delay }
     }
 
-    /// Is nothing of it emulated?
+    /// Whether nothing of the link is emulated.
     pub const fn is_bare(&self) -> bool {
         self.bits_per_second.is_infinite()
     }

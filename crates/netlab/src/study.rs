@@ -2,15 +2,18 @@
 
 mod breakdown;
 mod captured;
+mod estimate;
 pub(crate) mod fetching;
 mod figures;
 mod kernel_time;
+pub(crate) mod lab;
 pub(crate) mod notes;
 mod page;
 pub(crate) mod result;
 pub(crate) mod runs;
 mod settled;
 pub(crate) mod text;
+pub(crate) mod units;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,11 +25,12 @@ use serde::Serialize;
 
 pub use breakdown::{Breakdown, CategoryEstimate};
 pub use captured::CaptureBooks;
+pub use estimate::Estimate;
 pub use figures::{
     FIGURES, Fetched, Figure, Figures, Idle, WakeCost, Whole, Window, disagreements, figures,
 };
 pub use kernel_time::KernelTimeReport;
-pub use result::{CellReport, Estimate, Report, Run, ScenarioReport};
+pub use result::{CellReport, Report, Run, ScenarioReport};
 pub use runs::Told;
 
 use super::Error;
@@ -65,15 +69,15 @@ pub struct Plan {
     pub scenarios: Vec<Scenario>,
     /// What is run over each.
     pub cells: Vec<Cell>,
-    /// A run lasts so many mean lifetimes.
+    /// Duration of a run in mean lifetimes,
     pub lifetimes: f64,
-    /// But no longer than this, or three lifetimes where that is more.
+    /// but no longer than this, or three lifetimes if that is more.
     pub longest: Duration,
-    /// So many runs of each at least.
+    /// Minimum number of runs of each.
     pub least: u32,
-    /// So many at most.
+    /// Maximum number of runs of each.
     pub most: u32,
-    /// Until the 95 % interval of [`main`](Self::main) is within this share of its mean.
+    /// Runs are added until the 95 % interval of [`main`](Self::main) is within this share of its mean.
     pub precision: f64,
     /// A name of [`FIGURES`].
     pub main: String,
@@ -85,9 +89,9 @@ pub struct Plan {
     pub meters: Vec<MeterSpec>,
     /// The channel whose power counts, as `METER/CHANNEL`.
     pub energy: Option<String>,
-    /// What a transition from idle to active takes, where power is a model's.
+    /// Energy of a transition from idle to active, if the power comes from a model.
     pub wake_cost: Option<WakeCost>,
-    /// Ask each CPU so often a second what runs there, and say where the time of each run went.
+    /// Samples a second on each CPU of what runs there, to report where the time of each run went.
     pub kernel_time: Option<u32>,
     /// Capture what goes through the sender's card, and compare it with what kernels and cards have counted.
     pub capture: bool,
@@ -132,14 +136,14 @@ impl Plan {
         Ok(())
     }
 
-    /// How long a run lasts whose connections live so long.
+    /// Duration of a run whose connections have this mean lifetime.
     pub(crate) fn length(&self, lifetime: f64) -> Duration {
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
         let most = self.longest.max(seconds(LEAST_LIFETIMES * lifetime));
         seconds(self.lifetimes * lifetime).clamp(SHORTEST.min(most), most)
     }
 
-    /// How long the runs take as fast as the links are, with as few runs of each as may be, and with as many.
+    /// Estimated duration of all runs at the speed of the links, with the fewest and with the most runs of each.
     pub fn reckoned(&self) -> [Duration; 2] {
         let block = |scenario: &Scenario| {
             let lengths = self.cells.iter().map(|cell| {
@@ -181,7 +185,7 @@ impl Plan {
 /// Counters of CPU time go on in ticks of 10 ms.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// A run that is cut short has so many lifetimes all the same.
+/// Minimum duration of a shortened run, in lifetimes.
 const LEAST_LIFETIMES: f64 = 3.0;
 
 /// Runs all of it. What was measured is in the report, however it ended.

@@ -1,13 +1,13 @@
 //! Wake commands that may have come too early.
 //!
-//! A machine that was asked to shut down is up for a while, and needs no waking as long as it is.
-//! Whoever wakes it then has to look again.
+//! A machine that was asked to shut down stays up for a while and needs no wake command as long as it is
+//! up. The driver that wakes it then has to look again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// Between two looks while a server wakes.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// Nobody is to be woken.
+    /// Nothing is due until a wake command is given.
     pub(crate) fn new(clock: &Clock) -> Self {
         Self { clock: clock.clone(), next: Mutex::new(Mono::NEVER) }
     }
@@ -47,7 +47,7 @@ impl Again {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

@@ -1,5 +1,5 @@
-//! The machine's own agent (`nightwatt agent`): it is asked to sleep, may say no, and tells when it
-//! leaves and when it is back.
+//! Drives the machine's own agent (`nightwatt agent`), which puts it to sleep on request, may refuse, and
+//! announces when the machine leaves and when it is back.
 //!
 //! ```toml
 //! [site.power.sleep.agent]
@@ -10,12 +10,13 @@
 //! ```
 //!
 //! Sites may share an address to listen on: they share the socket. An announcement counts if it comes from
-//! the agent's IP address, its key is ours and its counter greater than all before; the greatest is kept in the state directory, so that one
-//! that was recorded cannot be played to a proxy that has restarted. What the machine answers to an order
-//! carries the counter too: an announcement that was withheld until then is stale.
+//! the agent's IP address, its key is ours and its counter is greater than all before. The greatest counter
+//! is kept in the state directory, so that a recorded announcement cannot be replayed to a proxy that has
+//! restarted. The reply to an order carries the counter too: an announcement that was withheld until then
+//! is stale.
 //!
-//! The machine is asked for its state only when somebody asks us, which the proxy does not do while the
-//! server sleeps: the question might wake it.
+//! [`Controller::state`] asks the machine each time. The proxy does not call it while the server sleeps:
+//! the question might wake the machine.
 
 mod listener;
 
@@ -29,14 +30,14 @@ use nightwatt_agent::config::address;
 use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{AGENT_PORT, NEWS_PORT, Outcome, Reply, Verb};
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
 use crate::{ConfigError, Context, Controller, Error, News, Observed, Work};
 use listener::{Ear, Listener};
 
-/// A machine that is up says so at once: whoever asks for its state does not wait for long.
+/// Timeout of a question for the state. A machine that is up answers at once.
 const STATE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The table `[site.power.sleep.agent]`.
@@ -48,7 +49,7 @@ pub struct Config {
     pub address: SocketAddr,
     /// The file of the key.
     pub key: PathBuf,
-    /// Where announcements are heard; if not said, nowhere.
+    /// Address at which announcements are heard; without it, none are.
     #[serde(default, deserialize_with = "maybe_listen")]
     pub listen: Option<SocketAddr>,
     /// How long an order may take.
@@ -76,7 +77,7 @@ impl Config {
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Agent, ConfigError> {
         let key = Key::read(&self.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
-        // Whoever does not listen has nothing to keep: `doctor`, beside a proxy that does.
+        // Without `listen` there is no counter to keep: `doctor` runs beside a proxy that listens.
         let file = self.listen.map(|_| context.file("agent.counter"));
         let ear = Ear::new(key.clone(), self.address.ip(), file)
             .map_err(|source| ConfigError::StateDir { path: context.state_dir.clone(), source })?;
@@ -137,7 +138,7 @@ impl Agent {
 }
 
 impl Controller for Agent {
-    /// An agent that sleeps wakes nobody, and no configuration has it so.
+    /// An agent that sleeps cannot wake its machine, and no configuration asks for that.
     fn wake(&self) -> Work<'_, ()> {
         let source = std::io::ErrorKind::Unsupported.into();
         let attempt = "wake a server by its own agent".to_owned();

@@ -17,11 +17,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
-use crate::helper::{self, Tail};
+use crate::helper;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// What a shell exits with when it cannot run (126) or find (127) what it was asked to.
@@ -83,7 +83,7 @@ pub struct Command {
 impl Command {
     async fn command(&self, action: &'static str, script: &str) -> Result<(), Error> {
         let (status, output) = self.run(action, script).await?;
-        if status.success() { Ok(()) } else { Err(failed(script, status, &output)) }
+        if status.success() { Ok(()) } else { Err(failed(script, status, output)) }
     }
 
     async fn probe(&self) -> Result<Observed, Error> {
@@ -92,11 +92,11 @@ impl Command {
         match status.code() {
             Some(0) => Ok(Observed::Up),
             Some(code) if !CANNOT_RUN.contains(&code) => Ok(Observed::Down),
-            _ => Err(failed(script, status, &output)),
+            _ => Err(failed(script, status, output)),
         }
     }
 
-    async fn run(&self, action: &str, script: &str) -> Result<(ExitStatus, Tail), Error> {
+    async fn run(&self, action: &str, script: &str) -> Result<(ExitStatus, String), Error> {
         debug!(site = self.site, action, script, "running a command");
         let mut shell = tokio::process::Command::new("/bin/sh");
         shell.args(["-c", script]);
@@ -105,8 +105,8 @@ impl Command {
     }
 }
 
-fn failed(script: &str, status: ExitStatus, output: &Tail) -> Error {
-    Error::Failed { command: script.to_owned(), status: status.to_string(), output: output.text() }
+fn failed(script: &str, status: ExitStatus, output: String) -> Error {
+    Error::Failed { command: script.to_owned(), status: status.to_string(), output }
 }
 
 impl Controller for Command {

@@ -234,7 +234,7 @@ impl<'de> Deserialize<'de> for ControllerConfig {
     }
 }
 
-/// What serde would derive, but for the words about no driver and about two.
+/// What serde would derive, except the messages about no driver and about two.
 struct Tables;
 
 impl Tables {

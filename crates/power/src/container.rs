@@ -8,19 +8,20 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hyper::Method;
+use http::Method;
 use hyper::body::Bytes;
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::http::{Answer, Ask, Connection, HttpError};
+use nightwatt_host::text::brief;
+use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
 use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::again::Again;
-use crate::http::{self, Answer, Broken};
-use crate::real_work::within;
-use crate::{Controller, Error, Observed, Work, said};
+use crate::{Controller, Error, Observed, Work};
 
 /// What is said of a container has a few KiB, and more with many mounts and labels.
 const LONGEST: usize = 1 << 20;
@@ -154,7 +155,7 @@ impl State {
     /// The state of the container that the daemon describes; the error says what is there instead.
     pub fn read(body: &[u8]) -> Result<Self, String> {
         let inspected: Inspected = serde_json::from_slice(body)
-            .map_err(|error| format!("`{}` describes no container: {error}", said::brief(body)))?;
+            .map_err(|error| format!("`{}` describes no container: {error}", brief(body)))?;
         let status = inspected.state.status;
         Ok(match status.as_str() {
             "running" => Self::Running,
@@ -164,7 +165,7 @@ impl State {
             "restarting" | "stopping" => Self::Changing,
             "removing" | "dead" => Self::Dead,
             other => {
-                let other = said::brief(other.as_bytes());
+                let other = brief(other.as_bytes());
                 return Err(format!("`{other}` is no state of a container"));
             }
         })
@@ -178,8 +179,8 @@ fn complaint(body: &[u8]) -> String {
         message: String,
     }
     match serde_json::from_slice::<Complaint>(body) {
-        Ok(complaint) => said::brief(complaint.message.as_bytes()),
-        Err(_) => said::brief(body),
+        Ok(complaint) => brief(complaint.message.as_bytes()),
+        Err(_) => brief(body),
     }
 }
 
@@ -202,18 +203,19 @@ impl Container {
         format!("{} at {}", self.dialect.daemon, self.address)
     }
 
-    async fn connect_and_ask(&self, method: Method, path: &str) -> Result<Answer, Broken> {
-        let request = http::request(method, path, "localhost", &[], Bytes::new())?;
-        match &self.address {
+    async fn connect_and_ask(&self, method: Method, path: &str) -> Result<Answer, HttpError> {
+        let ask = Ask { method, ..Ask::get(path) };
+        let request = ask.request("localhost")?;
+        let no_one = |source| HttpError::Connect { authority: self.address.to_string(), source };
+        let mut connection = match &self.address {
             Address::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(Broken::Connect)?;
-                http::exchange(stream, request, LONGEST).await
+                Connection::open(UnixStream::connect(path).await.map_err(no_one)?).await?
             }
             Address::Tcp(address) => {
-                let stream = connect(&Clock::real(), address).await.map_err(Broken::Connect)?;
-                http::exchange(stream, request, LONGEST).await
+                Connection::open(connect(&Clock::real(), address).await.map_err(no_one)?).await?
             }
-        }
+        };
+        connection.send(request, LONGEST).await
     }
 
     async fn ask(
@@ -233,7 +235,7 @@ impl Container {
             hint: "ask it by hand what it is busy with; if it is meant to take that long, raise `timeout`",
         };
         let answer = answer.map_err(silent)?;
-        let Answer { status, body } = answer.map_err(|broken| self.broken(broken))?;
+        let Answer { status, body, .. } = answer.map_err(|error| self.no_answer(error))?;
         let hint = match status {
             // It was so already.
             200..=299 | 304 => return Ok(body),
@@ -246,9 +248,9 @@ impl Container {
         Err(Error::Refused { whom: self.whom(), what, why, hint })
     }
 
-    fn broken(&self, broken: Broken) -> Error {
+    fn no_answer(&self, error: HttpError) -> Error {
         let hints = self.dialect.hints;
-        broken.of(self.whom(), |source| match source.kind() {
+        Error::of_http(error, self.whom(), |source| match source.kind() {
             io::ErrorKind::PermissionDenied => hints.not_allowed,
             _ => hints.not_there,
         })

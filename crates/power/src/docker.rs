@@ -9,15 +9,16 @@
 //! timeout = "30s"                       # of each exchange
 //! ```
 //!
-//! Whoever may write to Docker's socket is root on that machine, the proxy too. TCP is spoken without
-//! TLS: for a socket proxy, or a tunnel, on this machine. A container that is put to sleep by `stop`
+//! A user who may write to Docker's socket is root on that machine, the proxy included. TCP is spoken
+//! without TLS: for a socket proxy, or a tunnel, on this machine. A container that is put to sleep by
+//! `stop`
 //! should have the restart policy `unless-stopped` or `no`: with `always` it is back when Docker
 //! restarts.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::again::Again;

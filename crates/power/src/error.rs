@@ -5,9 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nightwatt_host::http::HttpError;
+use nightwatt_host::secret::SecretError;
+use nightwatt_host::text::brief;
+use nightwatt_host::tls::TlsError;
 use thiserror::Error as ThisError;
 
-use crate::said;
+use crate::complaints::cure;
 
 /// A server could not be woken, put to sleep or asked.
 #[derive(Debug, ThisError)]
@@ -56,7 +60,7 @@ pub enum Error {
         /// Where it comes from.
         hint: &'static str,
     },
-    /// Nobody is there who could control the server.
+    /// The controller cannot be reached.
     #[error("cannot reach {whom}")]
     Unreachable {
         /// Who: a daemon, a management controller.
@@ -66,7 +70,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Whoever controls the server did not answer in time.
+    /// The controller did not answer in time.
     #[error("{whom} did not answer within {limit:?}")]
     Silent {
         /// Who.
@@ -76,7 +80,7 @@ pub enum Error {
         /// The time it had.
         limit: Duration,
     },
-    /// Whoever controls the server said no.
+    /// The controller refused.
     #[error("{whom} refuses to {what}: {why}")]
     Refused {
         /// Who.
@@ -88,7 +92,7 @@ pub enum Error {
         /// What helps against that.
         hint: &'static str,
     },
-    /// Whoever controls the server answered what makes no sense.
+    /// The answer of the controller makes no sense.
     #[error("{whom} answers nonsense: {what}")]
     Nonsense {
         /// Who.
@@ -136,7 +140,27 @@ pub enum Error {
 }
 
 impl Error {
-    /// Can the same call succeed later, with nobody changing anything?
+    /// Explains why `whom` did not answer over HTTP; `hint` is what helps if the connection fails.
+    pub(crate) fn of_http(
+        error: HttpError,
+        whom: String,
+        hint: impl Fn(&io::Error) -> &'static str,
+    ) -> Self {
+        match error {
+            HttpError::Lookup { source, .. }
+            | HttpError::Connect { source, .. }
+            | HttpError::Tls { source, .. } => {
+                Self::Unreachable { whom, hint: hint(&source), source }
+            }
+            HttpError::TooLong(_) => Self::Nonsense { whom, what: error.to_string() },
+            error => {
+                let what = format!("no HTTP/1.1: {}", brief(error.to_string().as_bytes()));
+                Self::Nonsense { whom, what }
+            }
+        }
+    }
+
+    /// Can the same call succeed later without a change by the operator?
     pub fn retryable(&self) -> bool {
         match self {
             Self::Start { source, .. }
@@ -220,7 +244,7 @@ pub(crate) fn ssh_hint(output: &str) -> &'static str {
         ("Connection refused", "check that sshd runs there, and its port"),
         ("timed out", "check that the host is awake and reachable from the proxy"),
     ];
-    said::cure(&cures, output)
+    cure(&cures, output)
         .unwrap_or("run ssh by hand as the proxy's user, with `-v`, to see where it fails")
 }
 
@@ -283,6 +307,33 @@ pub enum ConfigError {
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+}
+
+impl From<TlsError> for ConfigError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::File { path, source } => Self::File { path, source },
+            TlsError::NoCertificate(path) => {
+                Self::Certificate { path, why: "the file holds none".to_owned() }
+            }
+            TlsError::Certificate { path, why } => Self::Certificate { path, why },
+            TlsError::Setup(why) => Self::Tls(why),
+        }
+    }
+}
+
+impl From<SecretError> for ConfigError {
+    fn from(error: SecretError) -> Self {
+        match error {
+            SecretError::File { path, source } => Self::File { path, source },
+            SecretError::NoLine(path) => {
+                Self::NoPassword { place: format!("the first line of {}", path.display()) }
+            }
+            SecretError::NoVariable(name) => {
+                Self::NoPassword { place: format!("the environment's `{name}`") }
+            }
+        }
+    }
 }
 
 impl ConfigError {

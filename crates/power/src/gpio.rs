@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use gpiocdev::line::{Offset, Value};
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
-use crate::real_work::within;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
-/// Nobody holds a button longer.
+/// No button has to be held longer.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The table `[site.power.gpio]`, or one below `wake` or `sleep`.

@@ -17,18 +17,21 @@
 //! the server sleeps: `state` costs the server nothing, and `probe = "controller"` tells whether it is
 //! on. A server that has suspended is on to many controllers: `wol` wakes it.
 //!
-//! IPMI 2.0 lets anybody who reaches the controller guess passwords offline: keep it in a network of its
+//! IPMI 2.0 lets anyone who reaches the controller guess passwords offline: keep it in a network of its
 //! own, and prefer `redfish` where there is a choice.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_bmc::ipmitool::{Lan, PASSWORD_VARIABLE, POWER_STATUS, is_on};
+use nightwatt_energy::duration_text;
+use nightwatt_host::secret::Secret;
 use serde::{Deserialize, Deserializer};
 
 use crate::again::Again;
-use crate::tool::{Complaints, Tool};
-use crate::{ConfigError, Context, Controller, Error, Observed, Work, secret};
+use crate::complaints::Complaints;
+use crate::tool::Tool;
+use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 
 /// What `ipmitool` complains of.
 const COMPLAINTS: Complaints = Complaints {
@@ -152,28 +155,29 @@ impl Config {
                     .to_owned(),
             );
         }
-        secret::check(self.password_file.as_deref(), self.password_env.as_deref())
+        password::check(self.password_file.as_deref(), self.password_env.as_deref())
     }
 
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Ipmi, ConfigError> {
         let password =
-            secret::password(self.password_file.as_deref(), self.password_env.as_deref())?;
+            Secret::from_either(self.password_file.as_deref(), self.password_env.as_deref())?;
         let privilege = match self.privilege {
             Privilege::Operator => "OPERATOR",
             Privilege::Administrator => "ADMINISTRATOR",
         };
         let (port, cipher) = (self.port.to_string(), self.cipher.to_string());
-        // Seconds to wait for an answer, and how often to ask again.
-        let patience = ["-N", "1", "-R", "3"];
-        let who = ["-I", "lanplus", "-H", &self.host, "-p", &port, "-U", &self.user];
-        // The password comes from the environment.
-        let how = ["-C", &cipher, "-L", privilege, "-E"];
-        let arguments = [&who[..], &how, &patience].concat();
+        let lan = Lan {
+            host: &self.host,
+            port: Some(&port),
+            user: Some(&self.user),
+            cipher: Some(&cipher),
+            privilege: Some(privilege),
+        };
         let tool = Tool {
             program: self.program.clone(),
-            arguments: arguments.into_iter().map(str::to_owned).collect(),
-            password: password.map(|password| ("IPMI_PASSWORD", password)),
+            arguments: lan.arguments(),
+            password: password.map(|password| (PASSWORD_VARIABLE, password)),
             called: format!("ipmitool -H {}", self.host),
             timeout: self.timeout,
             clock: context.clock.clone(),
@@ -181,15 +185,6 @@ impl Config {
         };
         Ok(Ipmi { tool, sleep: self.sleep, again: Again::new(&context.clock) })
     }
-}
-
-/// What the chassis says: is the power on?
-fn is_on(output: &str) -> Option<bool> {
-    output.lines().find_map(|line| match line.trim().strip_prefix("Chassis Power is ")? {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
-    })
 }
 
 /// The controller; see the [module](self).
@@ -202,9 +197,8 @@ pub struct Ipmi {
 
 impl Ipmi {
     async fn is_on(&self) -> Result<bool, Error> {
-        let ask = ["chassis", "power", "status"];
-        let output = self.tool.run(&ask).await?;
-        is_on(&output).ok_or_else(|| self.tool.nonsense(&ask, &output))
+        let output = self.tool.run(&POWER_STATUS).await?;
+        is_on(&output).ok_or_else(|| self.tool.nonsense(&POWER_STATUS, &output))
     }
 
     // Controllers refuse to do what is already done ("not supported in present state").
@@ -248,19 +242,5 @@ impl Controller for Ipmi {
 
     fn remind(&self) -> Work<'_, ()> {
         Box::pin(async { if self.again.is_due() { self.wake_up().await } else { Ok(()) } })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_words_of_ipmitool_say_whether_the_power_is_on() {
-        assert_eq!(is_on("Chassis Power is on\n"), Some(true));
-        assert_eq!(is_on("Get Session Challenge: retry\nChassis Power is off\n"), Some(false));
-        for nonsense in ["", "on", "Chassis Power is", "Chassis Power is onoff", "power is on"] {
-            assert_eq!(is_on(nonsense), None, "{nonsense}");
-        }
     }
 }

@@ -1,7 +1,7 @@
-//! Power states out: controllers that wake servers and put them to sleep.
+//! Power controllers: drivers that wake servers and put them to sleep.
 //!
 //! A [`Controller`] issues the command; a [`Probe`](probe::Probe) says whether the server answers.
-//! When to wake and when to sleep is decided elsewhere (`nightwatt_model::policy`).
+//! When to wake and when to sleep is decided elsewhere (crate `policy`).
 //!
 //! # Adding a driver
 //!
@@ -9,25 +9,22 @@
 //!
 //! # Time
 //!
-//! Processes, shell commands and sockets live in real time, even when the [`Clock`] is virtual:
-//! whoever awaits one holds a [`Debt`](nightwatt_clock::Debt), so virtual time stands still, and
-//! gives up after real time. Only `simulated` lets the clock's time pass; whoever calls it while
-//! holding a debt calls it through [`Clock::parked`].
+//! Processes, shell commands and sockets live in real time, even when the [`Clock`] is virtual: a caller
+//! that awaits one holds a [`Debt`](nightwatt_clock::Debt), so virtual time stands still, and times out in
+//! real time. Only `simulated` lets the clock's time pass; a caller that holds a debt calls it through
+//! [`Clock::parked`].
 
 mod again;
+mod complaints;
 mod config;
 mod container;
 mod error;
 mod helper;
-mod http;
 pub mod neighbour;
 mod pair;
+mod password;
 pub mod probe;
-mod real_work;
 mod risks;
-mod said;
-mod secret;
-pub mod tls;
 mod tool;
 
 // One file per driver.
@@ -55,8 +52,7 @@ use nightwatt_clock::Clock;
 
 pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
-pub use secret::exposed;
-pub use tls::Fingerprint;
+pub use nightwatt_host::tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -80,14 +76,14 @@ pub trait Controller: Debug + Send + Sync {
     /// What the controller itself can tell (does the process live?), without changing anything.
     fn state(&self) -> Work<'_, Observed>;
 
-    /// Does [`state`](Self::state) ask somebody else than the server itself: its host, its management
-    /// controller, the kernel? Then a server that sleeps can be looked at without disturbing it.
+    /// Does [`state`](Self::state) ask something other than the server itself: its host, its management
+    /// controller, the kernel? Then the proxy can check a sleeping server without disturbing it.
     fn asks_others(&self) -> bool {
         false
     }
 
-    /// Does nothing, on the way that commands go: what it takes is what the way itself costs. By
-    /// default it asks for the state.
+    /// Does nothing, over the same channel as commands, so that its cost is that of the channel. By default
+    /// it asks for the state.
     fn nothing(&self) -> Work<'_, ()> {
         Box::pin(async { self.state().await.map(|_| ()) })
     }
@@ -103,8 +99,8 @@ pub trait Controller: Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Ends when something was heard of the server that nobody asked for. What is heard while nobody
-    /// listens is kept, the last of it. Most drivers never hear anything.
+    /// Ends when the driver has heard news of the server that no request asked for. The last news is kept
+    /// until a caller fetches it. Most drivers never hear anything.
     fn heard(&self) -> News<'_> {
         Box::pin(std::future::pending())
     }

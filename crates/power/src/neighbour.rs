@@ -1,19 +1,20 @@
 //! The server as a neighbour on the wire: how not to disturb it while it sleeps, and how to notice,
 //! without asking, that it does not sleep any more.
 //!
-//! **Not to disturb it.** A kernel that has spoken to a neighbour makes sure for a while that it is still
-//! there: it asks for it by name (ARP, neighbour solicitation), and some cards take that for a reason to
-//! wake. So before a server is put to sleep its entry in the table of neighbours is made permanent, and
-//! when it is awake it becomes a common one again (its card may be replaced some day). Our entries carry a
-//! mark, so that a proxy that has restarted knows them from an administrator's.
+//! **Not to disturb it.** A kernel that has spoken to a neighbour checks for a while that it is still
+//! there: it sends ARP requests or neighbour solicitations, and some cards wake the machine for those. So
+//! before a server is put to sleep, its entry in the table of neighbours is made permanent; when it is
+//! awake, the entry becomes a common one again (its card may be replaced some day). Our entries carry a
+//! mark, so that a proxy that has restarted can tell them from an administrator's.
 //!
-//! **To notice.** A machine that wakes says so to everybody: it asks for addresses and announces its own.
-//! A packet socket whose filter passes frames from its card alone hears that. What cards send for a
-//! machine that sleeps (answers to ARP and to neighbour solicitations) is left out.
+//! **To notice.** A machine that wakes broadcasts: it asks for addresses and announces its own. A packet
+//! socket whose filter passes frames from its card alone hears that. The filter excludes what cards send
+//! for a machine that sleeps (answers to ARP and to neighbour solicitations).
 //!
-//! Both by `ip` of iproute2, with the capabilities `CAP_NET_ADMIN` and `CAP_NET_RAW`. Without them the server is left
-//! to the other ways; a warning says so once. A server behind a router is nobody's neighbour: nothing is
-//! done, and nothing of ours can wake it but what is sent to it.
+//! Both use `ip` of iproute2 and need the capabilities `CAP_NET_ADMIN` and `CAP_NET_RAW`. Without them the
+//! proxy relies on its other ways to notice a wake-up, and logs one warning. A server behind a router is
+//! not a neighbour: nothing is done, and the only packets of ours that can wake it are those that are sent
+//! to it.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,13 +34,14 @@ use crate::helper;
 /// `ip` does its work at once; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Who made an entry (`NDA_PROTOCOL` of rtnetlink): a number that nobody else is known to use.
+/// The protocol number (`NDA_PROTOCOL` of rtnetlink) that marks our entries: no other known program uses it.
 const OURS: &str = "78";
 
-/// `RTPROT_KERNEL`: nobody made it. What an administrator makes permanent later is not taken for ours.
+/// `RTPROT_KERNEL`: not made by a program. An entry that an administrator makes permanent later is not
+/// taken for ours.
 const THE_KERNELS: &str = "kernel";
 
-/// A server that no entry tells of is looked up again so often; that is a question to this kernel alone.
+/// How often a server without an entry is looked up again; the question goes to this kernel only.
 const BETWEEN_LOOK_UPS: Duration = Duration::from_mins(1);
 
 /// Every protocol, in network byte order: `htons(ETH_P_ALL)`.
@@ -70,7 +72,7 @@ struct Entry {
 enum Hold {
     /// By us, or by an earlier run.
     Ours,
-    /// By whoever looks after this machine: not ours to change.
+    /// By the administrator of this machine: not ours to change.
     Theirs,
 }
 
@@ -86,7 +88,7 @@ struct Shown {
 }
 
 impl Neighbour {
-    /// The server with this name or address. Asks nobody yet.
+    /// Describes the server with this name or address. Sends nothing yet.
     pub fn new(host: impl Into<String>, clock: Clock) -> Self {
         let host = host.into();
         Self { host, clock, entry: Mutex::default(), warned: AtomicBool::new(false) }
@@ -108,7 +110,7 @@ impl Neighbour {
 
     /// Makes its entry a common one again.
     pub async fn release(&self) {
-        // Asked anew: the entry may be that of an earlier run.
+        // Looks up the entry again: it may be that of an earlier run.
         let found = self.look_up().await.unwrap_or_default();
         if let Some(entry) = found.filter(|entry| entry.hold == Some(Hold::Ours))
             && let Err(reason) = self.change(&entry, "stale", THE_KERNELS).await
@@ -182,7 +184,6 @@ impl Neighbour {
         ip.args(arguments);
         let done = helper::run(&self.clock, LIMIT, ip, &told).await;
         let (status, output) = done.map_err(|error| error.to_string())?;
-        let output = output.text();
         if status.success() { Ok(output) } else { Err(format!("`{told}` failed: {output}")) }
     }
 }
@@ -222,7 +223,7 @@ async fn frame_from(card: [u8; 6]) -> io::Result<()> {
     socket.recv(&mut frame).await.map(|_| ())
 }
 
-/// Passes frames from this card, but for ARP answers and neighbour advertisements.
+/// Passes frames from this card, except ARP answers and neighbour advertisements.
 fn filter(card: [u8; 6]) -> [SockFilter; 15] {
     // Opcodes of classic BPF (linux/filter.h): loads from absolute offsets, jumps, end.
     const WORD: u16 = 0x20;

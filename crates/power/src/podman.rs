@@ -10,14 +10,14 @@
 //! ```
 //!
 //! `systemctl enable --now podman.socket` makes podman listen; a user's own listens at
-//! `/run/user/UID/podman/podman.sock`. Whoever may write to root's socket is root on that machine, the
-//! proxy too. TCP has no password at all: for a tunnel on this machine. Podman 4 or later. A container
+//! `/run/user/UID/podman/podman.sock`. A user who may write to root's socket is root on that machine, the
+//! proxy included. TCP has no password at all: for a tunnel on this machine. Podman 4 or later. A container
 //! that Quadlet or another unit of systemd runs is started and stopped by the driver `systemd`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::again::Again;

@@ -1,4 +1,4 @@
-//! Says whether a server is awake: that it answers, not only that it was told to wake.
+//! Checks whether a server is awake: that it answers, not only that it was told to wake.
 //!
 //! ```toml
 //! [site]
@@ -14,8 +14,8 @@
 //! timeout = "1s"                                # of each attempt; tcp has one too
 //! ```
 //!
-//! A web server that says 502, 503 or 504 is a gateway whose own origin is not there yet. Whoever answers
-//! otherwise is awake, be it by another protocol, unless `expect` or `contains` ask for more.
+//! A web server that answers 502, 503 or 504 is a gateway whose own origin is not there yet. Any other
+//! answer, even in another protocol, means awake, unless `expect` or `contains` ask for more.
 
 mod http;
 
@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use nightwatt_clock::connect::connect_any;
 use nightwatt_clock::{Clock, Elapsed};
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::tls;
+use nightwatt_host::within;
 use rustix::io::Errno;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -35,8 +37,7 @@ use serde::{Deserialize, Deserializer};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
-use crate::real_work::within;
-use crate::{Controller, Observed, tls};
+use crate::{Controller, Observed};
 pub use http::{HttpUrl, StatusRange};
 
 /// This process, in the `Via` fields of what it asks for: by it what comes back is known.
@@ -70,8 +71,8 @@ pub struct Tcp {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// `http://HOST[:PORT][/PATH]`, or `https://`, by which anybody's certificate will do: it is asked whether
-    /// somebody answers, and nothing is told.
+    /// `http://HOST[:PORT][/PATH]`, or `https://`. Any certificate is accepted: the probe only checks that
+    /// the server answers, and sends nothing confidential.
     pub url: HttpUrl,
     /// The statuses that count as up; when left out, all but 502, 503 and 504.
     #[serde(default)]
@@ -269,7 +270,7 @@ impl Probe {
 /// Between two attempts while this machine is out of descriptors or memory.
 const BETWEEN_SHORTAGES: Duration = Duration::from_secs(1);
 
-/// Is this machine out of descriptors or memory? Then the error says nothing of anybody else.
+/// Is this machine out of descriptors or memory? Then the error says nothing about the server.
 pub fn is_own_shortage(error: &io::Error) -> bool {
     let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))

@@ -7,8 +7,8 @@
 //! timeout = "10s"                   # optional
 //! ```
 //!
-//! QEMU is started with `-qmp unix:/run/web.qmp,server=on,wait=off`: one that is for the proxy alone,
-//! since it speaks to one client at a time. Over TCP anybody who reaches the port owns the guest.
+//! QEMU is started with `-qmp unix:/run/web.qmp,server=on,wait=off`: a monitor for the proxy alone, since
+//! it speaks to one client at a time. Over TCP anyone who reaches the port owns the guest.
 //!
 //! | what the guest is found in | what wakes it |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | `suspended` (it has put itself to sleep; `ssh` can make it) | `system_wakeup` |
 //! | `shutdown` (it is off, and QEMU runs with `-no-shutdown`) | `system_reset`, then `cont` |
 //!
-//! Without `-no-shutdown` QEMU ends when its guest is off, and nobody is left to turn it on again:
-//! `powerdown` is of use with it only. A guest that still shuts down is looked at again every 5 s.
+//! Without `-no-shutdown` QEMU ends when its guest is off, and the guest cannot be turned on again: use
+//! `powerdown` only with that option. A guest that still shuts down is looked at again every 5 s.
 //!
 //! The protocol: docs/interop/qmp-spec.rst and qapi/run-state.json in QEMU's sources.
 
@@ -27,15 +27,16 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::text::brief;
+use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::again::Again;
-use crate::real_work::within;
-use crate::{ConfigError, Context, Controller, Error, Observed, Work, said};
+use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// No message is longer: the longest that we ask for has a few hundred bytes.
 const LINE: u64 = 64 << 10;
@@ -163,13 +164,13 @@ impl Line {
     /// Reads one; the error says what is there instead.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         let message: Message = serde_json::from_slice(line)
-            .map_err(|_| format!("`{}` is no message of QMP", said::brief(line)))?;
+            .map_err(|_| format!("`{}` is no message of QMP", brief(line)))?;
         match message {
-            Message { error: Some(error), .. } => Ok(Self::No(said::brief(error.desc.as_bytes()))),
+            Message { error: Some(error), .. } => Ok(Self::No(brief(error.desc.as_bytes()))),
             Message { answer: Some(answer), .. } => Ok(Self::Answer(answer)),
             Message { event: Some(_), .. } => Ok(Self::Event),
             Message { greeting: Some(_), .. } => Ok(Self::Greeting),
-            _ => Err(format!("`{}` is no message of QMP", said::brief(line))),
+            _ => Err(format!("`{}` is no message of QMP", brief(line))),
         }
     }
 }
@@ -261,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn state(&mut self) -> Result<State, Broken> {
         let status = self.command("query-status").await?.status.unwrap_or_default();
         State::read(&status).ok_or_else(|| {
-            Broken::Nonsense(format!("`{}` is no state of a guest", said::brief(status.as_bytes())))
+            Broken::Nonsense(format!("`{}` is no state of a guest", brief(status.as_bytes())))
         })
     }
 

@@ -24,33 +24,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hyper::Method;
-use hyper::body::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::uri::Authority;
+use nightwatt_bmc::redfish::{self, Credentials, LONGEST, RedfishError, Service, System, last};
 use nightwatt_clock::Clock;
-use nightwatt_clock::connect::connect;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::http::{Client, HttpError, Server};
+use nightwatt_host::secret::Secret;
+use nightwatt_host::text::brief;
+use nightwatt_host::tls::{self, Fingerprint};
+use nightwatt_host::within;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer};
-use tokio_rustls::TlsConnector;
-use tracing::debug;
+use serde_json::json;
 
 use crate::again::Again;
-use crate::http::{self, Answer, Broken};
-use crate::real_work::within;
-use crate::tls::{self, Fingerprint};
-use crate::{ConfigError, Context, Controller, Error, Observed, Work, said, secret};
+use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 
-/// What a controller says of a system has some ten KiB.
-const LONGEST: usize = 1 << 20;
-
-/// Where the tree begins (DSP0266, section 6.3).
-const ROOT: &str = "/redfish/v1/";
-
-/// So many systems are named where one has to be chosen.
+/// Number of systems named in the error if one has to be chosen.
 const NAMED: usize = 8;
 
 const NOT_THERE: &str =
@@ -58,6 +49,11 @@ const NOT_THERE: &str =
 
 const NO_ENTRY: &str = "check `user` and its password on the controller's own page; it needs the role \
                         Operator, or the privilege ConfigureComponents";
+
+/// What helps against a certificate that is not trusted.
+const DISTRUSTED: &str = "compare `openssl s_client -connect HOST:443 </dev/null | openssl x509 -noout -fingerprint -sha256` \
+     with what the controller's own page shows, and set `fingerprint` to it; or set `ca` to the \
+     certificate (PEM) that vouches for it";
 
 /// The table `[site.power.redfish]`, or one below `wake` or `sleep`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -117,26 +113,22 @@ fn timeout() -> Duration {
 pub struct Url {
     tls: bool,
     /// `HOST` or `HOST:PORT`, as written.
-    authority: String,
+    authority: Authority,
 }
 
 impl Url {
     /// Where to connect to.
     fn address(&self) -> String {
-        let after_name = self.authority.rfind(']').unwrap_or(0);
-        if self.authority[after_name..].contains(':') {
-            return self.authority.clone();
+        match self.authority.port() {
+            Some(_) => self.authority.to_string(),
+            None => format!("{}:{}", self.authority, if self.tls { 443 } else { 80 }),
         }
-        let port = if self.tls { 443 } else { 80 };
-        format!("{}:{port}", self.authority)
     }
 
-    /// Whose certificate is expected.
-    fn host(&self) -> Option<ServerName<'static>> {
-        let address = self.address();
-        let (host, _) = address.rsplit_once(':')?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        ServerName::try_from(host.to_owned()).ok()
+    /// Can a certificate be for this host?
+    fn has_name(&self) -> bool {
+        let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
+        ServerName::try_from(host).is_ok()
     }
 }
 
@@ -162,11 +154,12 @@ impl std::str::FromStr for Url {
                     .to_owned(),
             );
         }
-        let authority = rest.strip_suffix('/').unwrap_or(rest).to_owned();
+        let no_host = || format!("`{text}` names no host, as `https://10.0.0.9` does");
+        let authority = rest.strip_suffix('/').unwrap_or(rest).parse().map_err(|_| no_host())?;
         let url = Self { tls, authority };
         crate::probe::check_address(&url.address())?;
-        if url.host().is_none() {
-            return Err(format!("`{text}` names no host, as `https://10.0.0.9` does"));
+        if !url.has_name() {
+            return Err(no_host());
         }
         Ok(url)
     }
@@ -197,25 +190,21 @@ impl Config {
         if self.ca.is_some() && self.fingerprint.is_some() {
             return Err("`ca` and `fingerprint` are both given: one is enough".to_owned());
         }
-        secret::check(self.password_file.as_deref(), self.password_env.as_deref())
+        password::check(self.password_file.as_deref(), self.password_env.as_deref())
     }
 
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Redfish, ConfigError> {
         let password =
-            secret::password(self.password_file.as_deref(), self.password_env.as_deref())?;
-        let login = self.user.as_ref().zip(password).and_then(|(user, password)| {
-            let pair = format!("{user}:{}", password.reveal());
-            let mut value =
-                HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
-            value.set_sensitive(true);
-            Some(value)
-        });
+            Secret::from_either(self.password_file.as_deref(), self.password_env.as_deref())?;
+        let credentials = self.user.as_ref().zip(password);
+        let credentials =
+            credentials.and_then(|(user, password)| Credentials::basic(user, &password));
         let (ca, fingerprint) = (self.ca.as_deref(), self.fingerprint.as_ref());
         let tls = self.url.tls.then(|| tls::config(ca, fingerprint)).transpose()?;
         Ok(Redfish {
             config: self.clone(),
-            login,
+            credentials: credentials.unwrap_or(Credentials::None),
             tls,
             system: Mutex::default(),
             clock: context.clock.clone(),
@@ -224,113 +213,11 @@ impl Config {
     }
 }
 
-/// A link to another resource.
-#[derive(Debug, Deserialize)]
-struct Link {
-    #[serde(rename = "@odata.id")]
-    place: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Root {
-    #[serde(rename = "Systems")]
-    systems: Link,
-}
-
-#[derive(Debug, Deserialize)]
-struct Collection {
-    #[serde(rename = "Members")]
-    members: Vec<Link>,
-}
-
-/// What a controller says of a system, as far as it is of use.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub struct System {
-    #[serde(rename = "PowerState")]
-    power: Option<String>,
-    #[serde(rename = "Actions")]
-    actions: Option<Actions>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Actions {
-    #[serde(rename = "#ComputerSystem.Reset")]
-    reset: Option<Reset>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Reset {
-    target: String,
-    /// Empty where it does not say.
-    #[serde(rename = "ResetType@Redfish.AllowableValues", default)]
-    allowed: Vec<String>,
-}
-
-impl System {
-    /// Reads it; the error says what is there instead.
-    pub fn read(body: &[u8]) -> Result<Self, String> {
-        read(body)
-    }
-
-    /// What its power says.
-    pub fn observed(&self) -> Observed {
-        match self.power.as_deref() {
-            Some("On") => Observed::Up,
-            Some("Off") => Observed::Down,
-            // On its way, or the controller does not know.
-            _ => Observed::Unknown,
-        }
-    }
-
-    /// Where the system is reset, and the first of these ways that it knows.
-    pub fn reset<'a>(&self, ways: &[&'a str]) -> Result<(&str, &'a str), String> {
-        let reset = self.actions.as_ref().and_then(|actions| actions.reset.as_ref());
-        let Some(Reset { target, allowed }) = reset else {
-            return Err("the system has no action `#ComputerSystem.Reset`".to_owned());
-        };
-        let is_known = |way: &&&str| allowed.is_empty() || allowed.iter().any(|it| it == **way);
-        let way = ways.iter().find(is_known).ok_or_else(|| {
-            let known = said::brief(allowed.join(", ").as_bytes());
-            format!("the system knows none of {}, but {known}", ways.join(", "))
-        })?;
-        if !is_place(target) {
-            let target = said::brief(target.as_bytes());
-            return Err(format!("`{target}` is no place on this controller"));
-        }
-        Ok((target, way))
-    }
-}
-
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| {
-        let why = error.to_string();
-        format!("`{}`: {}", said::brief(body), said::brief(why.as_bytes()))
-    })
-}
-
-/// A path on the controller itself, and nothing that could lead elsewhere.
-fn is_place(path: &str) -> bool {
-    path.starts_with('/')
-        && !path.starts_with("//")
-        && path.len() < 1024
-        && path.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// Why a controller says no: in the extended information there is more than in `message`.
-fn complaint(body: &[u8]) -> String {
-    let told: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = told.as_ref().and_then(|told| {
-        let at = |pointer| told.pointer(pointer).and_then(serde_json::Value::as_str);
-        at("/error/@Message.ExtendedInfo/0/Message").or_else(|| at("/error/message"))
-    });
-    said::brief(message.map_or(body, str::as_bytes))
-}
-
 /// The controller; see the [module](self).
 #[derive(Debug)]
 pub struct Redfish {
     config: Config,
-    login: Option<HeaderValue>,
+    credentials: Credentials,
     tls: Option<Arc<ClientConfig>>,
     /// Where the system is, once it was found.
     system: Mutex<Option<String>>,
@@ -343,76 +230,54 @@ impl Redfish {
         format!("the controller at {}", self.config.url)
     }
 
-    fn nonsense(&self, what: String) -> Error {
-        Error::Nonsense { whom: self.whom(), what }
-    }
-
     fn refused(&self, what: &str, why: String, hint: &'static str) -> Error {
         Error::Refused { whom: self.whom(), what: what.to_owned(), why, hint }
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, Broken> {
-        let Config { url, .. } = &self.config;
-        let mut headers: Vec<(HeaderName, HeaderValue)> = vec![
-            (ACCEPT, HeaderValue::from_static("application/json")),
-            (HeaderName::from_static("odata-version"), HeaderValue::from_static("4.0")),
-        ];
-        headers.extend(self.login.clone().map(|login| (AUTHORIZATION, login)));
-        if !body.is_empty() {
-            headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        }
-        let request = http::request(method, path, &url.authority, &headers, body)?;
-        let stream = connect(&Clock::real(), url.address()).await.map_err(Broken::Connect)?;
-        let Some(tls) = &self.tls else {
-            return http::exchange(stream, request, LONGEST).await;
-        };
-        let host = url.host().ok_or_else(|| Broken::Http("a URL without a host".to_owned()))?;
-        let connector = TlsConnector::from(Arc::clone(tls));
-        let stream = connector.connect(host, stream).await.map_err(Broken::Connect)?;
-        http::exchange(stream, request, LONGEST).await
+    /// Connections are not kept: controllers hang up when they like, and commands are not sent twice.
+    fn service(&self) -> Service {
+        let server = Server::new(self.config.url.authority.clone(), self.tls.clone());
+        Service::new(Client::new(server, LONGEST), self.credentials.clone())
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Error> {
-        let what = format!("{method} {path}");
-        debug!(url = %self.config.url, what, "asking");
-        // A connection with TLS is large.
-        let exchange = Box::pin(self.exchange(method, path, body));
-        let answer = exchange.await.map_err(|broken| match broken {
-            Broken::Connect(source) => match tls::distrust(&source) {
-                Some(why) => self.refused("prove who it is", why, tls::HINT),
-                None => Broken::Connect(source).of(self.whom(), |_| NOT_THERE),
-            },
-            broken => broken.of(self.whom(), |_| NOT_THERE),
-        })?;
-        let hint = match answer.status {
-            200..=299 => return Ok(answer.body),
+    fn failed(&self, error: RedfishError) -> Error {
+        let (method, path, status, body) = match error {
+            RedfishError::Http(error) => return self.no_answer(error),
+            RedfishError::Refused { method, path, status, body } => (method, path, status, body),
+            RedfishError::Elsewhere => {
+                let what = "its systems are elsewhere".to_owned();
+                return Error::Nonsense { whom: self.whom(), what };
+            }
+            error => return Error::Nonsense { whom: self.whom(), what: error.to_string() },
+        };
+        let hint = match status {
             300..=399 => "set `url` to where it really is: redirects are not followed",
             401 | 403 => NO_ENTRY,
             404 => "check that `url` is the management controller's, and that it knows Redfish",
             _ => "it may be between two states, and is asked again; see the controller's own log",
         };
-        let why = format!("{} (status {})", complaint(&answer.body), answer.status);
-        Err(self.refused(&what, why, hint))
+        let why = format!("{} (status {status})", redfish::complaint(&body));
+        self.refused(&format!("{method} {path}"), why, hint)
     }
 
-    async fn get(&self, path: &str) -> Result<Bytes, Error> {
-        self.ask(Method::GET, path, Bytes::new()).await
+    fn no_answer(&self, error: HttpError) -> Error {
+        match error {
+            HttpError::Tls { source, .. } => match tls::distrust(&source) {
+                Some(why) => self.refused("prove who it is", why, DISTRUSTED),
+                None => Error::Unreachable { whom: self.whom(), hint: NOT_THERE, source },
+            },
+            error => Error::of_http(error, self.whom(), |_| NOT_THERE),
+        }
     }
 
     /// Where the system is.
-    async fn find(&self) -> Result<String, Error> {
-        let root: Root = read(&self.get(ROOT).await?).map_err(|what| self.nonsense(what))?;
-        let place = &root.systems.place;
-        if !is_place(place) {
-            return Err(self.nonsense("its systems are elsewhere".to_owned()));
-        }
-        let systems: Collection =
-            read(&self.get(place).await?).map_err(|what| self.nonsense(what))?;
-        let places = systems.members.into_iter().map(|member| member.place);
-        let places: Vec<_> = places.filter(|place| is_place(place)).collect();
+    async fn find(&self, service: &mut Service) -> Result<String, Error> {
+        let failed = |error| self.failed(error);
+        let systems = service.collection("Systems").await.map_err(failed)?;
+        let places = service.members(&systems).await.map_err(failed)?;
+        let places: Vec<_> = places.into_iter().filter(|place| redfish::is_place(place)).collect();
         let wanted = self.config.system.as_deref();
-        let last = |place: &str| place.trim_end_matches('/').rsplit('/').next() == wanted;
-        let is_wanted = |place: &&String| wanted.is_none() || last(place);
+        let is_wanted = |place: &&String| wanted.is_none_or(|wanted| last(place) == wanted);
         let chosen: Vec<_> = places.iter().filter(is_wanted).collect();
         if let [only] = chosen[..] {
             return Ok(only.clone());
@@ -422,7 +287,7 @@ impl Redfish {
             return Err(self.refused("show a system", "it lists none".to_owned(), hint));
         }
         let known: Vec<_> = places.iter().take(NAMED).map(String::as_str).collect();
-        let why = format!("there are {}", said::brief(known.join(", ").as_bytes()));
+        let why = format!("there are {}", brief(known.join(", ").as_bytes()));
         let hint = "set `system` to the last part of the address of the one that is meant";
         Err(self.refused("choose a system", why, hint))
     }
@@ -431,35 +296,39 @@ impl Redfish {
         self.system.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn system(&self) -> Result<System, Error> {
+    async fn system(&self, service: &mut Service) -> Result<System, Error> {
         let known = self.remembered().clone();
         let place = match known {
             Some(place) => place,
-            None => self.find().await?,
+            None => self.find(service).await?,
         };
-        // Where it is not any more, it is looked for anew the next time.
+        // If it is not there any more, it is looked for again the next time.
         *self.remembered() = None;
-        let body = self.get(&place).await?;
-        let system = System::read(&body).map_err(|what| self.nonsense(what))?;
+        let system = service.system(&place).await.map_err(|error| self.failed(error))?;
         *self.remembered() = Some(place);
         Ok(system)
     }
 
+    async fn observe(&self) -> Result<Observed, Error> {
+        Ok(observed(&self.system(&mut self.service()).await?))
+    }
+
     /// Resets the system in one of these ways unless its power is so already.
     async fn set(&self, wanted: Observed, ways: &[&str]) -> Result<(), Error> {
-        let system = self.system().await?;
-        if system.observed() == wanted {
+        let mut service = self.service();
+        let system = self.system(&mut service).await?;
+        if observed(&system) == wanted {
             return Ok(());
         }
         let hint = "see on the controller's own page what it can do; `ipmi` may know more";
         let (target, way) =
             system.reset(ways).map_err(|why| self.refused("reset the system", why, hint))?;
-        if way == BUTTON && system.observed() == Observed::Unknown {
+        if way == BUTTON && observed(&system) == Observed::Unknown {
             // It does the one thing or the other; once the state is clear it does the right one.
             return Ok(());
         }
-        let body = format!("{{\"ResetType\": \"{way}\"}}");
-        self.ask(Method::POST, target, body.into()).await.map(drop)
+        let reset = service.post(target, &json!({ "ResetType": way })).await;
+        reset.map_err(|error| self.failed(error))
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -472,6 +341,14 @@ impl Redfish {
     async fn wake_up(&self) -> Result<(), Error> {
         self.again.woken();
         self.in_time(self.set(Observed::Up, ON)).await
+    }
+}
+
+fn observed(system: &System) -> Observed {
+    match system.power() {
+        redfish::Power::On => Observed::Up,
+        redfish::Power::Off => Observed::Down,
+        redfish::Power::Unknown => Observed::Unknown,
     }
 }
 
@@ -490,7 +367,7 @@ impl Controller for Redfish {
     }
 
     fn state(&self) -> Work<'_, Observed> {
-        Box::pin(async { Ok(self.in_time(self.system()).await?.observed()) })
+        Box::pin(self.in_time(self.observe()))
     }
 
     fn asks_others(&self) -> bool {
@@ -525,39 +402,5 @@ mod tests {
         }
         let error = parts("https://root:secret@bmc").unwrap_err();
         assert!(error.contains("password_file") && !error.contains("secret"), "{error}");
-    }
-
-    fn system(allowed: &str, target: &str) -> System {
-        let text = format!(
-            r##"{{"PowerState": "PoweringOff", "Actions": {{"#ComputerSystem.Reset":
-                {{"target": "{target}"{allowed}}}}}}}"##
-        );
-        System::read(text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn a_system_is_reset_in_the_first_way_that_it_knows_and_nowhere_else() {
-        let allowed = |names: &str| format!(", \"ResetType@Redfish.AllowableValues\": {names}");
-        let all = system("", "/r");
-        assert_eq!(all.reset(ON), Ok(("/r", "On")), "who says nothing may know all");
-        assert_eq!(all.observed(), Observed::Unknown);
-        let old = system(&allowed(r#"["ForceOff", "PushPowerButton"]"#), "/r");
-        assert_eq!(old.reset(GRACEFUL), Ok(("/r", "PushPowerButton")));
-        assert!(system(&allowed(r#"["Nmi"]"#), "/r").reset(FORCE).unwrap_err().contains("but Nmi"));
-        for elsewhere in ["https://evil/r", "//evil/r", "r", "/r\\r\\nX: y", ""] {
-            assert!(system("", elsewhere).reset(ON).is_err(), "{elsewhere}");
-        }
-        let bare = System::read(b"{\"PowerState\": null}").unwrap();
-        assert!(bare.reset(ON).unwrap_err().contains("no action"));
-        assert_eq!(bare.observed(), Observed::Unknown);
-    }
-
-    #[test]
-    fn a_complaint_is_the_most_that_is_said() {
-        let whole = br#"{"error": {"message": "See ExtendedInfo",
-            "@Message.ExtendedInfo": [{"Message": "The system is\u001b busy"}]}}"#;
-        assert_eq!(complaint(whole), "The system is\u{fffd} busy");
-        assert_eq!(complaint(br#"{"error": {"message": "no"}}"#), "no");
-        assert_eq!(complaint(b"<html>"), "<html>");
     }
 }

@@ -1,6 +1,6 @@
-//! Settings that are well-formed and will not do what they are meant to: for `nightwatt check`.
+//! Finds settings that are well-formed and do not do what they are meant to: for `nightwatt check`.
 //!
-//! Nothing here is an error: whoever checks may be another user than the proxy's, on another machine.
+//! Nothing here is an error: `check` may run as another user than the proxy, on another machine.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -9,10 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_agent::key::Key;
+use nightwatt_host::secret::{Secret, exposed};
+use nightwatt_host::tls;
 
-use crate::{ConfigError, ControllerConfig, DriverConfig, probe, secret, tls};
+use crate::{ConfigError, ControllerConfig, DriverConfig, probe};
 
-/// A power button held so long turns a machine off without a word to what runs on it (ACPI's power button override).
+/// A power button held this long turns a machine off without notice to the operating system (ACPI's power
+/// button override).
 const OVERRIDE: Duration = Duration::from_secs(4);
 
 impl ControllerConfig {
@@ -21,7 +24,8 @@ impl ControllerConfig {
         self.drivers().into_iter().any(DriverConfig::can_tell)
     }
 
-    /// Is whoever tells a part of the server itself? To ask while it sleeps then is to disturb it.
+    /// Is the driver that reports the state a part of the server itself? Then a question while it sleeps
+    /// disturbs it.
     pub fn asks_the_server(&self) -> bool {
         let mut tellers = self.drivers().into_iter().filter(|driver| driver.can_tell());
         tellers.all(|driver| matches!(driver, DriverConfig::Agent(_)))
@@ -33,7 +37,7 @@ impl ControllerConfig {
         self.drivers().into_iter().any(|ours| theirs.iter().any(|it| ours.is_for_machine_of(it)))
     }
 
-    /// Passwords that everybody on this machine can read, in words; [`risks`](Self::risks) has them too.
+    /// Describes the passwords that every user of this machine can read; [`risks`](Self::risks) has them too.
     pub fn exposed(&self) -> Vec<String> {
         self.drivers().into_iter().filter_map(DriverConfig::exposed).collect()
     }
@@ -116,7 +120,7 @@ impl DriverConfig {
             Self::Redfish(config) => config.password_file.as_deref(),
             _ => None,
         };
-        secret::exposed(file?, "the password")
+        exposed(file?, "the password")
     }
 
     /// Reads what `build` reads, and the files that are given to programs.
@@ -130,10 +134,10 @@ impl DriverConfig {
                 files.into_iter().flatten().try_for_each(|path| open(path))?;
             }
             Self::Ipmi(config) => {
-                config.password_file.as_deref().map(secret::from_file).transpose()?;
+                config.password_file.as_deref().map(Secret::from_file).transpose()?;
             }
             Self::Redfish(config) => {
-                config.password_file.as_deref().map(secret::from_file).transpose()?;
+                config.password_file.as_deref().map(Secret::from_file).transpose()?;
                 tls::roots(config.ca.as_deref())?;
             }
             _ => {}

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
 use crate::{ConfigError, Context, Controller, ControllerConfig, Error, Observed, Work};
@@ -33,9 +33,9 @@ pub struct Config {
     /// as Wake-on-LAN is.
     #[serde(with = "duration_text")]
     pub ready_after: Duration,
-    /// So many wake commands fail first.
+    /// Number of wake commands that fail first.
     pub fail_wakes: u32,
-    /// So many sleep commands fail first.
+    /// Number of sleep commands that fail first.
     pub fail_sleeps: u32,
     /// Wake commands are accepted, and nothing ever comes of them.
     pub never_wakes: bool,
@@ -102,18 +102,18 @@ struct Shared {
 struct Play {
     /// Up from this moment on, which may lie ahead; none: down.
     up_from: Option<Mono>,
-    /// Falling asleep cannot be broken off: it goes on when nobody waits for it any more.
+    /// Falling asleep cannot be interrupted: it goes on when the caller no longer waits for it.
     busy_until: Mono,
     calls: Calls,
 }
 
 impl Simulated {
-    /// The server comes up now, with nobody having commanded it: woken by someone else.
+    /// The server comes up now without a command of ours.
     pub fn come_up(&self) {
         self.play().up_from = Some(self.0.clock.now().mono);
     }
 
-    /// The server goes down now, with nobody having commanded it: it died.
+    /// The server goes down now without a command of ours: it died.
     pub fn go_down(&self) {
         self.play().up_from = None;
     }

@@ -16,9 +16,9 @@
 //! state = "virsh domstate web | grep -q running"    # optional: exit status 0 = up
 //! ```
 //!
-//! The host's key must be known (`StrictHostKeyChecking=yes`): whoever poses as the server could
-//! keep it awake, or worse. No password is ever asked for. `state` is asked of the host while the
-//! server sleeps: give it only if the two are different machines.
+//! The host's key must be known (`StrictHostKeyChecking=yes`): an impostor could keep the server awake, or
+//! worse. `ssh` never asks for a password. `state` is asked of the host while the server sleeps: set it
+//! only if the two are different machines.
 //!
 //! A machine that falls asleep may take the connection with it. That is no failure: whether it sleeps
 //! is for the probe to find out.
@@ -28,12 +28,12 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tokio::process::Command;
 use tracing::debug;
 
-use crate::helper::{self, Tail};
+use crate::helper;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// What `ssh` exits with if it failed, and not the command.
@@ -124,7 +124,7 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    async fn run(&self, script: &str) -> Result<(ExitStatus, Tail), Error> {
+    async fn run(&self, script: &str) -> Result<(ExitStatus, String), Error> {
         let Config { host, identity, port, known_hosts, timeout, .. } = &self.config;
         debug!(host, script, "running a command by ssh");
         let mut ssh = Command::new("ssh");
@@ -149,8 +149,8 @@ impl Ssh {
         helper::run(&self.clock, *timeout, ssh, &format!("ssh {host} {script}")).await
     }
 
-    fn failed(&self, script: &str, status: ExitStatus, output: &Tail) -> Error {
-        let (host, output) = (self.config.host.clone(), output.text());
+    fn failed(&self, script: &str, status: ExitStatus, output: String) -> Error {
+        let host = self.config.host.clone();
         if status.code() == Some(FAILED) {
             return Error::Ssh { host, output };
         }
@@ -160,19 +160,18 @@ impl Ssh {
 
     async fn command(&self, script: &str) -> Result<(), Error> {
         let (status, output) = self.run(script).await?;
-        if status.success() { Ok(()) } else { Err(self.failed(script, status, &output)) }
+        if status.success() { Ok(()) } else { Err(self.failed(script, status, output)) }
     }
 
     async fn put_to_sleep(&self) -> Result<(), Error> {
         let script = &self.config.sleep;
         let (status, output) = self.run(script).await?;
-        let text = output.text();
-        let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        let says = |words: &[&str]| words.iter().any(|words| output.contains(words));
         let went_away = status.code() == Some(FAILED) && says(&WENT_AWAY) && !says(&NEVER_CAME);
         if status.success() || went_away {
             return Ok(());
         }
-        Err(self.failed(script, status, &output))
+        Err(self.failed(script, status, output))
     }
 
     async fn ask(&self) -> Result<Observed, Error> {
@@ -181,7 +180,7 @@ impl Ssh {
         match status.code() {
             Some(0) => Ok(Observed::Up),
             Some(code) if code != FAILED => Ok(Observed::Down),
-            _ => Err(self.failed(script, status, &output)),
+            _ => Err(self.failed(script, status, output)),
         }
     }
 }

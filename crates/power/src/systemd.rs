@@ -18,11 +18,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 
 use crate::again::Again;
-use crate::tool::{Complaints, Tool};
+use crate::complaints::Complaints;
+use crate::tool::Tool;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// What `systemctl` complains of.

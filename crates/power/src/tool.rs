@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_host::secret::Secret;
+use nightwatt_host::text::brief;
 use tokio::process::Command;
 use tracing::debug;
 
-use crate::secret::Secret;
-use crate::{Error, helper, said};
+use crate::complaints::{Complaints, cure};
+use crate::{Error, helper};
 
 /// One such program, and what is known of its complaints.
 #[derive(Debug)]
@@ -26,19 +28,6 @@ pub(crate) struct Tool {
     pub(crate) complaints: Complaints,
 }
 
-/// What a program may complain of, and the cures.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Complaints {
-    /// It is not there.
-    pub(crate) missing: &'static str,
-    /// It was not done in time.
-    pub(crate) slow: &'static str,
-    /// Its words.
-    pub(crate) known: &'static [(&'static str, &'static str)],
-    /// Others.
-    pub(crate) others: &'static str,
-}
-
 impl Tool {
     /// Runs it: what it printed, if it says that it succeeded.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Result<String, Error> {
@@ -53,13 +42,11 @@ impl Tool {
         }
         let ended = helper::run(&self.clock, self.timeout, command, &told).await;
         let (status, output) = ended.map_err(|error| self.could_not_run(error))?;
-        let output = output.text();
         if status.success() {
             return Ok(output);
         }
-        let hint = said::cure(self.complaints.known, &output).unwrap_or(self.complaints.others);
-        let why =
-            if output.is_empty() { status.to_string() } else { said::brief(output.as_bytes()) };
+        let hint = cure(self.complaints.known, &output).unwrap_or(self.complaints.others);
+        let why = if output.is_empty() { status.to_string() } else { brief(output.as_bytes()) };
         let (whom, what) = (self.called.clone(), arguments.join(" "));
         Err(Error::Refused { whom, what, why, hint })
     }
@@ -70,16 +57,16 @@ impl Tool {
                 Error::Missing { program, hint: self.complaints.missing }
             }
             Error::TimedOut { command: whom, limit, output } => {
-                let known = said::cure(self.complaints.known, &output);
+                let known = cure(self.complaints.known, &output);
                 Error::Silent { whom, limit, hint: known.unwrap_or(self.complaints.slow) }
             }
             error => error,
         }
     }
 
-    /// It answered what nobody understands.
+    /// The error for output that cannot be parsed.
     pub(crate) fn nonsense(&self, arguments: &[&str], output: &str) -> Error {
         let whom = format!("{} {}", self.called, arguments.join(" "));
-        Error::Nonsense { whom, what: format!("`{}`", said::brief(output.as_bytes())) }
+        Error::Nonsense { whom, what: format!("`{}`", brief(output.as_bytes())) }
     }
 }

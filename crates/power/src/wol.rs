@@ -9,9 +9,9 @@
 //! password = "00:11:22:33:44:55"    # optional: SecureOn, six bytes or four
 //! ```
 //!
-//! The packet is six bytes of ones, the card's address sixteen times, and the password (AMD, "Magic
-//! Packet Technology", 1995). Nobody confirms it, and it may get lost: it is sent twice at once, and
-//! again while the server does not answer: every second ten times, then after 2, 4 and every 8 s.
+//! The packet is six bytes of ones, the card's address sixteen times, and the password (AMD, "Magic Packet
+//! Technology", 1995). It is not acknowledged and may get lost: it is sent twice at once, and again while
+//! the server does not answer: every second ten times, then after 2, 4 and every 8 s.
 //!
 //! `to` the machine's own address reaches it beyond routers, if the last one still knows (or is told,
 //! by a static entry) which card has that address.
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use pnet_datalink::{Channel, NetworkInterface};
@@ -32,16 +32,16 @@ use tracing::debug;
 
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
-/// The discard service, as everybody has it.
+/// The discard service, the usual port.
 const PORT: u16 = 9;
 
 /// What the head of a frame says of a magic packet that is no IP.
 const ETHERTYPE: [u8; 2] = [0x08, 0x42];
 
-/// Sent so often at once: where one is lost in a thousand, both are in a million.
+/// Number of copies sent at once: where one in a thousand is lost, both are lost in a million.
 const AT_ONCE: u32 = 2;
 
-/// Somebody waits: at first it is sent again so often, and so many times.
+/// While a client waits: the first pause between packets, and the number of packets with that pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const IN_A_ROW: u32 = 10;
 
@@ -55,7 +55,7 @@ pub struct Config {
     /// Addresses of its network cards.
     #[serde(deserialize_with = "one_or_more")]
     pub mac: Vec<Mac>,
-    /// Through which of our interfaces; all with an IPv4 address if not said.
+    /// The interface that sends; default: all with an IPv4 address.
     #[serde(default)]
     pub interface: Option<String>,
     /// Where to.
@@ -89,7 +89,7 @@ impl TryFrom<String> for Mac {
 
     fn try_from(text: String) -> Result<Self, String> {
         let bytes = bytes(&text).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-        // A group of cards (the first byte is odd) or none at all is nobody's.
+        // A group address (the first byte is odd) and the zero address belong to no single card.
         let bytes = bytes.filter(|bytes| bytes[0] & 1 == 0 && *bytes != [0; 6]);
         bytes.map(Self).ok_or_else(|| {
             format!("`{text}` is no address of a network card, as 52:54:00:12:34:56 is (`ip link`)")
@@ -208,7 +208,7 @@ struct Pause {
 }
 
 impl Default for Pause {
-    /// Nobody is to be woken.
+    /// No packet is due.
     fn default() -> Self {
         Self { next: Mono::NEVER, gap: FIRST_PAUSE, sent: 0 }
     }

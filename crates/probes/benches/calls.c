@@ -1,5 +1,5 @@
-/* `calls KIND CALLS TURNS`: calls one of the functions below so often, each time after so many turns of
- * a loop, and prints the CPU time it took, ns. The functions differ in their first instruction. */
+/* `calls KIND CALLS TURNS`: calls one of the functions below CALLS times, after TURNS turns of a loop
+ * each, and prints the CPU time in ns. The functions differ in their first instruction. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -49,7 +49,7 @@ enum Probes {
 }
 
 impl Probes {
-    /// Somebody reads each call meanwhile.
+    /// Starts a thread that reads the events of all calls meanwhile.
     fn read(probes: SectionProbes) -> Self {
         let stop = Stop::new().expect("an event");
         let (theirs, mut events) = (stop.clone(), probes.events().expect("it tells each call"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Calls one by one, for who wants each. */
+/* Events of single calls, if the loader asks for them. */
 #pragma once
 
-/* Calls that have ended. Not made unless somebody wants them. */
+/* Calls that have ended. Empty unless the loader asks for them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Whose bytes go to which device, also when the kernel sends them long after.
  *
- * Who makes a folio of the page cache dirty owns it until it is sent to the device, which somebody
- * else does: a flusher, a journal, whoever calls fsync. Requests are looked at where file systems hand
- * them to the block layer, since there the pages still tell whose they are.
+ * A process that makes a folio of the page cache dirty owns it until it is sent to the device, by
+ * another task: a flusher, a journal, the caller of fsync. Requests are looked at where file
+ * systems hand them to the block layer, since there the pages still tell whose they are.
  */
 #include "kernel.h"
 
@@ -19,7 +19,7 @@ struct holding {
 	struct owner owner;
 	__u32 dirty;   /* bytes */
 	bool by_block; /* the file system tells of each block */
-	bool mixed;    /* some of its pages are somebody else's: see `pages` */
+	bool mixed;    /* some of its pages have other owners: see `pages` */
 	bool sent;     /* something of it has been written */
 	bool unused;
 };
@@ -222,7 +222,7 @@ static __always_inline void dirtied(struct folio *folio, __u64 page, struct inod
 	struct file file;
 	struct sums *s;
 
-	/* A journal that keeps files' contents writes them back for whoever made them. */
+	/* A journal that keeps files' contents writes them back for the process that made them dirty. */
 	if (held && task->flags & PF_KTHREAD)
 		return;
 	if (held && by_block) {
@@ -256,8 +256,7 @@ static __always_inline bool is_journal(struct task_struct *task)
 	       task->comm[3] == '2';
 }
 
-/* A block becomes dirty: ext4 and others that keep heads of blocks. Of a device's own pages nobody is
- * the owner. */
+/* A block becomes dirty: ext4 and others that keep heads of blocks. A device's own pages have no owner. */
 SEC("tp_btf/block_dirty_buffer")
 int BPF_PROG(on_block, struct buffer_head *bh)
 {
@@ -354,7 +353,7 @@ struct walk {
 	bool is_held;    /* the device is a file system's, or another device's */
 };
 
-/* Who made a part of a folio dirty, which is sent away now; nobody where that was before we watched. */
+/* Who made a part of a folio dirty that is sent away now; (0, 0) if that was before we watched. */
 static __always_inline struct owner taken(struct folio *folio, __u64 page, __u32 bytes)
 {
 	struct place place = place_of(folio), page_place = place;

@@ -15,7 +15,7 @@
 /* Requests of one file further apart are two bursts. */
 #define BURST_NS 100000000ULL
 
-/* Whose bytes: a process, or nobody's (0, 0). */
+/* Whose bytes: a process, or none (0, 0). */
 struct owner {
 	__u32 tgid;
 	__u32 started; /* tells it from an earlier process of that number */
@@ -23,7 +23,7 @@ struct owner {
 
 /* What was done for a device above is that file's. */
 #define STACKED (~0ULL)
-/* And that of whoever writes to a device without a file system is this one's. */
+/* What a process writes to a device without a file system is this file's. */
 #define ITSELF (~0ULL - 1)
 
 /* A file on a device; inode 0 is what belongs to no file. */

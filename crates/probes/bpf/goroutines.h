@@ -2,8 +2,9 @@
 /* Goroutines: what one has open goes with it from thread to thread.
  *
  * A thread's record holds the sections of the goroutine that it runs. When it leaves one that has any
- * open, they are put aside (`goroutines`), and taken up again by whichever thread goes on with it. It is
- * left before Go's runtime lets others have it, so that nobody can come too early.
+ * A thread's record holds the sections of the goroutine that it runs. When it leaves one that has
+ * any open, they are put aside (`goroutines`), and taken up again by the thread that resumes it. It
+ * is left before Go's runtime lets other threads have it, so that none can come too early.
  *
  * Goroutines' stacks are copied when they grow. What stays is how far from its upper end a frame is; so
  * in place of a stack pointer stands its distance from there, below zero. That is more than any address
@@ -104,13 +105,13 @@ static __always_inline void put_aside(struct thread *t, __u32 tgid)
 	__u32 depth;
 
 	leave_own(t);
-	/* It ran none: nobody comes back for what is open. */
+	/* It ran no goroutine: no goroutine resumes what is open. */
 	if (!t->g)
 		drop_left(t, ~0ULL, false);
 	depth = t->depth;
 	if (!depth)
 		return;
-	/* First of all: whoever interrupts us is to find none that are half put aside. */
+	/* Do this first: a program that interrupts us must not find a stack that is half put aside. */
 	t->depth = 0;
 	t->aside = depth;
 	for (__u32 i = 0; i < DEPTH && i < depth; i++) {

@@ -5,7 +5,7 @@
  * place keeps its variables on the thread's own stack; ours could, and never does. */
 #pragma once
 
-/* Programs that nobody puts there. */
+/* Programs to call. We never add one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -13,7 +13,7 @@ struct {
 	__type(value, __u32);
 } none SEC(".maps");
 
-/* Nobody sets it, which the compiler does not know. */
+/* We never set it, which the compiler does not know. */
 const volatile __u32 never = 0;
 
 /* For every program that is attached as a uprobe. */

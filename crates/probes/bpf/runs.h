@@ -20,15 +20,15 @@ struct run {
 	__u32 unused;
 };
 
-/* Of one page unless somebody wants them. */
+/* One page long unless the loader asks for them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } runs SEC(".maps");
 
 struct wanted {
-	__u64 runs; /* 1: they are to be told */
-	__u64 lost; /* not told, since nobody read */
+	__u64 runs; /* 1: report them */
+	__u64 lost; /* not reported: the ring was full */
 };
 
 struct {
@@ -67,6 +67,6 @@ static __always_inline void tell_run(struct task_struct *task, __u64 begin, __u6
 	run->pid = task->pid;
 	run->then = then;
 	run->unused = 0;
-	/* Whoever reads looks by itself. */
+	/* Do not wake the reader: it polls. */
 	bpf_ringbuf_submit(run, BPF_RB_NO_WAKEUP);
 }

@@ -7,8 +7,8 @@
  * is counted twice, whatever is nested.
  *
  * A thread's record is touched by the thread itself (probes), by the scheduler (`on_switch`) and by
- * `flush`, which may each interrupt the one before. They share one rule: whoever takes a stretch of
- * time sets `since` to its end first, atomically.
+ * `flush`, which may each interrupt the one before. They share one rule: the program that counts a
+ * stretch of time sets `since` to its end first, atomically.
  */
 #include "kernel.h"
 
@@ -34,10 +34,10 @@ struct thread {
 	__u64 preempted; /* time for which it wanted to run and did not, ns */
 	__u64 left;      /* when it was taken off its CPU, ns */
 	__u64 robbed;    /* what a hypervisor took and is in no node yet, ns */
-	__u64 booked;    /* by the scheduler's books it had run for so long when it left, ns */
-	__u64 ran_then;  /* and by ours */
+	__u64 booked;    /* running time when it left, by the scheduler's account, ns */
+	__u64 ran_then;  /* and by our account */
 	__u32 node_then; /* where it was then */
-	__u32 unseen;    /* it came since, and nobody told */
+	__u32 unseen;    /* it came since, and no event reported it */
 	__u32 depth;
 	__u32 runs;          /* on a CPU now */
 	__u32 was_preempted; /* it wanted to go on running when it was taken off */
@@ -132,7 +132,7 @@ static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 	__u32 node = node_of(t);
 	__u64 *time, since;
 
-	/* Somebody who interrupted us has been faster; likewise below. */
+	/* A program that interrupted us has been faster; likewise below. */
 	if (now <= t->since)
 		return;
 	since = __sync_lock_test_and_set(&t->since, now);
@@ -140,7 +140,7 @@ static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 		t->since = since;
 		return;
 	}
-	/* Nobody knows in which section it was, if there were several since the thread came here. */
+	/* If there were several sections since the thread came here, it is unknown in which one it was. */
 	robbed += t->robbed;
 	t->robbed = 0;
 	if (robbed > now - since) {
@@ -154,7 +154,7 @@ static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 		add(time, now - since - robbed);
 }
 
-/* A thread's books at one moment: `since`, `ran` and `preempted` that belong together, though the
+/* A thread's account at one moment: `since`, `ran` and `preempted` that belong together, though the
  * thread may be taken off its CPU between any two instructions of ours. */
 static __always_inline void read_books(const struct thread *t, struct frame *books)
 {
@@ -176,7 +176,7 @@ static __always_inline void comes(struct thread *t, __u64 now)
 		t->preempted += now - t->left;
 }
 
-/* It is here, so it has come: perhaps nobody told (see `repair`). */
+/* It is here, so it has come, perhaps without an event (see `repair`). */
 static __always_inline void is_here(struct thread *t, __u64 now)
 {
 	if (t->runs)
@@ -216,7 +216,7 @@ static __always_inline bool is_watched(__u32 tgid)
 	return how && *how == 1;
 }
 
-/* The record of a thread that runs from now on or does already; none where nobody watches its process. */
+/* The record of a thread that runs from now on or does already; NULL if its process is not watched. */
 static __always_inline struct thread *record_of(struct task_struct *task, __u64 now)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
@@ -431,10 +431,10 @@ int end(struct pt_regs *ctx)
 	return 0;
 }
 
-/* A kernel may keep switches away from us: that of our test machine tells of none away from a thread of
- * its process 1, so that whoever follows one comes unseen. What a thread then ran before we saw it is
- * the difference between the scheduler's books, exact at the moment at which it leaves, and ours; and
- * it ran it where it was when it left last, since no probe was hit in between. */
+/* A kernel may hide switches from us: that of our test machine reports no switch away from a thread of its
+ * process 1, so that we do not see the next thread come. The time such a thread ran before we saw it is
+ * the difference between the scheduler's account, exact at the moment at which it leaves, and ours. It ran
+ * where it was when it left last, since it hit no probe in between. */
 static __always_inline void repair(struct thread *t, __u64 booked)
 {
 	__u64 theirs = booked - t->booked, ours = t->ran - t->ran_then;
@@ -557,7 +557,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	__u32 tgid = task->tgid;
 
 	drop_all(task);
-	/* The last of its threads: the number may soon be somebody else's. */
+	/* The last of its threads: another process may soon get the number. */
 	if (task->signal->live.counter != 0)
 		return 0;
 	bpf_map_delete_elem(&watched, &tgid);
@@ -576,7 +576,8 @@ int flush(void *ctx)
 
 	if (cpu)
 		account_cpu(cpu, task->pid == 0, now, 0);
-	/* Nobody may have seen it come. One that is about to wait is left to who sees it wake. */
+	/* Perhaps we did not see it come. A task that is about to wait is left to the event of its
+	 * wake-up. */
 	if (task->pid && task->__state == 0)
 		t = record_of(task, now);
 	else

@@ -5,18 +5,19 @@ use std::ops::Range;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
+use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, ways_out};
 use crate::error::ProbeError;
 use crate::go;
-use crate::places::{Place, code_at, file_offset};
+use crate::place::Place;
 
-/// Where a function ends, for probes at these instructions instead of a return probe. Its stack stays as
-/// it is, so that it may be unwound and moved.
+/// Where a function ends, for probes at these instructions instead of a return probe. Its stack
+/// stays unchanged, so that it may be unwound and moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     /// Bytes from the file's beginning.
     pub(crate) ends: Vec<u64>,
-    /// Jumps of which nobody knows whether they leave it: there is no probe at them.
+    /// Jumps that may or may not leave it: there is no probe at them.
     pub unsure: usize,
 }
 

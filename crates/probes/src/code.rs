@@ -40,8 +40,8 @@ pub(crate) struct WaysOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotUnderstood;
 
-/// Where a function is left: whoever jumps to where it `begins_at` has left it and begins anew.
-/// `word_at` tells what stands at an address of the file.
+/// Where a function is left: a jump to where it `begins_at` leaves it and enters it again.
+/// `word_at` returns the word at an address of the file.
 pub(crate) fn ways_out(
     begins_at: &RangeInclusive<u64>,
     pieces: &[Piece<'_>],
@@ -49,8 +49,8 @@ pub(crate) fn ways_out(
 ) -> Result<WaysOut, NotUnderstood> {
     let mut ways = WaysOut::default();
     let (mut begins, mut targets) = (BTreeSet::new(), Vec::new());
-    // Jumps by a pointer, and what nobody falls into: it must be a target, or a label that such a
-    // jump may lead to.
+    // Jumps by a pointer, and code that no instruction falls into: it must be a target, or a label
+    // that such a jump may lead to.
     let (mut by_pointer, mut unreached) = (Vec::new(), Vec::new());
     let is_within =
         |to: u64| !begins_at.contains(&to) && pieces.iter().any(|it| it.range().contains(&to));
@@ -192,9 +192,9 @@ fn number(register: Register) -> Option<u32> {
     within(Register::RAX, Register::R15).or_else(|| within(Register::EAX, Register::R15D))
 }
 
-/// How far behind the entry of a Go function its work begins. At the entry it looks whether its stack
-/// is long enough; if it is not, it has it copied to a longer one and begins anew, so that the entry
-/// itself is passed twice.
+/// How far behind the entry of a Go function its work begins. At the entry it checks whether its
+/// stack is long enough. If not, the runtime copies the stack to a longer one and runs the function
+/// from its entry again, so that the entry itself is passed twice.
 pub(crate) fn behind_stack_check(piece: Piece<'_>) -> u64 {
     let mut compared = false;
     for instruction in instructions(piece).take(8) {

@@ -7,8 +7,8 @@ use std::fs;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
-use nightwatt_model::storage::{Device, File, Traffic, Whose};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::storage::{Device, File, Traffic, Whose};
+use nightwatt_energy::time::Mono;
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, refused};
@@ -17,8 +17,8 @@ pub use maps::Lost;
 
 static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/disk.bpf.o")));
 
-/// What nobody touched for so long leaves the kernel's table, so that there is room for others; and when
-/// more than so many are in it, what nobody touched for a moment.
+/// Entries untouched for this long leave the kernel's table, so that there is room for others. If
+/// the table has more than `FEW` entries, those untouched for a `MOMENT` leave it.
 const FORGET_AFTER: Duration = Duration::from_mins(1);
 const FEW: usize = 8192;
 const MOMENT: Duration = Duration::from_secs(2);
@@ -78,9 +78,9 @@ impl DiskProbes {
         let mut news = Vec::new();
         for (table, told) in TABLES.into_iter().zip(&mut self.told) {
             let map = self.loaded.map(table);
-            // All keys before anything is taken out: that would begin the table anew. (Reading in
-            // batches is no way: libbpf-rs 0.27 takes a batch that is not full for the last one, and the
-            // kernel fills none beyond a bucket's end.)
+            // Read all keys before taking anything out: removal restarts the iteration. (Reading in
+            // batches does not work: libbpf-rs 0.27 treats a batch that is not full as the last
+            // one, and the kernel fills none beyond a bucket's end.)
             let keys: Vec<Vec<u8>> = map.keys().collect();
             let patience = if keys.len() > FEW { MOMENT } else { FORGET_AFTER };
             for key in keys {
@@ -137,7 +137,7 @@ fn prepare(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
     Ok(())
 }
 
-/// How much of memory may be dirty at a time, and some more. Whoever writes on is made to wait then.
+/// The share of memory that may be dirty at a time, and some more. Writers are blocked beyond it.
 fn dirty_percent() -> u64 {
     let text = fs::read_to_string("/proc/sys/vm/dirty_ratio").unwrap_or_default();
     match text.trim().parse() {

@@ -90,7 +90,7 @@ pub enum ProbeError {
         /// What it has.
         has: Vec<String>,
     },
-    /// Nobody can say where in the file a USDT probe's counter of those who look is.
+    /// The semaphore of a USDT probe (its count of observers) is at no place of the file.
     #[error("the USDT probe `{probe}` of {} has its semaphore at no place of the file", path.display())]
     NoSemaphore {
         /// The file.

@@ -10,9 +10,9 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
+use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, behind_stack_check, find};
 use crate::error::ProbeError;
-use crate::places::{code_at, file_offset};
 
 /// Names of the section with the table, in programs at fixed and at any addresses.
 const TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -144,7 +144,7 @@ pub fn go_runtime(path: &Path) -> Result<Option<GoRuntime>, ProbeError> {
     Ok(Some(GoRuntime { path: path.to_owned(), leaves, comes, ends, text }))
 }
 
-/// By then `mcall` has the goroutine in `ax`, and nobody else can have gone on with it.
+/// By then `mcall` has the goroutine in `ax`, and no other thread can have resumed it.
 fn is_push_of_goroutine(instruction: &Instruction) -> bool {
     instruction.code() == Code::Push_r64 && instruction.op0_register() == Register::RAX
 }

@@ -3,32 +3,36 @@
 //! And, without eBPF, what runs on each CPU at fixed times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
-//! mean for energy is pure and lives in `model::sections` and `model::storage`.
+//! mean for energy is pure and lives in `energy::sections` and `energy::storage`.
 
+mod addresses;
 mod body;
 mod code;
 mod debug;
 mod disk;
 mod error;
+mod find_functions;
 mod go;
 mod idle;
 mod loaded;
+mod names;
 mod offers;
-mod places;
+mod place;
 mod read;
 mod samples;
 mod sections;
-mod symbols;
+mod symbolize;
 mod target;
 mod usdt;
 
 pub use body::{Body, function_bodies};
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
+pub use find_functions::function_entries;
 pub use go::{GoRuntime, go_runtime};
 pub use idle::IdleProbe;
 pub use offers::{Offer, offers};
-pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
+pub use place::{InstructionKind, Location, Place, instruction_kind};
 pub use samples::{Function, Look, Program, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

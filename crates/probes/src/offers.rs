@@ -1,5 +1,5 @@
-//! What this kernel offers: found out by trying it, since neither its version nor its configuration
-//! tells what whoever runs it has switched off.
+//! What this kernel offers: found by trying it, since neither its version nor its configuration
+//! tells what the administrator has disabled.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use libbpf_rs::{Link, MapType, ProgramInput, ProgramMut, UprobeMultiOpts, Uprobe
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object};
 
+use crate::addresses::file_offset;
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, ON_CPU};
-use crate::places::file_offset;
 use crate::samples::Samples;
 
 static PROGRAMS: &Aligned<[u8]> =
@@ -70,7 +70,7 @@ pub fn offers() -> Vec<Offer> {
     ] {
         let refused = match kind.is_supported() {
             Ok(true) => None,
-            // Whoever may load nothing is told the same of everything.
+            // A user who may load nothing gets the same answer for every kind.
             Ok(false) if offers.iter().any(|it| it.is_needed && !it.works()) => {
                 Some("not in this kernel, or not for this user".to_owned())
             }

@@ -1,4 +1,4 @@
-//! Reading files that others have named: whoever is watched may map or name anything.
+//! Reads files that others have named: a watched process may map or name anything.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};

@@ -1,8 +1,8 @@
 //! What runs on each CPU, asked at fixed times: a profile by the kernel's CPU clock.
 //!
-//! The kernel's profiler alone does it (`perf_event_open(2)`), without eBPF: it tells of samples, of
-//! processes and of the files that they map in one stream, so that whoever has long ended is known by
-//! its functions all the same.
+//! The kernel's profiler alone does it (`perf_event_open(2)`), without eBPF: one stream has
+//! samples, processes and the files that they map, so that we know the functions even of processes
+//! that ended long ago.
 
 mod everything;
 mod kernel;
@@ -18,14 +18,14 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
+use nightwatt_energy::time::Mono;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use crate::error::ProbeError;
 use crate::sections::Watch;
-use crate::symbols::Symbols;
+use crate::symbolize::Symbols;
 use kernel::KernelSymbols;
 use programs::Programs;
 
@@ -46,7 +46,7 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 /// A function that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, or `[file]` where nobody knows.
+    /// Its name, or `[file]` if it is unknown.
     pub name: String,
     /// The file it is in.
     pub file: PathBuf,
@@ -60,7 +60,7 @@ pub struct Function {
 pub enum Sample {
     /// An idle CPU.
     Idle,
-    /// A process that nobody watches.
+    /// A process that is not watched.
     Other,
     /// A watched process in these functions, the outermost first, by their numbers in
     /// [`Samples::functions`].
@@ -85,8 +85,8 @@ pub struct Samples {
     throttled: u64,
 }
 
-/// What the kernel writes to. A thread of its own empties them: whoever reads samples may be busy for
-/// seconds with the names of a large program.
+/// What the kernel writes to. A thread of its own empties them: the reader of samples may be busy
+/// for seconds with the names of a large program.
 struct Rings {
     of_cpus: Vec<Sampler>,
     /// Records that were read and may have to wait for those of other CPUs.
@@ -101,14 +101,14 @@ struct LoadedFile {
 }
 
 impl Samples {
-    /// Samples so often each second, with the stacks of watched processes. Nothing is counted before
-    /// [`Self::start`].
+    /// Opens a sampler of `hz` samples a second, with the stacks of watched processes. Nothing is
+    /// counted before [`Self::start`].
     pub fn open(hz: u32) -> Result<Self, ProbeError> {
         Self::with(hz, false)
     }
 
-    /// Samples with the kernel's stacks too, whoever runs. It needs root, `CAP_PERFMON` or
-    /// `kernel.perf_event_paranoid` below 0, and for names `kernel.kptr_restrict` below 2.
+    /// Opens a sampler that records the kernel's stacks too, whatever process runs. It needs root,
+    /// `CAP_PERFMON` or `kernel.perf_event_paranoid` below 0, and for names `kernel.kptr_restrict` below 2.
     pub fn open_everything(hz: u32) -> Result<Self, ProbeError> {
         Self::with(hz, true)
     }
@@ -138,8 +138,8 @@ impl Samples {
         })
     }
 
-    /// Begins to look, at these processes. (Everybody is nobody here: it knows what it has seen
-    /// starting.)
+    /// Begins to sample these processes. (`Watch::Everybody` begins with none: the sampler knows
+    /// only processes that it has seen starting.)
     pub fn start(&mut self, watch: Watch) -> Result<(), ProbeError> {
         for ring in &mut locked(&self.rings).of_cpus {
             ring.as_counter_mut().enable().map_err(ProbeError::NoSamples)?;
@@ -294,7 +294,7 @@ impl Rings {
     }
 }
 
-/// Nothing is left half done where somebody panics.
+/// No data is left half changed when a thread panics.
 fn locked(rings: &Mutex<Rings>) -> MutexGuard<'_, Rings> {
     rings.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput};
-use nightwatt_model::markers::Run;
-use nightwatt_model::sections::{Node, Tree, Usage};
+use nightwatt_energy::markers::Run;
+use nightwatt_energy::sections::{Node, Tree, Usage};
 
 use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, ON_CPU, half_word, refused, word};
-use crate::places::{Location, Place};
+use crate::place::{Location, Place};
 use attach::Probe;
 
 use runs::Runs;
@@ -104,7 +104,7 @@ impl SectionProbes {
         self.runs.as_ref().map_or(Ok(Vec::new()), Runs::take)
     }
 
-    /// Pieces of running time that nobody read in time.
+    /// Pieces of running time that were lost because the ring was full.
     pub fn lost_runs(&self) -> Result<u64, ProbeError> {
         runs::lost(&self.loaded)
     }

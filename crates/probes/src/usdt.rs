@@ -7,8 +7,10 @@ use std::path::Path;
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endian, Endianness, Object, ObjectSection};
 
+use crate::addresses::file_offset;
 use crate::error::ProbeError;
-use crate::places::{Location, Place, file_offset, fits, instruction_kind};
+use crate::names::fits;
+use crate::place::{Location, Place, instruction_kind};
 
 /// What a place begins with that is such a probe: `postgres:usdt:postgresql:transaction__start`.
 pub(crate) const PREFIX: &str = "usdt:";
@@ -23,11 +25,11 @@ struct Note {
     name: String,
     /// Where the `nop` is.
     address: u64,
-    /// Where `.stapsdt.base` was when the note was written: whoever moved the file's addresses later
-    /// (prelink) did not know of notes.
+    /// Where `.stapsdt.base` was when the note was written: a tool that moved the file's addresses
+    /// later (prelink) did not know of notes.
     base: u64,
-    /// A counter of those who look, 0 where there is none: the program asks it before it works out
-    /// arguments, and most programs skip the probe while it is zero.
+    /// The address of a counter of observers, 0 without one: the program reads it before it
+    /// computes arguments, and most programs skip the probe while it is zero.
     semaphore: u64,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn probes(
         let offset = file_offset(elf, address).ok_or_else(missing)?;
         let semaphore = (note.semaphore != 0).then(|| note.semaphore.wrapping_add(moved));
         let in_file = |address| {
-            // Without it the program would skip the probe, and nobody would know why.
+            // Without it the program would skip the probe, and the user would not know why.
             let probe = || format!("{}:{}", note.provider, note.name);
             let missing = || ProbeError::NoSemaphore { path: path.to_owned(), probe: probe() };
             file_offset(elf, address).ok_or_else(missing)

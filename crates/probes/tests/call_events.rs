@@ -1,6 +1,6 @@
 //! Calls one by one, out of this very kernel, beside what it has summed up itself.
 //!
-//! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
+//! Without root, or if the kernel allows no loading of programs, each prints `skipped: <reason>`.
 
 mod programs;
 
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::sections::CallEvent;
+use nightwatt_energy::sections::CallEvent;
 use nightwatt_probes::{
     CallEvents, Extras, Point, ProbeError, SectionProbes, Watch, function_entries,
 };
@@ -57,7 +57,7 @@ impl Watched {
         Command::new(&self.program).args(arguments).stdout(Stdio::null()).spawn().unwrap()
     }
 
-    /// Runs it to its end, and reads while it runs, as whoever writes events down does.
+    /// Runs it to its end, and reads while it runs, as a program that records events does.
     fn run(&mut self, arguments: &[&str]) -> Vec<CallEvent> {
         let mut child = self.start(arguments);
         let stop = Stop::new().unwrap();
@@ -132,7 +132,7 @@ fn calls_of_threads_that_take_each_others_cpus_away_add_up_to_the_kernels_sums()
     threads.dedup();
     assert_eq!((events.len(), threads.len()), (160, 8));
     assert!(events.iter().all(|event| event.pid == events[0].pid));
-    // By its own clock each runs for so long, and no clock runs faster than that of the wall.
+    // Each runs for this time by its own clock, and no clock runs faster than the wall clock.
     for (section, least_us) in [(0, 7500), (1, 2500)] {
         let least = Duration::from_micros(least_us);
         let mut of_it = events.iter().filter(|event| event.section == section);
@@ -189,7 +189,7 @@ fn what_finds_no_room_is_counted_while_nobody_reads() {
     let told = events.len() as u64;
     assert!((50..=64).contains(&told), "{told}");
     assert_eq!(watched.probes.events_lost().unwrap(), 10_000 - told);
-    // Whoever reads again is told again, and the sums have lost nothing.
+    // Once the reader reads again, events arrive again, and the sums have lost nothing.
     stalled(&watched);
     watched.drain(&mut events);
     let lost = watched.probes.events_lost().unwrap();
@@ -204,7 +204,7 @@ fn who_waits_is_woken_before_the_ring_is_full() {
     let stop = Stop::new().unwrap();
     let mut child = watched.start(&["count", "1000000"]);
     // Without a deadline: that it comes back at all is what counts.
-    let woken = stop.readable_until(watched.events.as_fd(), nightwatt_model::time::Mono::NEVER);
+    let woken = stop.readable_until(watched.events.as_fd(), nightwatt_energy::time::Mono::NEVER);
     assert_eq!(woken, Woken::Readable);
     assert!(!watched.events.take().unwrap().is_empty());
     assert!(child.wait().unwrap().success());

@@ -1,6 +1,6 @@
 //! Whose bytes go to which device, in this very kernel, on a file system of our own on a loop device.
 //!
-//! Without root, loop devices, or where the kernel lets nobody load programs, each says
+//! Without root or loop devices, or if the kernel allows no loading of programs, each prints
 //! `skipped: <reason>`.
 
 mod programs;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::storage::{Device, Process, Traffic, Whose};
+use nightwatt_energy::storage::{Device, Process, Traffic, Whose};
 use nightwatt_probes::{DiskProbes, ProbeError};
 
 const KIB: u64 = 1024;
@@ -378,7 +378,7 @@ fn a_mapped_device_passes_on(table: &str) {
     assert!(close(large.written, 32 * MIB), "{large:?}");
     assert!(close(direct.direct, 8 * MIB), "{direct:?}");
     assert!(close(above.sum().to_device(), kernel), "{:?} of {kernel}", above.sum());
-    // Nobody's: who wrote has it above.
+    // No process owns these bytes: they count for the writer on the device above.
     assert!(close(below.sum().stacked, kernel), "{:?} of {kernel}", below.sum());
     assert_eq!(below.sum().to_device(), below.sum().stacked, "{:?}", below.sum());
 }
@@ -475,7 +475,7 @@ fn more_files_than_there_is_room_for_lose_their_names_and_no_bytes() {
 
 #[test]
 fn what_a_journal_keeps_whole_is_still_its_writers() {
-    // Until then nobody tells who made such a page dirty.
+    // Earlier kernels don't report who made such a page dirty.
     if !is_release_at_least(6, 10) {
         println!("skipped: with data=journal, kernels before 6.10 do not tell who wrote");
         return;

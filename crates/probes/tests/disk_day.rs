@@ -1,7 +1,7 @@
-//! A day of processes and files, hour by hour: what is left of it in the kernel's memory. In a process of
-//! its own, since that is told by process.
+//! A day of processes and files, hour by hour: what is left of it in the kernel's memory. In a
+//! process of its own, since the counts are per process.
 //!
-//! Without root, or where the kernel lets nobody load programs, it says `skipped: <reason>`.
+//! Without root, or if the kernel allows no loading of programs, it prints `skipped: <reason>`.
 
 mod programs;
 
@@ -60,7 +60,7 @@ fn a_day_of_processes_and_files_that_come_and_go_leaves_no_more_in_the_tables() 
         assert!(after[round] < before, "rows are taken out: {before} {after:?}");
     }
     let (least, most) = (after.iter().min().unwrap(), after.iter().max().unwrap());
-    // Whoever else writes on this machine has a row too.
+    // Any other process that writes on this machine has a row too.
     assert!(most - least < 100 * 256, "{after:?}");
     let lost = probes.lost().unwrap();
     assert_eq!((lost.sums, lost.pages), (0, 0));

@@ -1,13 +1,12 @@
 //! Probes at the instructions at which functions end, in programs whose stacks are unwound or moved.
 //!
-//! Without root, where the kernel lets nobody load programs, or without Go, each says
-//! `skipped: <reason>`.
+//! Without root or Go, or if the kernel allows no loading of programs, each prints `skipped: <reason>`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nightwatt_model::sections::Tree;
+use nightwatt_energy::sections::Tree;
 use nightwatt_probes::{
     Calls, Extras, Point, ProbeError, SectionProbes, Watch, function_bodies, function_entries,
     go_runtime,

@@ -189,7 +189,7 @@ fn children_that_live_for_milliseconds_are_seen_in_their_functions() {
     let Some((seen, ..)) = during(Watch::Children, run) else { return };
     assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
     assert!(seen.within("outer") > 100, "{:?}", seen.stacks);
-    // Somebody else's children are not ours.
+    // Children of another process are not ours.
     let Some((seen, ..)) = during(Watch::Process(1), || program.run(&["nested", "100"])) else {
         return;
     };

@@ -1,6 +1,6 @@
 //! Probes in this very kernel, on a program that knows what it does.
 //!
-//! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
+//! Without root, or if the kernel allows no loading of programs, each prints `skipped: <reason>`.
 
 mod programs;
 
@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sections::{Shares, Tree};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::sections::{Shares, Tree};
+use nightwatt_energy::time::Mono;
 use nightwatt_probes::{Calls, Point, ProbeError, SectionProbes, Watch, function_entries};
 
 /// The program: a file for each test, since probes are in files and tests run side by side.
@@ -84,15 +84,16 @@ impl Watched {
         (tree.inclusive(number, &used.nodes), tree.exclusive(number, &used.nodes))
     }
 
-    /// How much CPU time may be missing of so much: one percent, and what a hypervisor took from the
-    /// machine, since that is told when a thread leaves its CPU and nobody knows where it was then.
+    /// How much of this CPU time may be missing: one percent, and what a hypervisor took from the
+    /// machine, since the kernel reports that when a thread leaves its CPU, when it is unknown in
+    /// which section it was.
     fn may_miss(&mut self, ran: Duration) -> Duration {
         ran.mul_f64(may_be_nobodys()) + self.probes.usage().unwrap().stolen
     }
 }
 
-/// The share of time that switches between threads may take, which are nobody's: such a switch takes an
-/// emulated CPU a tenth of a millisecond.
+/// The share of time that switches between threads may use, which belongs to no thread: such a
+/// switch costs an emulated CPU a tenth of a millisecond.
 fn may_be_nobodys() -> f64 {
     if std::env::var_os("NIGHTWATT_EMULATED").is_some() { 0.1 } else { 0.01 }
 }
@@ -180,7 +181,7 @@ fn what_each_function_drew_by_a_scripted_meter_is_told_within_two_percent() {
             let nodes: Vec<f64> = shares.nodes().iter().map(|joules| joules.get()).collect();
             tree.inclusive(watched.number(section), &nodes)
         };
-        // By its own clock each ran for so long in all; what a hypervisor took may be missing.
+        // Each ran for `ran` in all, by its own clock; what a hypervisor took may be missing.
         let expected = watts * ran;
         println!("{section}: {joules:.3} J found, {expected:.3} J expected");
         let missing = watts * watched.may_miss(Duration::ZERO).as_secs_f64();
@@ -333,7 +334,7 @@ fn whoever_becomes_another_program_has_left_its_functions() {
 #[test]
 fn a_thread_that_never_leaves_its_cpu_is_charged_from_the_first_look_on() {
     let program = Program::build();
-    // Nobody takes its CPU away but for the kernel's guard of real-time threads.
+    // Nothing takes its CPU away except the kernel's limit for real-time threads.
     let mut command = Command::new("chrt");
     command.args(["-f", "10"]).arg(program.path()).args(["nested", "200"]);
     let Ok(mut child) = command.spawn() else { return println!("skipped: no chrt") };

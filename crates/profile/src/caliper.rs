@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Probes sum up CPU time by stack of sections in the kernel; each time a meter says something the
-//! sums are read, and `model::sections` shares out what it saw.
+//! sums are read, and `energy::sections` shares out what it saw.
 
 mod energies;
 mod events;
@@ -29,11 +29,11 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::integration::Piece;
+use nightwatt_energy::sections::Usage;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::sample::Piece;
-use nightwatt_model::sections::Usage;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{
     Body, Extras, GoRuntime, Place, Point, SectionProbes, Watch, function_entries,
 };
@@ -81,15 +81,15 @@ pub struct CaliperOptions {
     pub sections: Vec<SectionSpec>,
     /// How it is seen that functions return.
     pub returns: Returns,
-    /// Those that programs mark themselves, instead.
+    /// Measure the sections that programs mark themselves, instead.
     pub markers: bool,
-    /// Whose.
+    /// What is measured.
     pub target: Target,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
     /// For how long the idle machine is measured first.
     pub idle: Option<Duration>,
-    /// By which meters.
+    /// The meters to use.
     pub meters: Vec<MeterSpec>,
     /// Time between two readings.
     pub interval: Option<Duration>,
@@ -140,7 +140,7 @@ pub(crate) struct Course {
     pub(crate) finished: Option<Finished>,
 }
 
-/// What the threads tell the one that keeps the books.
+/// Events that the threads send to the one that does the accounting.
 pub(crate) enum Event {
     /// A meter said something.
     Sample { meter: usize, channel: usize, at: Mono, piece: Piece },
@@ -160,7 +160,7 @@ pub enum Step {
         /// It knows how to give code another stack.
         by_switching: bool,
     },
-    /// The idle machine is measured for so long.
+    /// The idle machine is measured for this time.
     Idle(Duration),
     /// What the sections do.
     Live(LiveReport),
@@ -209,7 +209,7 @@ pub fn run(
     if options.live {
         books.live = Some(books.live(&sections));
     }
-    let course = follow(options, running, (&mut books, &mut step), &sampler, (sender, &events))?;
+    let course = follow(options, running, &mut books, &mut step, &sampler, sender, &events)?;
     let Books { mut watcher, mut energies, .. } = books;
     let (usage, at) = (watcher.usage()?, monotonic());
     watcher.finish();
@@ -219,7 +219,9 @@ pub fn run(
         energies.event(&event, &usage, at);
     }
     let calls = calls.map(|calls| calls.finish(&watcher.probes)).transpose()?;
-    report(options, &sections, &watcher, &energies, (&usage, &measured), (&course, calls))
+    let used = usage.since(energies.begun());
+    let seen = seen(&sections, &watcher, &energies, used, &measured, &course, calls)?;
+    Ok(CaliperReport::of(options, &seen))
 }
 
 /// What is kept while the target runs.
@@ -392,7 +394,7 @@ struct Teller {
 impl Sink for Teller {
     fn take(&mut self, sample: &Sample) {
         let Sample { channel, piece, mono: at, .. } = *sample;
-        // Nobody listens any more: the figures are complete.
+        // A closed channel means that the figures are complete.
         let _ = self.events.send(Event::Sample { meter: self.meter, channel, at, piece });
     }
 }
@@ -411,13 +413,15 @@ pub(crate) fn start(
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 
-/// Runs the target to its end, and keeps the books meanwhile.
+/// Runs the target to its end and does the accounting meanwhile.
 fn follow(
     options: &CaliperOptions,
     running: &Running,
-    (books, step): (&mut Books, &mut impl FnMut(Step)),
+    books: &mut Books,
+    step: &mut impl FnMut(Step),
     sampler: &Sampler,
-    (sender, events): (Sender<Event>, &Receiver<Event>),
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
 ) -> Result<Course, Error> {
     let begin = monotonic();
     sampler.begin(begin);
@@ -479,33 +483,31 @@ pub(crate) fn is_there(pid: u32) -> bool {
     is_process && field("State").is_some_and(|state| !state.trim().starts_with(['Z', 'X']))
 }
 
-fn report(
-    options: &CaliperOptions,
-    sections: &[Section],
+/// What was seen until the end.
+fn seen<'a>(
+    sections: &'a [Section],
     watcher: &Watcher,
-    energies: &Energies,
-    (usage, measured): (&Usage, &[Measured]),
-    (course, events): (&Course, Option<EventsReport>),
-) -> Result<CaliperReport, Error> {
+    energies: &'a Energies,
+    used: Usage,
+    measured: &'a [Measured],
+    course: &'a Course,
+    events: Option<EventsReport>,
+) -> Result<result::Seen<'a>, Error> {
     let (tree, is_full) = (watcher.tree()?, watcher.is_full()?);
     let calls = (0..sections.len() as u32).map(|number| watcher.calls(number));
     let (calls, lost) = calls.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
     let warnings = watcher.warnings()?;
-    let used = usage.since(energies.begun());
-    Ok(CaliperReport::of(
-        options,
-        &result::Seen {
-            sections,
-            calls,
-            lost,
-            tree,
-            is_full,
-            used,
-            energies,
-            measured,
-            course,
-            events,
-            warnings,
-        },
-    ))
+    Ok(result::Seen {
+        sections,
+        calls,
+        lost,
+        tree,
+        is_full,
+        used,
+        energies,
+        measured,
+        course,
+        events,
+        warnings,
+    })
 }

@@ -1,6 +1,6 @@
 //! Cells of tables for people.
 
-use nightwatt_model::display::shown;
+use nightwatt_energy::display::shown;
 
 /// A long name cut in front: what tells names apart stands behind.
 pub(crate) fn end_of(name: &str, most: usize) -> String {

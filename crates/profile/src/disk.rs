@@ -16,9 +16,9 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::storage::{Books, Class, File, Process, StorageModel};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
-use nightwatt_model::storage::{Books, Class, File, Process, StorageModel};
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{DiskProbes, News};
 
 use crate::error::Error;
@@ -36,7 +36,7 @@ const MOST_ROWS: usize = 20_000;
 pub struct DiskOptions {
     /// A command to run; else until the time is over, or the user says so.
     pub command: Vec<OsString>,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
     /// Time between two looks.
     pub interval: Duration,
@@ -139,7 +139,7 @@ impl Session<'_> {
         })
     }
 
-    /// Takes what the kernel has summed up into the books, and tells whoever wants to know.
+    /// Adds the kernel's sums to the accounting, and reports them to `watcher`.
     fn look(&mut self, watcher: &mut dyn Watcher) -> Result<(), Error> {
         // File systems and devices come and go.
         self.devices.look(&self.host)?;
@@ -149,7 +149,7 @@ impl Session<'_> {
         for mut one in news {
             let path = self.path(&one)?;
             if one.whose.process != Process::NOBODY && one.command.is_empty() {
-                // Somebody else's write was the first that we saw of it.
+                // Another process's write was the first of the file that we saw.
                 one.command = command_of(&self.host, one.whose.process);
             }
             self.books.add(one.whose, &one.command, path.clone(), &one.traffic);
@@ -178,7 +178,7 @@ impl Session<'_> {
     }
 
     fn row_of(&self, one: &News, path: Option<String>) -> DiskRow {
-        let row = nightwatt_model::storage::Row {
+        let row = nightwatt_energy::storage::Row {
             whose: one.whose,
             command: one.command.clone(),
             path,

@@ -1,8 +1,8 @@
-//! `nightwatt tcp where`: what the CPUs' time goes into, the kernel's by what its functions are for.
+//! `nightwatt tcp where`: what the CPUs spend their time on, the kernel's by the purpose of its functions.
 //!
-//! Each CPU is asked at fixed times what runs there, whoever it is and with the kernel's stack;
-//! `model::kernel_time` says what that counts as, and the samples between two readings of a meter share what
-//! it saw, as in `caliper --sample`.
+//! Each CPU reports at fixed times what runs there, of all processes and with the kernel's stack;
+//! `pure::kernel_time` decides what that counts as, and the samples between two readings of a meter share
+//! what it measured, as in `caliper --sample`.
 
 mod books;
 mod result;
@@ -34,7 +34,7 @@ pub struct KernelTimeOptions {
     pub command: Option<Vec<OsString>>,
     /// Processes that run already and are under test.
     pub processes: Vec<u32>,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
     /// Samples a second, of each CPU.
     pub hz: u32,
@@ -64,8 +64,7 @@ pub fn run(
     let metering = caliper::start(meters, options.interval, &sender)?;
     let (command, is_gone) = (options.command.as_deref(), || false);
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let both = (&mut samples, &mut books);
-    let course = followed.to_its_end(both, &metering, (sender, &events))?;
+    let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
     books.end(course.end);
     books.read(&mut samples);
     let (measured, _) = metering.finish(course.end);
@@ -73,7 +72,7 @@ pub fn run(
         books.channels.event(&event);
     }
     books.close();
-    let mut report = KernelTimeReport::of(&books, &samples, &measured, (course.begin, course.end));
+    let mut report = KernelTimeReport::of(&books, &samples, &measured, course.begin, course.end);
     report.command =
         options.command.iter().flatten().map(|it| it.to_string_lossy().into_owned()).collect();
     report.processes.clone_from(&options.processes);
@@ -89,7 +88,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// With these processes under test, and what they start. No meter is read.
+    /// Prepares to sample all CPUs, with these processes and their children under test. No meter is read.
     pub fn watching(hz: u32, processes: &[u32]) -> Result<Self, ProbeError> {
         let mut samples = Samples::open_everything(hz)?;
         start(&mut samples, false, processes)?;
@@ -124,7 +123,7 @@ impl Prepared {
         books.end(end);
         books.read(samples);
         books.close();
-        let mut report = KernelTimeReport::of(&books, samples, &[], (begin, end));
+        let mut report = KernelTimeReport::of(&books, samples, &[], begin, end);
         report.processes = [&self.processes[..], more].concat();
         Ok((done, report))
     }

@@ -1,4 +1,9 @@
-//! Shows where in a program energy goes, by eBPF: sections of code, disks, functions of the kernel.
+//! Attributes energy to parts of a program: sections of code ([`caliper`]), reads and writes of disks ([`disk`]),
+//! and functions of the kernel ([`kernel_time`]).
+//!
+//! It serves the commands of these names and `netlab`. Its probes (eBPF, uprobes, perf samples) are those of
+//! `nightwatt_probes`, so it needs root and the feature `bpf` of the binary; commands run by `nightwatt_measure`,
+//! and power comes from `nightwatt_meters`.
 
 pub mod caliper;
 mod cells;

@@ -15,11 +15,11 @@ use nightwatt_profile::pure::kernel_time::Os;
 
 const HZ: u32 = 997;
 
-/// So many round trips of a byte, each of which goes through the loopback card two times: the CPU time of
-/// some 6 s. By number and not by time: a busy machine takes longer, and sees as many samples.
+/// Round trips of a byte, each of which goes through the loopback card two times: the CPU time of some 6 s.
+/// A number rather than a time: a busy machine takes longer, and sees as many samples.
 const ROUND_TRIPS: usize = 500_000;
 
-/// So many bytes in large pieces.
+/// Bytes sent in large pieces.
 const BYTES: usize = 3 << 30;
 
 /// None, with the reason told, where this user may not look.

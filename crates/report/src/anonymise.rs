@@ -1,23 +1,22 @@
 //! Clients' addresses in reports.
 //!
-//! An address is personal data where somebody can find out whose it is (GDPR, recital 30; Court of
-//! Justice of the EU, C-582/14, *Breyer*). A report is made to be passed on, and for what it says
-//! the address is not needed: only which requests came from the same client, and roughly from
-//! where. So reports anonymise unless their reader asks for addresses:
+//! An address is personal data where it can be traced to a person (GDPR, recital 30; Court of Justice of the
+//! EU, C-582/14, *Breyer*). A report is made to be passed on, and it doesn't need the address: only which
+//! requests came from the same client, and roughly from where. So reports anonymise unless their reader asks
+//! for addresses:
 //!
-//! * **A label**: 40 bits of SHA-256 over a random key and the address. Within a report the same
-//!   client has the same label. The key is drawn for the report, given to [`Addresses::anonymised`]
-//!   and forgotten; so nobody can go through all addresses to find the one behind a label, and
-//!   labels of two reports have nothing to do with each other. Without a key (a bare hash) four
-//!   billion tries would undo it. Of *n* clients two share a label with a chance of about
-//!   n^2 / 2^41: 5 in 10 million for a thousand.
-//! * **The network**: of IPv4 the first 24 bits, of IPv6 the first 32. Enough for an operator to
-//!   recognise a provider or a crawler's home; the smallest IPv4 network that is routed by itself,
-//!   and of IPv6 what a provider gets (a /48 is one customer's: RFC 6177). Who must not give away
-//!   even that shows [`Addresses::label`] only.
+//! * **A label**: 40 bits of SHA-256 over a random key and the address. Within a report the same client has
+//!   the same label. The key is drawn for the report, given to [`Addresses::anonymised`] and forgotten; so a
+//!   label can't be found by trying all addresses, and labels of two reports have nothing to do with each
+//!   other. Without a key (a bare hash) four billion tries would undo it. Of *n* clients two share a label
+//!   with a chance of about n^2 / 2^41: 5 in 10 million for a thousand.
+//! * **The network**: of IPv4 the first 24 bits, of IPv6 the first 32. Enough for an operator to recognise a
+//!   provider or a crawler's home; the smallest IPv4 network that is routed by itself, and of IPv6 what a
+//!   provider gets (a /48 is one customer's: RFC 6177). An operator who must not reveal even that shows
+//!   [`Addresses::label`] only.
 //!
-//! What stays true: with the log at hand, or with knowledge of who came when, a client can be
-//! recognised by what it did. The report is pseudonymous to those, and no key changes that.
+//! A limit remains: a reader who has the log, or knows which client came when, can recognise a client by its
+//! requests. For such a reader the report is pseudonymous, and no key changes that.
 
 // Addresses are plain values, and `core` has them without sockets.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -47,8 +46,8 @@ impl Addresses {
         Self { key: None }
     }
 
-    /// As labels. The key comes from the operating system's random numbers, is drawn anew for each
-    /// report, and is written nowhere.
+    /// Shows labels instead of addresses. The key comes from the operating system's random numbers, is drawn
+    /// again for each report, and is written nowhere.
     pub const fn anonymised(key: [u8; KEY_BYTES]) -> Self {
         Self { key: Some(key) }
     }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// Chart.js, unchanged but for its last line, which names a map of the source that is not there.
+/// Chart.js, unchanged except for its last line, which names a map of the source that is not there.
 const CHART_JS: &str = include_str!("../../../web/vendor/chart.js-4.6.1/chart.umd.min.js");
 const CHARTS: &str = include_str!("../../../web/report/charts.js");
 const PAGE: &str = include_str!("../../../web/report/page.js");

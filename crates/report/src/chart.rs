@@ -1,5 +1,6 @@
-//! Charts, as data for the page's script, and as a table for whoever does not see pictures.
+//! Charts, as data for the page's script, and as a table for readers who can't see pictures.
 
+use nightwatt_energy::civil::to_minute;
 use serde::Serialize;
 
 use crate::table::{Cell, Column, Table};
@@ -12,7 +13,7 @@ const TABLE_ROWS: usize = 200;
 pub struct Chart {
     /// What the chart shows.
     pub title: String,
-    /// What one sees in it, for those who do not: one or two sentences.
+    /// What the chart shows, for readers who can't see it: one or two sentences.
     pub description: String,
     /// To the right.
     pub x: Axis,
@@ -151,7 +152,7 @@ impl Axis {
         match &self.scale {
             Scale::Category(names) if self.has(value) => names[value as usize].as_str().into(),
             Scale::Time { utc_offset } if value.is_finite() => {
-                civil(value as i64 + i64::from(*utc_offset)).into()
+                to_minute(value as i64 + i64::from(*utc_offset)).into()
             }
             _ => Cell::number(value, decimals(value)),
         }
@@ -330,21 +331,6 @@ fn decimals(value: f64) -> usize {
     }
     let magnitude = value.abs().log10().floor();
     if magnitude.is_finite() { (3.0 - magnitude).clamp(0.0, 9.0) as usize } else { 0 }
-}
-
-/// Seconds since 1970 as `2026-11-21 14:05`: days to a date by Hinnant's `civil_from_days`.
-pub fn civil(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", second / 3600, second / 60 % 60)
 }
 
 #[derive(Serialize)]

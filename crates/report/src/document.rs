@@ -1,9 +1,8 @@
-//! What a report is made of, but for tables and charts.
+//! What a report is made of, except for tables and charts.
 
-use nightwatt_model::energy::{Energy, Provenance};
+use nightwatt_energy::energy::{Energy, Provenance};
 
 use crate::chart::Chart;
-use crate::html;
 use crate::table::Table;
 
 /// A report.
@@ -23,12 +22,6 @@ impl Document {
     /// An empty report of this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
-    }
-
-    /// The report as one HTML file that loads nothing: style, scripts and data are in it. The same
-    /// document gives the same bytes.
-    pub fn to_html(&self) -> String {
-        html::page(self)
     }
 
     /// All tables, also those inside of details, in the order of the page: for CSV.
@@ -204,7 +197,7 @@ pub enum Origin {
     Measured,
     /// From a model.
     Modelled,
-    /// From somebody's guess, to be replaced by the reader's own figure.
+    /// A guess, to be replaced by the reader's own figure.
     Assumed,
     /// Counted in a log: as true as the log.
     Counted,
@@ -255,7 +248,7 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nightwatt_model::quantity::Joules;
+    use nightwatt_energy::quantity::Joules;
 
     #[test]
     fn a_note_says_what_the_energy_says_of_itself() {

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use nightwatt_model::display;
+use nightwatt_energy::display;
 
 /// What kind of metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

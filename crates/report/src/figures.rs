@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-/// A number with so many digits behind the point, and groups of three before it: `-1,234,567.5`.
+/// A number with this many digits behind the point, and groups of three before it: `-1,234,567.5`.
 /// What is no number is a dash.
 pub fn grouped(value: f64, decimals: usize) -> String {
     if !value.is_finite() {

@@ -12,7 +12,15 @@ use crate::table::{Align, Cell, Column, Table};
 /// Sections from which on a page has a list of them.
 const CONTENTS_FROM: usize = 4;
 
-pub(crate) fn page(document: &Document) -> String {
+impl Document {
+    /// The report as one HTML file that loads nothing: style, scripts and data are in it. The same
+    /// document gives the same bytes.
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
+}
+
+fn page(document: &Document) -> String {
     let mut body = Body::default();
     for (index, section) in document.sections.iter().enumerate() {
         let _ = write!(body.html, "<section aria-labelledby=\"s{index}\"><h2 id=\"s{index}\">");
@@ -220,7 +228,7 @@ fn note(note: &Note, out: &mut String) {
 }
 
 fn table(table: &Table, out: &mut String) {
-    // Whoever has no mouse scrolls a region that can have the focus; it then needs a name.
+    // Without a mouse a reader can scroll only a region that can have the focus; it then needs a name.
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table");
     if !table.caption.is_empty() {
         out.push_str(": ");

@@ -1,8 +1,8 @@
 //! Reports as data, and what is made of them: one HTML file that needs nothing else, and CSV.
 //!
-//! Pure: a [`Document`] comes in, text goes out; the same document gives the same bytes. Whatever
-//! is in it may come from a log, so from anybody: all text is escaped, and the page forbids itself
-//! by its Content-Security-Policy to run anything but its own scripts or to load anything at all.
+//! Pure: a [`Document`] comes in, text goes out; the same document gives the same bytes. Anything in it may
+//! come from a log, and so from any client: all text is escaped, and the page's Content-Security-Policy
+//! forbids it to run anything but its own scripts or to load anything at all.
 //!
 //! ```
 //! use nightwatt_report::{Block, Column, Document, Section, Table, Text};
@@ -28,7 +28,7 @@ mod html;
 mod table;
 
 pub use anonymise::{Addresses, KEY_BYTES, without_query};
-pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series, civil};
+pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series};
 pub use document::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 pub use escape::escaped;
 pub use figures::grouped;

@@ -39,7 +39,7 @@ pub enum Align {
 pub enum Cell {
     /// Text, of whatever origin.
     Text(String),
-    /// A number, shown with so many digits behind the point. CSV has all of its digits.
+    /// A number, shown with this many digits behind the point. CSV has all of its digits.
     Number {
         /// The number.
         value: f64,
@@ -72,7 +72,7 @@ impl Column {
 }
 
 impl Cell {
-    /// A number with so many digits behind the point.
+    /// A number with this many digits behind the point.
     pub const fn number(value: f64, decimals: usize) -> Self {
         Self::Number { value, decimals }
     }
@@ -103,14 +103,14 @@ impl Table {
     }
 
     /// CSV as RFC 4180 has it, in UTF-8: fields by comma, records by CRLF, the heading first, with
-    /// units as `energy [J]`. Numbers are written with the digits that give them back exactly, and
+    /// units as `energy [J]`. Numbers are written with the digits that reproduce them exactly, and
     /// a dot; what is not known, or is no number, is empty.
     ///
-    /// **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-`, `@` (or the full-width
-    /// forms of these), with a tab or the end of a line for a formula, also where it is quoted, and
-    /// may run it. Text in reports comes from logs, so from anybody. Such *text* gets an apostrophe
-    /// before it, which spreadsheets take as "this is text"; other readers find one character more.
-    /// Numbers are numbers, and are left alone.
+    /// **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-`, `@` (or the full-width forms
+    /// of these), with a tab or the end of a line for a formula, also where it is quoted, and may run it.
+    /// Text in reports comes from logs, and so from any client. Such *text* gets an apostrophe before it,
+    /// which spreadsheets take as "this is text"; other readers find one character more. Numbers are numbers,
+    /// and are left alone.
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
         record(&mut out, self.columns.iter().map(|column| text_field(&column.heading())));

@@ -17,10 +17,12 @@ mod bills;
 mod charts;
 mod costs;
 mod crew;
+mod formats;
 mod gaps;
 mod hide;
 mod holes;
 mod mirror;
+mod names;
 mod page;
 mod pass;
 mod result;
@@ -37,13 +39,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
 use nightwatt_traffic::Reading;
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::scan::{self, Progress};
 use nightwatt_traffic::traits::Rules;
 
@@ -69,7 +71,7 @@ pub struct AnalyzeOptions {
     pub logs: Vec<PathBuf>,
     /// How all logs are to be read.
     pub reading: Reading,
-    /// Only so many days from the first request on.
+    /// Only this many days from the first request on.
     pub days: Option<u32>,
     /// Server, proxy, promise, cache, policy.
     pub scenario: Scenario,
@@ -109,7 +111,7 @@ fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
 }
 
 /// All that is to be done with every request.
-fn jobs(options: &AnalyzeOptions, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
+fn jobs(options: &AnalyzeOptions, start: Wall, utc_offset: i32) -> Vec<Job> {
     let scenario = &options.scenario;
     let shared_budget = (options.classes.unrecognised_wakes_per_hour, Duration::from_hours(1));
     let settings = Settings { shared_budget, ..Settings::of(scenario) };

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
-    Scenario(#[from] nightwatt_model::scenario::BadValue),
+    Scenario(#[from] nightwatt_policy::scenario::BadValue),
 }
 
 impl Error {

@@ -8,11 +8,11 @@ pub mod size;
 
 use std::path::PathBuf;
 
-use nightwatt_gateway::ConfigError;
-use nightwatt_model::arrivals::{Arrivals, ArrivalsError};
-use nightwatt_model::policy::fleet::{FleetError, FleetSettings, Pool};
-use nightwatt_model::queueing::QueueingError;
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_host::ConfigError;
+use nightwatt_policy::arrivals::{Arrivals, ArrivalsError};
+use nightwatt_policy::fleet::{FleetError, FleetSettings, Pool};
+use nightwatt_policy::queueing::QueueingError;
 use nightwatt_sim::fleet::{Outcome, Service, ServiceError, Window, oracle, run};
 
 use self::plan::Policy;
@@ -69,7 +69,8 @@ pub enum Error {
 pub fn play(
     settings: &FleetSettings,
     policy: impl Into<Policy>,
-    (arrivals, service): (&Arrivals, &Service),
+    arrivals: &Arrivals,
+    service: &Service,
     seed: u64,
     window: Window,
 ) -> Result<Outcome, Error> {

@@ -1,4 +1,9 @@
-//! What sleeping saves: on a log, in a pool of servers, and in the published configurations.
+//! Calculates what sleeping saves, and which visitors it delays: on an access log ([`analyze`]), in a pool of
+//! servers ([`fleet`]), and in the published configurations ([`published`]).
+//!
+//! It is for operators who want to know before they change anything: no server is touched, nothing is measured.
+//! `nightwatt_traffic` reads logs, and `nightwatt_sim` simulates with the policies of `nightwatt_policy` that
+//! `serve` runs.
 
 pub mod analyze;
 mod error;

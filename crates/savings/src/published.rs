@@ -29,11 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_sim::VisitBook;
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
 use nightwatt_traffic::scan::{self, Logged, Progress};
 use nightwatt_traffic::traits::Rules;
@@ -135,9 +135,9 @@ struct Pass {
 impl Pass {
     fn begin(options: &PublishedOptions, rules: &Arc<Rules>, first: &Logged<'_>) -> Self {
         let scenario = &options.scenario;
-        let start = (first.at, first.utc_offset);
+        let (start, utc_offset) = (first.at, first.utc_offset);
         Self {
-            start: first.at,
+            start,
             last: Mono::ZERO,
             requests: 0,
             by_crawlers: 0,
@@ -152,8 +152,8 @@ impl Pass {
                 AlwaysOn::behind_cache(scenario, GRACE),
             ],
             sleeping: [
-                Sleeping::begin(scenario, false, start),
-                Sleeping::begin(scenario, true, start),
+                Sleeping::begin(scenario, false, start, utc_offset),
+                Sleeping::begin(scenario, true, start, utc_offset),
             ],
         }
     }

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::analyze::{Analysis, AnalyzeOptions, run};
 
 /// A log of the cases; `None`, with a message, where there are none.

@@ -64,7 +64,7 @@ fn each_bound_of_the_march_log_is_above_the_one_before_and_below_the_limit() {
         assert!(it.from_copies > before.from_copies, "more is answered without the server");
         assert!(it.delayed_requests < before.delayed_requests);
         assert!(it.saving < mirror.limit.saving);
-        // Refreshing costs next to nothing where somebody wakes the server twenty times a day.
+        // Refreshing costs next to nothing where clients wake the server twenty times a day.
         assert_eq!(run.refresh_wakeups, 0);
         assert!(run.refresh_j > 0.0 && run.refresh_j < 0.001 * it.energy_j, "{}", run.refresh_j);
         before = it;

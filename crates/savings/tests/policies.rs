@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 
 /// Logs usable for gaps. The last is a single day.

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use nightwatt_model::arrivals::{Arrivals, Rate};
-use nightwatt_model::policy::fleet::{FleetSettings, Kind, Pool, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_policy::arrivals::{Arrivals, Rate};
+use nightwatt_policy::fleet::{FleetSettings, Kind, Pool, Wear};
 use nightwatt_sim::fleet::{Outcome, Service, Window, run};
 
 /// The published small server: 261.8 requests/s, two within 10 ms.

@@ -10,10 +10,10 @@
 //!   starting; a cycle takes 2 J for each second of starting.
 //! - Copies of a month, each shifted by whole days and up to 30 minutes, are superposed: as many as the
 //!   pool can serve with 0.5 % refused on July when all of it is always on ([`COPIES`]).
-//! - At most 1 % of the requests may be refused ([`LIMIT`]). `predictive` is told so.
-//! - N and d are fitted on July: the cheapest that keeps the limit there; who breaks it is no
-//!   competitor. `predictive` has no parameter to fit. All are shown on August, from its 4th day on (a
-//!   hurricane stopped the server before).
+//! - At most 1 % of the requests may be refused ([`LIMIT`]); `predictive` gets this limit as a setting.
+//! - N and d are fitted on July: the cheapest that keeps the limit there; a policy that breaks it does not
+//!   compete. `predictive` has no parameter to fit. All are shown on August, from its 4th day on (a hurricane
+//!   stopped the server before).
 //! - A transition's price is 20 or 200 J: 11 or 111 s of idling.
 //! - Bounds: 1.0 in the geometric mean over all cells, 1.03 in each.
 //!
@@ -25,11 +25,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nightwatt_model::arrivals::{Arrivals, Counts};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::places_within;
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_policy::arrivals::{Arrivals, Counts};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Service, Window, run};
 use nightwatt_traffic::PerSecond as Log;
 
@@ -155,7 +155,7 @@ fn part(log: &[u32], from: usize, days: usize) -> Counts {
     Counts::new(&log[from..from + days * DAY], 1.0).expect("requests")
 }
 
-/// These hours of so many copies on top of each other, each shifted by whole days and up to half an
+/// These hours of this many copies on top of each other, each shifted by whole days and up to half an
 /// hour.
 fn superposed(month: &Counts, copies: usize, hours: Range<usize>) -> Arrivals {
     let counts = month.counts();

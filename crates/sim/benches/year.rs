@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nightwatt_model::policy::admission::{Cached, Request, Want};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::{
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::{Cached, Request, Want};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{
     BusyTimes, Constraints, Oracle, PolicyChoice, SleepPolicy, Waking, plan,
 };
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{Demand, Outcome, VisitBook, World};
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, LogReader, SyntheticSite, arrivals};
 

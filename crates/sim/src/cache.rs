@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::Cached;
-use nightwatt_model::scenario::CacheRule;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::Cached;
+use nightwatt_policy::scenario::CacheRule;
 
 use crate::entries::{Entries, Entry};
 use crate::resource::Resource;
@@ -43,7 +43,7 @@ impl CacheSettings {
 
 /// The model: bounded in bytes, with the eviction that the gateway's store has.
 ///
-/// Exact where the gateway's is, but for what a log does not show: variants, cookies, validators and
+/// Exact where the gateway's is, except for what a log does not show: variants, cookies, validators and
 /// what the origin says about caching, for which the scenario's rule stands.
 pub struct CacheModel {
     settings: CacheSettings,

@@ -22,10 +22,10 @@ impl Days {
         self.0.iter().copied()
     }
 
-    /// A request at so many seconds of local time since 1970.
+    /// A request at this many seconds of local time since 1970.
     pub(crate) fn count(&mut self, local: i64, delayed: bool) {
         let place = match self.0.last() {
-            // Nearly always: only who was held through midnight is counted late.
+            // Nearly always: only a request that was held past midnight is counted late.
             Some(&(last, _)) if (0..DAY).contains(&(local - last * DAY)) => self.0.len() - 1,
             _ => {
                 let day = local.div_euclid(DAY);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
@@ -94,7 +94,7 @@ enum Kept {
 }
 
 impl Entries {
-    /// None, in a cache of so many bytes.
+    /// None, in a cache of this many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { bytes, kept: Kept::Plain(Plain::default()) }
     }

@@ -4,8 +4,8 @@
 //! service times and the passing of time. Arrivals are streamed, so memory holds the requests in the
 //! system and nothing else. All times are whole nanoseconds, all integrals exact.
 //!
-//! Service times are drawn per request, from a stream of their own, whoever serves it and even if it
-//! is refused: so policies are compared on the same requests (common random numbers).
+//! Service times are drawn per request, from a stream of their own, regardless of which server handles it and
+//! even if it is refused: so policies are compared on the same requests (common random numbers).
 
 mod agenda;
 mod interval;
@@ -15,10 +15,10 @@ mod service;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nightwatt_model::histogram::Histogram;
-use nightwatt_model::policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::histogram::Histogram;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::{Mono, Nanos};
+use nightwatt_policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;
@@ -29,11 +29,11 @@ pub use self::service::{Service, ServiceError, ServiceTimes};
 /// Which requests count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first so many do not: the pool has to fill.
+    /// This many requests at the start do not: the pool has to fill.
     pub warm_up: u64,
-    /// The next so many do; fewer where arrivals end before.
+    /// This many requests after those do; fewer if arrivals end before.
     pub counted: u64,
-    /// So many more come after them, so that the counted ones meet the traffic they would.
+    /// This many more come after them, so that the counted ones meet the traffic they would.
     pub cool_down: u64,
 }
 
@@ -140,7 +140,7 @@ pub fn run(
     run.outcome(&opened, &closed)
 }
 
-/// The books at a moment.
+/// All tallies at one moment.
 #[derive(Debug, Clone)]
 struct Mark {
     at: Nanos,
@@ -352,10 +352,10 @@ impl Run {
         Duration::ZERO
     }
 
-    /// Lets the requests in the system be answered; says when the last one was.
+    /// Lets the requests in the system be answered; returns when the last one was.
     fn finish(&mut self, last: Nanos) -> Nanos {
         let mut done = last;
-        // Who waits in line is called when a server has a place, or is ready.
+        // A request that waits in line is taken when a server has a place or is ready.
         while self.in_system > 0 {
             let event = self.agenda.due().min(self.timer);
             if event == Nanos::NEVER {

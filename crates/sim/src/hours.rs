@@ -1,14 +1,14 @@
 //! What sleeping saves, by hour of the local week: for bills at prices that differ by hour.
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::time::Now;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::time::Now;
+use nightwatt_policy::electricity::EnergyByHour;
 
 /// The savings of one server, written as it sleeps and wakes. By [`Ledger`]'s rules: power is
 /// `states.off` from the sleep command to the wake command answered, and each sleep costs
 /// `states.switch`, here in the hour of its command.
 ///
-/// [`Ledger`]: nightwatt_model::ledger::Ledger
+/// [`Ledger`]: nightwatt_policy::ledger::Ledger
 #[derive(Debug)]
 pub(crate) struct Savings {
     states: PowerStates,

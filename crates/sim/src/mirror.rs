@@ -3,9 +3,9 @@
 //! A log shows which URLs were asked for, and not which exist. So there are bounds: [`Extent::Remembered`]
 //! holds what was asked for before, [`Extent::Crawled`] also what a first request shows to exist.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_mirror::pure::Timestamp;
 use nightwatt_mirror::pure::bypass::Bypasses;
-use nightwatt_model::time::Mono;
 
 use crate::entries::Slot;
 use crate::resource::{Resource, Shows};
@@ -38,7 +38,7 @@ pub struct MirrorModel {
 enum Held {
     Page,
     Part,
-    /// As of so many changes of the site.
+    /// As of this many changes of the site.
     Gone(u32),
 }
 
@@ -79,7 +79,7 @@ impl MirrorModel {
         may && !self.bypasses.is_bypassed(client, timestamp(now))
     }
 
-    /// The server answered `client`; says whether that changed the site.
+    /// The server answered `client`; returns whether that changed the site.
     pub fn answered(&mut self, asked: &Resource, client: u64, now: Mono) -> bool {
         let Resource { slot, mirror, .. } = *asked;
         let held = match mirror.shows {

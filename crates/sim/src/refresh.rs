@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_mirror::pure::refresh::RefreshRules;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::mirror::Counts;
 
@@ -193,14 +193,14 @@ impl Refresh {
         }
     }
 
-    /// The server woke; for somebody who waits, or for the pass alone.
+    /// The server woke, either for a request that waits or for the pass alone.
     pub(crate) fn woke(&mut self, now: Mono, somebody_waits: bool) {
         self.alone_since = (self.wakes && !somebody_waits).then_some(now);
         self.wakes = false;
         self.not_before = now;
     }
 
-    /// Somebody uses the server.
+    /// A client uses the server.
     pub(crate) fn used(&mut self, now: Mono) {
         if let Some(since) = self.alone_since.take() {
             self.cost.awake += now.since(since);

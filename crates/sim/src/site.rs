@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Route, Want};
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::Mono;
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::{Cached, ClientClass, Request, Route, Want};
+use nightwatt_policy::electricity::EnergyByHour;
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings};
 use crate::days::Days;
@@ -37,7 +37,7 @@ pub struct Asked {
     pub client: u64,
     /// What kind of client, whatever it asks for.
     pub class: ClientClass,
-    /// As in [`Knock::recognised`](nightwatt_model::policy::manager::Knock::recognised).
+    /// As in [`AdmissionRequest::recognised`](nightwatt_policy::manager::AdmissionRequest::recognised).
     pub recognised: bool,
     /// Rules that make a scanner of it until the site has answered such a path with success, a bit for
     /// each. None where the client's class is certain.
@@ -116,7 +116,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         self.run.saved_by_hour(end)
     }
 
-    /// A request, not before the last one; says how it is answered.
+    /// A request, not before the last one; returns how it is answered.
     pub fn ask(&mut self, asked: &Asked) -> Route {
         let Asked { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
         let class = self.class_of(asked);
@@ -169,7 +169,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         }
     }
 
-    /// The server answered; says whether that changed the site.
+    /// The server answered; returns whether that changed the site.
     fn answered(&mut self, waiting: &Waiting, at: Mono) -> bool {
         let Waiting { resource, client } = waiting;
         self.cache.answered(resource, at);

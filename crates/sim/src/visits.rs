@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::time::Mono;
-use nightwatt_model::visit::{VISIT_GAP, Visitor};
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::visit::{VISIT_GAP, Visitor};
 
 /// Visits remembered at once; beyond that the half that has been quiet longest is forgotten, and
 /// counts as new if it comes back.
@@ -98,7 +98,7 @@ impl VisitCount {
             self.seats.resize(seat + 1, (0, false));
         }
         let (number, was_delayed) = &mut self.seats[seat];
-        // Whoever was held is counted when the server wakes: the seat may have passed on.
+        // A held request is counted when the server wakes: by then another visit may have the seat.
         if *number < visit.number {
             (*number, *was_delayed) = (visit.number, false);
             self.visits += 1;
@@ -122,7 +122,7 @@ impl VisitCount {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::visit::Visits;
+    use nightwatt_policy::visit::Visits;
     use proptest::prelude::*;
 
     use super::*;

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{Request, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
-use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::{Request, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::electricity::EnergyByHour;
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::{Change, Command, Phase, ProbeTimeouts, Report, Slept};
+use nightwatt_policy::manager::{Action, AdmissionRequest, Cause, Memory, PowerManager, Settings};
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 
 use crate::days::Days;
 use crate::hours::Savings;
@@ -34,7 +34,7 @@ pub struct Demand {
     pub client: u64,
     /// What for, and what the cache has for it.
     pub request: Request,
-    /// As in [`Knock::recognised`].
+    /// As in [`AdmissionRequest::recognised`].
     pub recognised: bool,
 }
 
@@ -121,8 +121,8 @@ impl World {
     ///
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
-        // This server does nothing of its own accord, so nobody needs to look at it from time to time.
-        let patience = Patience { watch_every: Duration::ZERO, ..self.settings.patience };
+        // This server changes state only on command, so it needn't be probed from time to time.
+        let patience = ProbeTimeouts { watch_every: Duration::ZERO, ..self.settings.patience };
         let settings = Settings { patience, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {
@@ -160,14 +160,14 @@ pub struct Run<P> {
     pending: Vec<(Mono, Report)>,
     held: Vec<(Mono, Visit)>,
     /// Pages that wait in browsers, which open them again as soon as the server is awake.
-    waiting: Vec<Knock>,
+    waiting: Vec<AdmissionRequest>,
     actions: Vec<Action>,
     /// Nothing happens by itself before then.
     due: Mono,
     visits: VisitCount,
     days: Days,
     last: Awakenings,
-    /// Kept where somebody asked for it.
+    /// Kept if the caller asked for it.
     savings: Option<Box<Savings>>,
     /// Where the proxy has a mirror of the site.
     refresh: Option<Box<Refresh>>,
@@ -177,7 +177,7 @@ pub struct Run<P> {
 /// What last woke the server, and when it was last awake again or told to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Awakenings {
-    /// How often it fell asleep, woke, or was woken by somebody.
+    /// How many times it fell asleep, woke, or was woken by a request.
     pub changes: u64,
     /// When it last answered after a wake-up.
     pub woke: Option<Mono>,
@@ -220,7 +220,7 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// From `at` on, which is not before the last request, local time is UTC and so many seconds.
+    /// From `at` on, which is not before the last request, local time is UTC plus this many seconds.
     #[inline]
     pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
         if utc_offset != self.world.utc_offset {
@@ -238,7 +238,7 @@ impl<P: SleepPolicy> Run<P> {
     }
 
     /// What the server saved by `end`, not before the last request, against being always on, by hour
-    /// of the local week; nothing where that was not [kept](Run::with_hours).
+    /// of the local week; `None` where that was not [kept](Run::with_hours).
     pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
         self.until(end);
         let now = self.world.now(end);
@@ -386,7 +386,7 @@ impl<P: SleepPolicy> Run<P> {
 
     /// A page that waited is opened again: one more request to the server, and to the manager, but not
     /// one of those that the log counts.
-    fn reopen(&mut self, knock: &Knock) {
+    fn reopen(&mut self, knock: &AdmissionRequest) {
         let now = self.world.now(self.now);
         match self.manager.admit(now, knock, &mut self.actions) {
             Route::Forward => self.manager.end(now, knock.network),
@@ -395,12 +395,13 @@ impl<P: SleepPolicy> Run<P> {
         }
     }
 
-    /// A request, not before the last one; says how it is answered.
+    /// A request, not before the last one; returns how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock = Knock { id: number, visitor, client, network: client, request, recognised };
+        let knock =
+            AdmissionRequest { id: number, visitor, client, network: client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => {
@@ -456,7 +457,7 @@ impl<P: SleepPolicy> Run<P> {
         &self.days
     }
 
-    /// Ends the run; whoever still waits was delayed.
+    /// Ends the run; requests that still wait count as delayed.
     pub fn finish(mut self, end: Mono) -> Outcome {
         self.until(end);
         for (arrived, visit) in std::mem::take(&mut self.held) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::{ClientClass, Want};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::{CacheRule, Scenario, Server, SlaRule};
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{ClientClass, Want};
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::{CacheRule, Scenario, Server, SlaRule};
+use nightwatt_policy::sleep::PolicyChoice;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{
     Asked, CacheSettings, Extent, Mirrorable, Outcome, RefreshRule, Resource, Shows, SiteRun,
     Slots, VisitBook, World,

@@ -4,7 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod server;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::fault::Fault;
 use crate::stream::Piece;
@@ -23,8 +23,8 @@ pub(crate) enum Next<'a> {
     Close,
 }
 
-/// What a server makes of a client's bytes, in these pieces, without a socket: for tests with bytes that
-/// somebody made up. All that it writes is taken at once, and at the end the client is gone.
+/// What a server makes of a client's bytes, in these pieces, without a socket: for tests with made-up bytes.
+/// The client accepts all that the server writes at once, and leaves at the end.
 pub fn rehearse_server<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Fault> {
     let mut course = server::Course::new();
     for piece in pieces {

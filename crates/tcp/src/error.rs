@@ -29,7 +29,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The system does not allow so many descriptors.
+    /// The system does not allow this many descriptors.
     #[error(
         "{wanted} connections need {needed} descriptors, and this system allows {allowed}; raise the \
          hard limit (`ulimit -Hn {needed}`, LimitNOFILE=), or use fewer `--connections`"

@@ -5,12 +5,12 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 
-use crate::wire::Status;
+use crate::status::Status;
 
 /// Why a connection did not do what it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody listens there.
+    /// No server listens there.
     Refused,
     /// The peer, or something between, cut it.
     Reset,

@@ -1,4 +1,4 @@
-//! The client: keeps so many connections under way, in one thread.
+//! The client: keeps a fixed number of connections under way, in one thread.
 
 mod client;
 mod result;
@@ -16,7 +16,7 @@ use crate::options::SocketOptions;
 use crate::tally::Second;
 use crate::wire::{ANSWER, Kind, Name, REQUEST, Request};
 
-/// Who sends.
+/// The side that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The server.
@@ -28,9 +28,9 @@ pub enum Direction {
 /// When no more connections are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Until {
-    /// After so many.
+    /// After this many connections.
     pub count: Option<u64>,
-    /// After so long; those under way are cut off.
+    /// After this time; connections under way are cut off.
     pub time: Option<Duration>,
 }
 
@@ -43,7 +43,7 @@ pub struct Plan {
     pub connections: u32,
     /// Bytes of each.
     pub bytes: u64,
-    /// Who sends them.
+    /// The side that sends them.
     pub direction: Direction,
     /// Until when.
     pub until: Until,
@@ -54,9 +54,9 @@ pub struct Plan {
     pub verify: bool,
     /// The receiver's kernel drops the bytes instead of copying them to the program.
     pub discard: bool,
-    /// A connection may stand still for so long.
+    /// The longest time for which a connection may stand still.
     pub timeout: Duration,
-    /// Keep records of at most so many connections.
+    /// Keep records of at most this many connections.
     pub records: usize,
     /// Ask the server at the end what it knows of them.
     pub ask_server: bool,
@@ -109,7 +109,7 @@ impl Plan {
         }
     }
 
-    /// Tries the options on a socket that connects to nobody, to say at once what is refused.
+    /// Tries the options on a socket that isn't connected, to report at once what the kernel refuses.
     fn try_options(&self) -> Result<(), Error> {
         let socket = Socket::new(
             Domain::for_address(self.server),
@@ -143,7 +143,7 @@ impl Plan {
             discard: self.discard,
             busy_poll: options.busy_poll,
             session,
-            // Four thousand million connections on, numbers begin anew.
+            // After four thousand million connections the numbers start again at 0.
             number: number as u32,
             buffer,
             bytes: self.bytes,

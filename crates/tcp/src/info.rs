@@ -64,7 +64,7 @@ struct Spec {
     /// Within `struct tcp_info` (`linux/tcp.h`).
     offset: usize,
     size: usize,
-    /// These values mean that there is none.
+    /// These values stand for an unknown figure.
     none: &'static [u64],
 }
 
@@ -164,7 +164,7 @@ impl TcpInfo {
         if info.get(F::RttUs).is_none() {
             info.0[F::RttVarianceUs as usize] = UNKNOWN;
         }
-        // Before there was a rate to limit, the bit was nobody's.
+        // In kernels without a rate to limit, the bit has no meaning.
         if info.get(F::DeliveryRate).is_none() {
             info.0[F::DeliveryRateAppLimited as usize] = UNKNOWN;
         }
@@ -179,7 +179,7 @@ impl TcpInfo {
         }
     }
 
-    /// With one figure told by hand.
+    /// With one figure set by hand.
     #[must_use]
     pub const fn with(mut self, figure: Figure, value: u64) -> Self {
         self.0[figure as usize] = value;
@@ -239,7 +239,7 @@ impl Several {
         self.most = self.most.max(value);
     }
 
-    /// Its mean; of none there is none.
+    /// Its mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }

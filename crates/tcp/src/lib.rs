@@ -18,6 +18,7 @@ pub mod pattern;
 mod reactor;
 pub mod report;
 mod serve;
+mod status;
 mod stream;
 mod sys;
 mod tally;

@@ -20,7 +20,7 @@ pub(crate) fn descriptors() -> u64 {
     allowed.unwrap_or(u64::MAX).saturating_sub(KEPT)
 }
 
-/// Makes room for a client's connections at once, or says what is too few.
+/// Makes room for a client's connections at once, or returns what is too few.
 pub(crate) fn prepare(connections: u64) -> Result<(), Error> {
     let allowed = descriptors();
     if allowed < connections {

@@ -12,13 +12,13 @@ use crate::wire::Name;
 pub struct SocketOptions {
     /// Congestion control.
     pub congestion: Name,
-    /// Send at most so many bytes a second.
+    /// Send at most this many bytes a second.
     pub pacing: u64,
     /// Send buffer, bytes (the kernel doubles it for its own needs).
     pub send_buffer: u32,
     /// Receive buffer, bytes (the kernel doubles it for its own needs).
     pub receive_buffer: u32,
-    /// Look at the card for so many microseconds before sleeping; the loop's epoll does so as well.
+    /// Look at the card for this many microseconds before sleeping; the loop's epoll does so as well.
     pub busy_poll: u32,
     /// Send small pieces at once.
     pub nodelay: bool,
@@ -27,7 +27,7 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Sets them all; says which was refused.
+    /// Sets them all; returns which was refused.
     pub(crate) fn set(&self, socket: &Socket) -> Result<(), (&'static str, io::Error)> {
         let option = |name: &'static str, wanted: bool, set: &dyn Fn() -> io::Result<()>| {
             if wanted { set().map_err(|error| (name, error)) } else { Ok(()) }

@@ -1,12 +1,12 @@
 //! What payloads are made of: one pattern, made once, of which every connection sends and expects the
 //! bytes of its own position.
 
-/// After so many bytes it begins anew. A prime, so that a segment, block or page that is lost, doubled
-/// or out of its place shows.
+/// The period of the pattern, in bytes. A prime, so that a segment, block or page that is lost, doubled or
+/// out of its place shows.
 const PERIOD: usize = 32_749;
 
-/// At most so many bytes are written or read at once: of 64 KiB to 512 KiB, what took least CPU time on
-/// loopback. It and the pattern stay in the second cache.
+/// The most bytes written or read at once: of 64 KiB to 512 KiB, the size that used least CPU time on
+/// loopback. The buffer and the pattern stay in the second cache.
 pub const CHUNK: usize = 256 * 1024;
 
 /// Kernels copy from and to places that begin where pages do. Where those of ours begin 1 to 31 bytes

@@ -1,4 +1,4 @@
-//! Waiting for many sockets in one thread: epoll, told of each change once, and a line for those that
+//! Waiting for many sockets in one thread: epoll, notified of each change once, and a line for those that
 //! could go on when their turn was over.
 
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ pub(crate) const TURN: usize = 16;
 const STOP: u32 = u32::MAX;
 const LISTENER: u32 = u32::MAX - 1;
 
-/// What a socket can do, as far as the kernel has told and nothing has shown otherwise since.
+/// What a socket can do, as far as the kernel has reported and nothing has shown otherwise since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ready {
     pub(crate) read: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Ready {
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Somebody wants the loop to end.
+    /// A stop of the loop was requested.
     Stop,
-    /// There is somebody to accept.
+    /// A connection waits to be accepted.
     Listener,
     /// A connection can do something that it could not.
     Slot(u32, Ready),
@@ -50,18 +50,18 @@ pub(crate) enum Event {
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-    /// How often each place was used: an event of an earlier connection is told by it.
+    /// How many times each place was used: this identifies events of an earlier connection.
     uses: Box<[u32]>,
     free: Vec<u32>,
     /// Those that could go on.
     line: VecDeque<u32>,
     in_line: Box<[bool]>,
-    /// It looks at cards for so many microseconds before it sleeps.
+    /// It looks at cards for this many microseconds before it sleeps.
     busy_poll: u32,
 }
 
 impl Reactor {
-    /// For so many connections at once, until it is stopped.
+    /// For this many connections at once, until it is stopped.
     pub(crate) fn new(places: u32, stop: &Stop) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = EventData::new_u64(u64::from(STOP));
@@ -78,7 +78,7 @@ impl Reactor {
         })
     }
 
-    /// From now on it looks at the cards of its sockets for so many microseconds before it sleeps.
+    /// From now on it looks at the cards of its sockets for this many microseconds before it sleeps.
     pub(crate) fn busy_poll(&mut self, microseconds: u32) -> io::Result<()> {
         if microseconds != self.busy_poll {
             sys::set_busy_poll(&self.epoll, microseconds)?;
@@ -87,7 +87,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Watches the socket that clients knock at, or looks away from it.
+    /// Starts or stops watching the listening socket.
     pub(crate) fn listen(&self, listener: impl AsFd, first: bool, on: bool) -> io::Result<()> {
         let data = EventData::new_u64(u64::from(LISTENER));
         let flags = if on { EventFlags::IN } else { EventFlags::empty() };
@@ -120,8 +120,8 @@ impl Reactor {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(data), flags)?)
     }
 
-    /// Waits until something happens, at most until the deadline; does not wait while somebody is in
-    /// line. Gives how many events there are.
+    /// Waits until something happens, at most until the deadline; does not wait while connections are in
+    /// line. Returns how many events there are.
     pub(crate) fn wait(&mut self, deadline: Mono) -> io::Result<usize> {
         let left = match deadline {
             _ if !self.line.is_empty() => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),

@@ -132,7 +132,7 @@ impl SessionReport {
     }
 }
 
-/// A session and its records, from what a server sent behind its answer; nothing if that makes no
+/// A session and its records, from what a server sent behind its answer; `None` if that makes no
 /// sense.
 pub fn read(bytes: &[u8]) -> Option<(SessionReport, Vec<ServerRecord>)> {
     let (count, report) = SessionReport::from_wire(bytes)?;

@@ -24,11 +24,11 @@ pub struct ServerPlan {
     pub listen: SocketAddr,
     /// Connections at once; more are refused.
     pub max_connections: u32,
-    /// A client has so long to say what it wants.
+    /// How long a client may take to send its request.
     pub request_timeout: Duration,
-    /// A connection may stand still for so long.
+    /// How long a connection may stand still.
     pub idle_timeout: Duration,
-    /// Records of so many connections are kept for clients that ask.
+    /// Records of this many connections are kept for clients that ask.
     pub records: usize,
 }
 

@@ -79,7 +79,7 @@ impl<const N: usize> Incoming<N> {
         self.skip(bytes.len() as u64)
     }
 
-    /// The same of bytes that nobody looks at; of the head none may be skipped.
+    /// As `feed`, for bytes that were discarded unread; none of the head may be among them.
     pub(crate) fn skip(&mut self, bytes: u64) -> bool {
         self.at = self.at.saturating_add(bytes);
         self.at <= self.total

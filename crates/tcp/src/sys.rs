@@ -1,6 +1,6 @@
-//! Options of sockets for which nobody has a safe call: `TCP_INFO` in the length that this kernel has,
-//! the name of the congestion control without a string of its own, `SO_MAX_PACING_RATE` in 64 bits, and what
-//! busy polling takes.
+//! Socket options without a safe binding: `TCP_INFO` in the length that this kernel has, the name of the
+//! congestion control without a string of its own, `SO_MAX_PACING_RATE` in 64 bits, and the settings of busy
+//! polling.
 #![allow(
     unsafe_code,
     reason = "getsockopt, setsockopt and one ioctl, with a buffer of ours and its length, and nothing else"
@@ -33,7 +33,7 @@ pub(crate) fn congestion(socket: impl AsFd) -> Name {
     }
 }
 
-/// Sends at most so many bytes a second.
+/// Sends at most this many bytes a second.
 pub(crate) fn set_pacing(socket: impl AsFd, bytes_a_second: u64) -> io::Result<()> {
     let option = libc::SO_MAX_PACING_RATE;
     // Kernels before 4.20 take 32 bits and no more; they read the first half of a longer value.
@@ -48,8 +48,8 @@ pub(crate) fn can_be_polled(socket: impl AsFd) -> bool {
     read.is_ok() && u32::from_ne_bytes(written) != 0
 }
 
-/// While somebody waits with this epoll, the kernel looks at the cards of its sockets for so long before it
-/// sleeps; `SO_BUSY_POLL` alone is for reads.
+/// While a thread waits with this epoll, the kernel polls the network cards of its sockets for this long
+/// before it sleeps; `SO_BUSY_POLL` alone is for reads.
 pub(crate) fn set_busy_poll(epoll: impl AsFd, microseconds: u32) -> io::Result<()> {
     // A budget of 0 is the kernel's own.
     let wanted = libc::epoll_params {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::histogram::Histogram;
-use nightwatt_model::stats::intervals::student;
-use nightwatt_model::stats::moments;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::histogram::Histogram;
+use nightwatt_energy::stats::intervals::student;
+use nightwatt_energy::stats::moments;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use crate::course::client::Moments;
@@ -152,7 +152,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Keeps records of at most so many connections. All memory that it will use is taken here.
+    /// Keeps records of at most this many connections. All memory that it will use is taken here.
     pub(crate) fn new(start: Mono, records: usize) -> Self {
         Self {
             start,
@@ -193,7 +193,7 @@ impl Tally {
         self.start + Duration::from_secs(self.second.second + 1)
     }
 
-    /// Time goes on: must be told before what happens at that time.
+    /// Moves time on; must be called before what happens at that time is recorded.
     pub(crate) fn pass(&mut self, now: Mono) {
         while now >= self.second_ends() {
             self.end_second();

@@ -30,7 +30,7 @@ impl Moved {
     }
 }
 
-/// A turn ends when more than this was moved: a chunk, but for what a write leaves to its page's end.
+/// A turn ends when more than this was moved: a chunk, except for what a write leaves to its page's end.
 pub(crate) const ENOUGH: u64 = (CHUNK - PAGE) as u64;
 
 /// How much of the pattern to write from a position on: a chunk, but no further than to where a page of

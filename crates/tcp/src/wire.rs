@@ -7,6 +7,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::fault::Fault;
+pub use crate::status::Status;
 
 /// What both ends begin with. The end of a line and of a text in it are lost on what is no raw byte
 /// stream.
@@ -30,7 +31,7 @@ pub const TEXT: usize = 176;
 /// The longest name of a congestion control, with the zero behind it (`TCP_CA_NAME_MAX`).
 pub const NAME: usize = 16;
 
-/// Who sends, or what else is wanted.
+/// The side that sends, or what else is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The server sends, the client receives.
@@ -66,7 +67,7 @@ impl Name {
         Self::new(std::str::from_utf8(&bytes[..end]).ok()?)
     }
 
-    /// As text; empty if there is none.
+    /// The name as text; empty if there is no name.
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(NAME);
         std::str::from_utf8(&self.0[..end]).unwrap_or_default()
@@ -92,7 +93,7 @@ impl Serialize for Name {
 /// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Who sends.
+    /// The side that sends.
     pub kind: Kind,
     /// Send small pieces at once (`TCP_NODELAY`).
     pub nodelay: bool,
@@ -108,9 +109,9 @@ pub struct Request {
     pub number: u32,
     /// The send buffer of a server that sends, the receive buffer of one that receives; 0 leaves it.
     pub buffer: u32,
-    /// Bytes in all. Of a report: at most so many records.
+    /// Bytes in all. Of a report: at most this many records.
     pub bytes: u64,
-    /// The server sends at most so many bytes a second; 0: no limit.
+    /// The server sends at most this many bytes a second; 0: no limit.
     pub pacing: u64,
     /// Congestion control of a server that sends.
     pub congestion: Name,
@@ -209,47 +210,12 @@ pub(crate) fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 /// What is wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is none.
+    /// It is not a request of this protocol.
     Magic,
     /// It is of another version.
     Version(u16),
     /// This field says what it may not.
     Field(&'static str),
-}
-
-/// How a server takes a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It does what was asked.
-    Fine,
-    /// It speaks another version.
-    Version,
-    /// A field of the request is wrong.
-    Malformed,
-    /// Its kernel does not have that congestion control.
-    Congestion,
-    /// It has as many connections as it may.
-    Full,
-    /// Its kernel refused an option.
-    Option,
-    /// It does not know the session any more.
-    Session,
-}
-
-impl Status {
-    const ALL: [Self; 7] = [
-        Self::Fine,
-        Self::Version,
-        Self::Malformed,
-        Self::Congestion,
-        Self::Full,
-        Self::Option,
-        Self::Session,
-    ];
-
-    fn of(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
-    }
 }
 
 /// The beginning of what a server says.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use memchr::{memchr, memchr_iter};
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::scan::Options;
 use nightwatt_traffic::{Arrival, Classifier, LogReader, Rules, SyntheticSite, clf, scan};
 

@@ -1,6 +1,6 @@
 //! One request that is to happen: what a log or the generator says, and a client replays.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use serde::{Deserialize, Serialize};
 
 /// A request at a time, with the answer it got (or is to get) from its server.

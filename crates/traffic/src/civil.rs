@@ -1,6 +1,7 @@
 //! The time of a log line: `03/Mar/2012:06:26:37 -0800`.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::civil::Date;
+use nightwatt_energy::time::Wall;
 
 pub(crate) const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -46,7 +47,8 @@ pub(crate) fn parse(text: &[u8]) -> Option<(Wall, i32)> {
     let two = |high, low| number(&[high, low]).map(|value| i64::from(value as u32));
     let year = two(y1, y2)? * 100 + two(y3, y4)?;
     let month = MONTHS.iter().position(|name| name.as_bytes() == [m1, m2, m3])? as u32 + 1;
-    let (day, hour, minute, second) = (two(d1, d2)?, two(h1, h2)?, two(n1, n2)?, two(s1, s2)?);
+    let (day_of_month, hour, minute, second) =
+        (two(d1, d2)?, two(h1, h2)?, two(n1, n2)?, two(s1, s2)?);
     let (zone_hour, zone_minute) = (two(z1, z2)?, two(z3, z4)?);
     let sign = match sign {
         b'+' => 1,
@@ -54,17 +56,12 @@ pub(crate) fn parse(text: &[u8]) -> Option<(Wall, i32)> {
         _ => return None,
     };
     // A leap second has its place in the log and none in `Wall`: it reads as the next second.
-    let exists = (1..=days_in_month(year, month)).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60
-        && zone_hour < 24
-        && zone_minute < 60;
+    let exists = hour < 24 && minute < 60 && second <= 60 && zone_hour < 24 && zone_minute < 60;
     if !exists {
         return None;
     }
     let utc_offset = sign * (zone_hour * 3600 + zone_minute * 60);
-    let local = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    let local = day(year, month, day_of_month)? * 86_400 + hour * 3600 + minute * 60 + second;
     Some((Wall::from_secs(local - utc_offset), utc_offset as i32))
 }
 
@@ -101,15 +98,15 @@ impl TimeMemo {
 /// Writes the time as [`parse`] reads it, without the bracket.
 pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     let local = at.secs() + i64::from(utc_offset);
-    let (year, month, day) = civil_from_days(local.div_euclid(86_400));
+    let date = Date::from_days(local.div_euclid(86_400));
     let second = local.rem_euclid(86_400);
     let zone = i64::from(utc_offset.abs() / 60);
-    two_digits(out, day);
+    two_digits(out, date.day().into());
     out.push('/');
-    out.push_str(MONTHS[month as usize - 1]);
+    out.push_str(MONTHS[date.month() as usize - 1]);
     out.push('/');
-    two_digits(out, year / 100);
-    two_digits(out, year % 100);
+    two_digits(out, date.year() / 100);
+    two_digits(out, date.year() % 100);
     for part in [second / 3600, second / 60 % 60, second % 60] {
         out.push(':');
         two_digits(out, part);
@@ -151,8 +148,7 @@ pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
 
 /// Days since 1970 of a date; `None` for one that does not exist.
 pub(crate) fn day(year: i64, month: u32, day: i64) -> Option<i64> {
-    let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
-    exists.then(|| days_from_civil(year, month, day))
+    Date::new(year, month, u32::try_from(day).ok()?).map(Date::days)
 }
 
 /// Milliseconds since midnight: `06:26:37`, with a fraction or without.
@@ -184,42 +180,6 @@ fn two_digits(out: &mut String, number: i64) {
     let digit = |number: i64| char::from(b'0' + (number.rem_euclid(10)) as u8);
     out.push(digit(number / 10));
     out.push(digit(number));
-}
-
-fn days_in_month(year: i64, month: u32) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar. Years start in March here, so that
-/// the leap day is the last and months before it have fixed places.
-fn days_from_civil(year: i64, month: u32, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = i64::from((month + 9) % 12);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The inverse of [`days_from_civil`]: year, month 1 ..= 12, day 1 ..= 31.
-fn civil_from_days(days: i64) -> (i64, u32, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month as u32, day)
 }
 
 /// As [`number`], signed.

@@ -1,4 +1,6 @@
-use nightwatt_model::time::Wall;
+use std::net::IpAddr;
+
+use nightwatt_energy::time::Wall;
 use proptest::prelude::*;
 
 use super::*;
@@ -30,7 +32,7 @@ fn class(facts: &ClientFacts<'_>) -> ClientClass {
     Classifier::default().classify(at(0), facts)
 }
 
-/// Asks for so many missing targets, a second apart.
+/// Asks for this many missing targets, a second apart.
 fn miss(classifier: &mut Classifier, count: u64) {
     for n in 0..count {
         let target = format!("/missing/{n}");
@@ -195,7 +197,7 @@ fn who_reads_robots_txt_is_a_robot_for_a_day() {
         assert_eq!(classifier.classify(at(20), &facts(agent, "/a")), ClientClass::Crawler);
         assert_eq!(classifier.classify(at(86_409), &facts(agent, "/a")), ClientClass::Crawler);
     }
-    // Somebody else behind the same address.
+    // Another client behind the same address.
     let other = facts("Mozilla/5.0 (iPhone) Version/17.5 Mobile Safari/604.1", "/a");
     assert_eq!(classifier.classify(at(20), &other), ClientClass::Human);
     assert_eq!(classifier.classify(at(86_410), &facts(BROWSER, "/a")), ClientClass::Human);

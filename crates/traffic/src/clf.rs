@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use memchr::{memchr, memchr2, memmem, memrchr};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::civil::{self, TimeMemo};
@@ -53,7 +53,7 @@ pub fn format(arrival: &Arrival) -> String {
     out
 }
 
-/// What a line says, lent: for whoever writes many lines.
+/// What a line says, borrowed: for callers that write many lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// When, UTC.
@@ -290,7 +290,7 @@ fn find_time(line: &[u8], from: usize, times: &mut TimeMemo) -> Result<(usize, W
     Err(reason)
 }
 
-/// What stands between `ident`, which nobody uses any more, and the time; may hold spaces.
+/// The text between `ident`, which is no longer in use, and the time; may hold spaces.
 fn user(line: &[u8], from: usize, to: usize) -> (usize, usize) {
     let start = line[from..to].iter().position(|&byte| byte != b' ').map_or(to, |skip| from + skip);
     match memchr(b' ', &line[start..to]) {
@@ -321,7 +321,7 @@ impl Quoted {
     }
 }
 
-/// The field in quotes at `from`, or `missing` where there is none.
+/// The field in quotes at `from`, or the error `missing` if no quote begins there.
 #[inline]
 fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     let open = skip_spaces(line, from);

@@ -13,8 +13,8 @@ use crate::error::Error;
 /// Which entry of a chain of addresses (`X-Forwarded-For`) is the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientFrom {
-    /// The left-most address that is not private, loopback, link-local or shared (RFC 6598); the
-    /// left-most address where there is none.
+    /// The left-most address that is not private, loopback, link-local or shared (RFC 6598); if all are, the
+    /// left-most address.
     #[default]
     Public,
     /// The left-most entry.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::client;
-use crate::format;
+use crate::detect::detect_line;
 
 /// Something that log lines are packed in, one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,8 +317,7 @@ pub(crate) fn detect(head: &[u8]) -> Vec<Container> {
 
 fn fits(container: Container, line: &[u8]) -> bool {
     let Some(inner) = container.strip(line) else { return false };
-    !container.is_vague()
-        || (format::detect_line(line).is_none() && format::detect_line(&inner.text).is_some())
+    !container.is_vague() || (detect_line(line).is_none() && detect_line(&inner.text).is_some())
 }
 
 /// Bytes read at a time.

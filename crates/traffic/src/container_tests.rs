@@ -12,7 +12,7 @@ fn unwrapped(log: &str) -> (Vec<Container>, String) {
     (containers, text)
 }
 
-/// The same line in every container that somebody's log came in.
+/// The same line in each container that real logs come in.
 fn wrapped(line: &str) -> Vec<(Vec<Container>, String)> {
     let json = serde_json::to_string(line).unwrap();
     let with_end = serde_json::to_string(&format!("{line}\n")).unwrap();

@@ -77,7 +77,7 @@ impl Counts {
         }
     }
 
-    /// As met in a file after so many of its lines.
+    /// As met in a file after this many of its lines.
     pub(crate) fn placed(mut self, file: &str, lines_before: u64) -> Self {
         let samples = self.bad_request_samples.iter_mut().chain(&mut self.malformed_samples);
         for sample in samples {

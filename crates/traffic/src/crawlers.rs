@@ -22,8 +22,7 @@ pub enum AgentKind {
     Monitor,
     /// Reads sites on its own account.
     Crawler,
-    /// A library or tool that somebody's program asks with: curl, python-requests. No crawler for
-    /// us.
+    /// A library or tool that a program uses: curl, python-requests. We don't count it as a crawler.
     Library,
     /// Delivers events by POST: payments, pushes.
     Webhook,

@@ -1,4 +1,4 @@
-//! Unpacks logs: gzip, zstd, bzip2 and xz, told by the first bytes, all with several members or
+//! Unpacks logs: gzip, zstd, bzip2 and xz, recognised by the first bytes, all with several members or
 //! streams one behind the other, as concatenated files have.
 //!
 //! What comes out is UTF-8 or nearly so: UTF-16 is converted, the NULs that a log copied and
@@ -16,6 +16,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::container::{self, Container, Unwrapped};
 use crate::encoding::{self, Text};
+use crate::error::Error;
 
 /// First bytes that tell how a log is packed.
 const MAGIC: usize = 6;
@@ -164,6 +165,17 @@ const FOREIGN: [(usize, &[u8], Foreign); 10] = [
     ),
     (0, b"SQLite format 3\0", foreign("an SQLite database", "export its requests as JSON lines")),
 ];
+
+impl Error {
+    /// What an error of reading a log says, after this many lines.
+    pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
+        match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
+            Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },
+            None if is_damaged => Self::Damaged { name, lines, source },
+            None => Self::Read { name, lines, source },
+        }
+    }
+}
 
 const fn foreign(what: &'static str, cure: &'static str) -> Foreign {
     Foreign { what, cure }

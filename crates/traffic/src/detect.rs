@@ -6,9 +6,12 @@ use memchr::{memchr, memmem};
 
 use crate::clf::{self, Memo};
 use crate::client;
-use crate::format::{Format, LAYOUTS};
+use crate::counts::shown;
+use crate::error::{Error, format_names};
+use crate::formats::Format;
 use crate::json::{self, keys};
-use crate::reader::MAX_LINE;
+use crate::line_parser::LAYOUTS;
+use crate::record::MAX_LINE;
 use crate::spans::Spans;
 
 /// Lines that tell a format.
@@ -168,7 +171,7 @@ fn behind_size<'a>(line: &'a [u8], spans: &Spans) -> Vec<Field<'a>> {
 const CLOSEST: usize = 2;
 
 /// Which formats a line comes closest to, and at which column it leaves them.
-pub(crate) fn closest(line: &[u8]) -> String {
+fn closest(line: &[u8]) -> String {
     if line.starts_with(b"{") {
         return match keys::missing(line) {
             Some(missing) => {
@@ -199,6 +202,40 @@ pub(crate) fn closest(line: &[u8]) -> String {
         format!("`{format}`, where {wanted} is expected at column {}", at + 1)
     });
     format!("closest are {}", told.collect::<Vec<_>>().join(", and "))
+}
+
+/// A line that is in no format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    line: u64,
+    excerpt: String,
+    closest: String,
+}
+
+impl Unknown {
+    /// The first line of a text that is not empty, `before` lines after the log's beginning.
+    pub(crate) fn first_of(text: &[u8], before: u64) -> Option<Self> {
+        const EXCERPT: usize = 80;
+        let mut lines = text.split(|&byte| byte == b'\n').zip(before + 1..);
+        let (line, number) = lines.find(|(line, _)| !line.trim_ascii().is_empty())?;
+        let line = &line[..line.len().min(MAX_LINE)];
+        Some(Self {
+            line: number,
+            excerpt: shown(line, EXCERPT),
+            closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
+        })
+    }
+
+    /// Of a log without any such line.
+    pub(crate) fn blank() -> Self {
+        let closest = "all lines are empty".to_owned();
+        Self { line: 1, excerpt: String::new(), closest }
+    }
+
+    pub(crate) fn into_error(self, name: String) -> Error {
+        let Self { line, excerpt, closest } = self;
+        Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
+    }
 }
 
 #[cfg(test)]

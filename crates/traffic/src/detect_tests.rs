@@ -61,7 +61,8 @@ fn formats_that_people_have_are_told_by_a_line() {
         ),
     ] {
         assert_eq!(detect_line(line.as_bytes()), Some(format), "{line}");
-        let spans = crate::format::LineParser::new(format).find(line.as_bytes()).unwrap().unwrap();
+        let spans =
+            crate::line_parser::LineParser::new(format).find(line.as_bytes()).unwrap().unwrap();
         let arrival = spans.cut_record(line.as_bytes()).to_arrival();
         assert_eq!(
             (&*arrival.client, &*arrival.target, arrival.status, arrival.bytes, arrival.at.secs()),
@@ -73,11 +74,11 @@ fn formats_that_people_have_are_told_by_a_line() {
     let squid = "1668038401.000    921 203.0.113.9 TCP_MISS/404 142 GET http://x.example/a ann DIRECT/10.0.0.2 text/html";
     assert_eq!(detect_line(squid.as_bytes()), Some(Format::Squid));
     let spans =
-        crate::format::LineParser::new(Format::Squid).find(squid.as_bytes()).unwrap().unwrap();
+        crate::line_parser::LineParser::new(Format::Squid).find(squid.as_bytes()).unwrap().unwrap();
     let arrival = spans.cut_record(squid.as_bytes()).to_arrival();
     assert_eq!((&*arrival.client, &*arrival.target, arrival.status), ("203.0.113.9", "/a", 404));
     let aborted = squid.replace("404", "000");
-    assert!(crate::format::LineParser::new(Format::Squid).find(aborted.as_bytes()).is_ok());
+    assert!(crate::line_parser::LineParser::new(Format::Squid).find(aborted.as_bytes()).is_ok());
 }
 
 #[test]

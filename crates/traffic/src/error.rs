@@ -2,10 +2,7 @@
 
 use std::io;
 
-use crate::decompress::Foreign;
-use crate::detect::closest;
-use crate::format::Format;
-use crate::reader::MAX_LINE;
+use crate::formats::Format;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
 #[derive(Debug, thiserror::Error)]
@@ -134,51 +131,6 @@ pub enum Error {
     /// No format has this name.
     #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
     NoSuchFormat(String),
-}
-
-impl Error {
-    /// What an error of reading a log says, after so many lines.
-    pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
-        match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
-            Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },
-            None if is_damaged => Self::Damaged { name, lines, source },
-            None => Self::Read { name, lines, source },
-        }
-    }
-}
-
-/// A line that is in no format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unknown {
-    line: u64,
-    excerpt: String,
-    closest: String,
-}
-
-impl Unknown {
-    /// The first line of a text that is not empty, `before` lines after the log's beginning.
-    pub(crate) fn first_of(text: &[u8], before: u64) -> Option<Self> {
-        const EXCERPT: usize = 80;
-        let mut lines = text.split(|&byte| byte == b'\n').zip(before + 1..);
-        let (line, number) = lines.find(|(line, _)| !line.trim_ascii().is_empty())?;
-        let line = &line[..line.len().min(MAX_LINE)];
-        Some(Self {
-            line: number,
-            excerpt: crate::counts::shown(line, EXCERPT),
-            closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
-        })
-    }
-
-    /// Of a log without any such line.
-    pub(crate) fn blank() -> Self {
-        let closest = "all lines are empty".to_owned();
-        Self { line: 1, excerpt: String::new(), closest }
-    }
-
-    pub(crate) fn into_error(self, name: String) -> Error {
-        let Self { line, excerpt, closest } = self;
-        Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
-    }
 }
 
 /// Names of all formats, for people.

@@ -12,7 +12,7 @@ pub(crate) fn clf(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&unescape(raw)).into_owned())
 }
 
-/// A string of JSON without its quotes. One that is none is left as it is.
+/// A JSON string without its quotes. Invalid JSON is left as it is.
 pub(crate) fn json(raw: &[u8]) -> Cow<'_, str> {
     if memchr(b'\\', raw).is_none() {
         return String::from_utf8_lossy(raw);

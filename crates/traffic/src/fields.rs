@@ -1,6 +1,6 @@
 //! Fields of a line, found by whatever format, put together as a request.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf;
@@ -106,7 +106,7 @@ impl Found {
         self.get(kind).filter(|span| !matches!(span.of(line).trim_ascii(), b"" | b"-"))
     }
 
-    /// The request that the fields of this line are; where it is none, why, and at which byte.
+    /// The request that this line's fields describe; if they don't describe one, the reason and the byte.
     pub(crate) fn place(&self, line: &[u8], manner: Manner) -> Result<Spans, (Reason, usize)> {
         let start = |kind| self.get(kind).map_or(0, |span| span.from as usize);
         let (at, utc_offset) = self.time.ok_or((Reason::NoTime, 0))?;

@@ -29,6 +29,6 @@ pub(crate) const fn spread(number: u64) -> u64 {
     number ^ (number >> 33)
 }
 
-/// A table whose keys are hashes already. They are hashed once more by a number that each run draws
-/// anew, so nobody can choose clients or agents that all fall into one place.
+/// A table whose keys are hashes already. They are hashed once more with a number that each run draws again,
+/// so that clients and agents can't be chosen to collide.
 pub(crate) type ByHash<V> = HashMap<u64, V, RandomState>;

@@ -1,7 +1,7 @@
 //! The JSON access logs of Caddy and Traefik: one object a line. Those of others are read by
 //! [`keys`].
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -172,7 +172,7 @@ fn number(value: Option<&RawValue>) -> Result<Option<u64>, Reason> {
     civil::number(digits.as_bytes()).map(Some).ok_or(Reason::Json)
 }
 
-/// Seconds since 1970 with a fraction, or whatever else Caddy's `time_format` may be but for a
+/// Seconds since 1970 with a fraction, or whatever else Caddy's `time_format` may be except for a
 /// layout of the operator's own. The formats `wall...` do not say their zone: they read as UTC.
 fn caddy_time(value: &RawValue) -> Option<(Wall, i32)> {
     when::any(text(Some(value)).unwrap_or(value.get()).as_bytes())

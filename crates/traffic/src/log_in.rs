@@ -1,4 +1,4 @@
-//! Log-ins: which requests are attempts, and who tries one password after the other.
+//! Log-ins: which requests are attempts, and which clients try one password after the other.
 //!
 //! Only a POST can be an attempt, and only these are:
 //! - one to a path of log-in forms, or of log-ins by an API ([`LogIn`]). There 401, 403 and 422 are failures,
@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::hash;
 use crate::misses::{Recent, within};
@@ -263,7 +263,7 @@ impl Attempts {
     }
 }
 
-/// Who tries one password after the other.
+/// Clients that try one password after the other.
 #[derive(Debug)]
 pub(crate) struct Guesses(Recent<Attempts>);
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::hash::ByHash;
 
@@ -203,7 +203,7 @@ pub(crate) fn within(now: Mono, then: Mono, span: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classes::ClientKey;
+    use crate::classifier::ClientKey;
 
     #[test]
     fn misses_are_forgotten_after_ten_minutes() {

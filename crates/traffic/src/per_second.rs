@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::counts::Counts;
 use crate::decompress::Unpacked;
 use crate::error::{Error, folder_name};
-use crate::format::Reading;
+use crate::line_parser::Reading;
 use crate::reader::LogReader;
 
 /// Longest time that is counted, in seconds: 400 days. It takes 138 MB.

@@ -6,27 +6,24 @@ use std::ops::Range;
 use std::path::Path;
 
 use memchr::{memchr, memrchr};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::client::ClientFrom;
 use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
-use crate::detect::Told;
-use crate::error::{Error, Unknown};
-use crate::format::{self, Format, LineParser, Reading};
+use crate::detect::{Told, Unknown, detect, detect_line};
+use crate::error::Error;
+use crate::line_parser::{Format, LineParser, Reading};
+pub use crate::record::MAX_LINE;
 use crate::record::{Line, Reason, Record};
 use crate::spans::Spans;
-
-/// Longest line that is parsed, in bytes without its end. Servers limit a request line to some
-/// 8 KiB; what is far longer is no log, and a log without line ends must not fill the memory.
-pub const MAX_LINE: usize = 64 * 1024;
 
 /// Bytes held at a time: a longest line and a good read beside it.
 const BUFFER: usize = 4 * MAX_LINE;
 
-/// Bytes that the format is told by.
+/// The number of bytes from which the format is detected.
 const LOOK: usize = MAX_LINE;
 
 /// Reads one log line by line and lends what each says.
@@ -58,7 +55,7 @@ pub struct LogReader {
     end: usize,
     /// Nothing more comes: the end, or an error that was reported.
     ended: bool,
-    /// An error that has not been told yet.
+    /// An error that has not been returned yet.
     failure: Option<io::Error>,
     counts: Counts,
 }
@@ -80,7 +77,7 @@ impl LogReader {
         }
     }
 
-    /// Reads from anything, under a name for samples and errors. How the log is packed is told by
+    /// Reads from anything, under a name for samples and errors. How the log is packed is detected from
     /// its first bytes, its format by its first lines.
     pub fn new(name: impl Into<String>, source: impl Read + Send + 'static) -> Result<Self, Error> {
         let name = name.into();
@@ -104,7 +101,7 @@ impl LogReader {
         }
     }
 
-    /// Of a format that need not be told by the first lines.
+    /// For a format that needn't be detected from the first lines.
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {
         self.with_reading(&format.into())
@@ -172,7 +169,7 @@ impl LogReader {
             let Some(parser) = &mut self.parser else { break };
             let line = &self.buffer[range.clone()];
             if self.guessed
-                && let Some(format) = format::detect_line(line)
+                && let Some(format) = detect_line(line)
             {
                 *parser = LineParser::new(format).with_client_from(self.client_from);
                 self.guessed = false;
@@ -200,7 +197,7 @@ impl LogReader {
             while !self.ended && self.end < LOOK {
                 self.refill();
             }
-            let format = match format::detect(&self.buffer[..self.end]) {
+            let format = match detect(&self.buffer[..self.end]) {
                 Some(Told::Format(format)) => format,
                 Some(Told::Misfit(description)) => {
                     self.misfit = Some(description);
@@ -290,8 +287,8 @@ impl LogReader {
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    // Half a line is none: what is left of it goes with the error, which is told
-                    // when the whole ones have been delivered.
+                    // Half a line doesn't count: it is dropped with the error, which is returned once the
+                    // complete lines have been delivered.
                     self.ended = true;
                     let whole = memrchr(b'\n', &self.buffer[..self.end]);
                     self.end = whole.map_or(0, |end| end + 1);

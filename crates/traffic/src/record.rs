@@ -3,7 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use nightwatt_model::time::Wall;
+/// Longest line that is parsed, in bytes without its end. Servers limit a request line to some
+/// 8 KiB; what is far longer is no log, and a log without line ends must not fill the memory.
+pub const MAX_LINE: usize = 64 * 1024;
+
+use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::escapes;
@@ -153,7 +157,7 @@ pub enum Reason {
     /// Nothing on the line.
     #[error("empty line")]
     Empty,
-    /// Longer than [`MAX_LINE`](crate::reader::MAX_LINE) bytes.
+    /// Longer than [`MAX_LINE`] bytes.
     #[error("line too long")]
     TooLong,
     /// No client, or none that can be one.

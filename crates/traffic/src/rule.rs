@@ -1,6 +1,6 @@
 //! Why a client has its class.
 
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
 /// The rule that decides the class of a request's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ impl Rule {
         matches!(self, Self::Misses | Self::LogInGuessing | Self::RobotsTxt)
     }
 
-    /// Whether anybody may fall under it: such clients share a wake budget until the server has answered
+    /// Whether any client can fall under it: such clients share a wake budget until the server has answered
     /// them with success.
     pub(crate) const fn is_for_anybody(self) -> bool {
         matches!(

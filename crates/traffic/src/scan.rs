@@ -18,13 +18,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use nightwatt_model::time::Wall;
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::visit::Visitor;
 
 use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
-use crate::format::{Format, Reading};
+use crate::line_parser::{Format, Reading};
 use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;
@@ -74,7 +74,7 @@ pub struct Options {
     pub reading: Reading,
     /// How much may wait for its turn.
     pub hold: Hold,
-    /// Threads that parse; none: one for each core.
+    /// Threads that parse; `None`: one for each core.
     pub workers: Option<usize>,
     /// Bytes of a piece, roughly.
     pub piece: usize,
@@ -179,7 +179,7 @@ where
         };
         let workers: Vec<_> = (0..workers).map(start).collect();
         drop((parsed, buffer));
-        // All ends of channels that this thread holds go with this call, so that nobody waits.
+        // This call takes all ends of channels that this thread holds, so that no other thread waits for it.
         let ends = Ends { batches, permits, empty };
         take(ends, &mut books, &read, &mut progress, &mut consume);
         for worker in workers {
@@ -203,7 +203,7 @@ fn cut(
     emptied: &Receiver<Batch>,
     buffers: &Receiver<Vec<u8>>,
 ) -> Sources {
-    // A send fails where nobody listens any more: the consumer has had enough.
+    // A send fails once the receiver is dropped: the consumer has had enough.
     while permit.send(()).is_ok() {
         let mut batch = emptied.try_recv().unwrap_or_default();
         batch.clear();
@@ -237,10 +237,10 @@ fn parse(
     let _alarm = Alarm(parsed);
     let mut worker = Worker::new(rules);
     loop {
-        // Whoever panicked with the lock held did so in `recv`, which leaves the channel as it is.
+        // A worker that panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((piece, mut batch)) = next else { break };
-        // Nobody takes it where the reader has come to the end.
+        // Fails once the reader has come to the end.
         drop(buffer.send(worker.parse(piece, &mut batch)));
         if parsed.send(Some(batch)).is_err() {
             break;
@@ -311,7 +311,7 @@ impl Books {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
         let size = |path: &PathBuf| match std::fs::metadata(path) {
             Ok(metadata) => metadata.is_file().then_some(metadata.len()),
-            // Nothing is read of what is not there, but for standard input.
+            // Nothing is read of what is not there, except for standard input.
             Err(_) => (path.as_os_str() != "-").then_some(0),
         };
         Self {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::classes::ClassifierConfig;
+use crate::classifier::ClassifierConfig;
 use crate::reader::{LogReader, MAX_LINE, arrivals};
 
 fn line(second: i64, target: &str) -> String {
@@ -223,7 +223,7 @@ fn a_log_is_told_by_what_follows_long_lines_and_rubbish() {
             assert_eq!(found.logs[0].format, Some(Format::Combined));
         }
     }
-    // Not for ever: what has no log in its first megabytes is none.
+    // Not for ever: a file without a log in its first megabytes is not a log.
     let (_, found) = scan_all(&[folder.write("far", "rubbish\n".repeat(2 << 20) + &line(0, "/"))]);
     assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
 }

@@ -63,8 +63,8 @@ pub(crate) struct Hits {
 pub(crate) const OWN_RULE: u64 = 1 << 63;
 
 impl Hits {
-    /// The rules that make a scanner of whoever asks, until the site shows that they are wrong here:
-    /// a bit for each usual one, and [`OWN_RULE`].
+    /// The rules that make a scanner of the client, until the site shows that they are wrong here: a bit for
+    /// each usual one, and [`OWN_RULE`].
     pub(crate) const fn rules(self) -> u64 {
         if self.known { 0 } else { self.usual | self.own_rule() }
     }
@@ -105,7 +105,7 @@ pub(crate) struct ScannerPaths {
 impl ScannerPaths {
     /// The usual rules and the operator's own; paths that start with one of `known` match none.
     pub(crate) fn new(own: &[String], known: &[String]) -> Self {
-        // An empty part is in every path: somebody left a list half filled in.
+        // An empty part is in every path: it comes from a list that was left half filled in.
         let own: Vec<&str> =
             own.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         let mut starts = Box::new([0; 1024]);

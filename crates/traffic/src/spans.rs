@@ -1,6 +1,6 @@
 //! A parsed line as places in it.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::record::{BadRequest, Escapes, Field, Line, Record};
 
@@ -66,7 +66,7 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// The same in a line that has so many bytes more in front.
+    /// The same in a line that has this many bytes more in front.
     pub(crate) fn moved(mut self, by: usize) -> Self {
         let http = self.http.iter_mut().flatten();
         let own = [

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use serde::{Deserialize, Serialize};
 
 pub use crate::summary::distinct::Distinct;

@@ -1,7 +1,7 @@
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 
 use super::*;
-use crate::classes::{ClassifierConfig, ClientFacts, Fetch};
+use crate::classifier::{ClassifierConfig, ClientFacts, Fetch};
 use crate::traits::{AgentMemo, Rules, client_key};
 
 /// Asks of one agent, some seconds after the log's beginning.

@@ -9,8 +9,8 @@ mod site;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::admission::ClientClass;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Exp, Poisson};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Arrival;
 use site::Site;
 
-/// A site and who visits it.
+/// A site and its clients.
 ///
 /// What is generated, with the default numbers (some 1,600 requests a day in all, so the site is
 /// mostly idle):
@@ -120,7 +120,7 @@ impl SyntheticSite {
     }
 }
 
-/// Who draws from which random stream.
+/// Which part of the generator draws from which random stream.
 #[derive(Debug, Clone, Copy)]
 enum Stream {
     Site,
@@ -141,7 +141,7 @@ struct Traffic {
     requests: Vec<(Arrival, ClientClass)>,
 }
 
-/// Who asks.
+/// A client.
 #[derive(Debug, Clone)]
 struct Client {
     address: String,
@@ -149,7 +149,7 @@ struct Client {
     class: ClientClass,
 }
 
-/// A request and its answer, but for who and when.
+/// A request and its answer, without client and time.
 struct Exchange<'a> {
     method: &'a str,
     target: &'a str,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use memchr::{memchr2, memmem};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf::Memo;
@@ -148,7 +148,7 @@ impl Template {
                 }
             }
         }
-        // Formats are often longer in the log than in the string that somebody remembers.
+        // Log formats are often longer in the log than in the operator's copy of the format string.
         if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'}')) {
             return Err(miss(Reason::Pattern, at, self.pieces.len()));
         }

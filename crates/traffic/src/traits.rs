@@ -3,15 +3,17 @@
 //! [`Rules`] are what the operator and the built-in tables say; they are shared, and any number of
 //! threads may take [`Traits`] by them. What clients did before is the [`Classifier`]'s part.
 //!
-//! [`Classifier`]: crate::classes::Classifier
+//! [`Classifier`]: crate::classifier::Classifier
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use nightwatt_model::policy::admission::is_proof;
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::is_proof;
+use nightwatt_policy::visit::Visitor;
 
-use crate::classes::{ClassifierConfig, ClientFacts, ClientKey, Fetch};
+use crate::classifier_config::ClassifierConfig;
+use crate::client_key::ClientKey;
 use crate::crawlers::{AgentKind, CrawlerTable};
+use crate::facts::{ClientFacts, Fetch};
 use crate::hash::{self, ByHash};
 use crate::log_in::{self, LogIn, Posted};
 use crate::rule::Rule;
@@ -20,7 +22,7 @@ use crate::scanner_paths::{Hits, ScannerPaths};
 /// All that the classifier wants to know of a request; nothing of it depends on other requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits {
-    /// [`ClientKey::number`] of who asks.
+    /// [`ClientKey::number`] of the client.
     pub client: u64,
     /// `User-Agent`, by hash; none and an empty one are the same.
     pub agent: u64,
@@ -153,8 +155,8 @@ impl Traits {
         self.has(flag::BROWSER)
     }
 
-    /// Whether it may ask for a scanners' path as the site's owner does. Logs say too little for that. The operator's own
-    /// rules hold for everybody.
+    /// Whether it may ask for a scanners' path as the site's owner does. Logs say too little for that. The
+    /// operator's own rules hold for every client.
     pub(crate) const fn may_be_owners(&self) -> bool {
         let opens = self.is_navigation() && self.looks_human();
         (opens || self.is_part_of_page() && self.has(flag::HOST)) && self.hits.own_rule() == 0
@@ -220,7 +222,7 @@ impl Traits {
 
     /// The rule that holds by path, method and agent alone. The order is that of [`Classifier`].
     ///
-    /// [`Classifier`]: crate::classes::Classifier
+    /// [`Classifier`]: crate::classifier::Classifier
     pub const fn decided(&self) -> Option<Rule> {
         if self.has(flag::HEALTH_CHECK) {
             Some(Rule::HealthCheck)
@@ -342,7 +344,7 @@ impl Rules {
     }
 
     fn agent(&self, hash: u64, text: &str) -> Agent {
-        // An empty part is in every agent: somebody left a list half filled in.
+        // An empty part is in every agent: it comes from a list that was left half filled in.
         let named = |agents: &[String]| {
             agents.iter().any(|part| !part.is_empty() && text.contains(part.as_str()))
         };
@@ -418,7 +420,7 @@ pub(crate) struct Slot {
 }
 
 impl AgentMemo {
-    /// For so many agents; 600 bytes each at most.
+    /// For this many agents; 600 bytes each at most.
     pub fn new(capacity: usize) -> Self {
         Self { known: ByHash::default(), capacity: capacity.max(1), long: Slot::default() }
     }
@@ -446,8 +448,9 @@ impl AgentMemo {
     }
 }
 
-/// Who visits, in a log: as [`Visitor::new`], the same for the same address and agent and another
-/// for any other, by a quicker hash. So its numbers and those of `Visitor::new` do not mix.
+/// The visitor of a logged request. As with [`Visitor::new`], the same address and agent give the same
+/// visitor and any other another one, but by a quicker hash. So its numbers and those of `Visitor::new` do
+/// not mix.
 pub fn visitor(address: &str, traits: &Traits) -> Visitor {
     Visitor(hash::pair(hash::text(address), traits.agent))
 }
@@ -506,7 +509,7 @@ fn is_asked_by_itself(path: &str) -> bool {
         "/manifest.json",
     ];
     const BEGINNINGS: [&str; 3] = ["/apple-touch-icon", "/sitemap", "/.well-known/"];
-    // Most paths are told by their second byte.
+    // Most paths are decided by their second byte.
     matches!(path.as_bytes().get(1), Some(b'.' | b'a' | b'b' | b'f' | b'm' | b'r' | b's'))
         && (WHOLE.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning)))
 }

@@ -1,5 +1,5 @@
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::admission::ClientClass;
 use proptest::prelude::*;
 
 use super::*;
@@ -97,8 +97,8 @@ proptest! {
         steps in proptest::collection::vec(
             (0u32..4, agents(), targets(), any::<bool>(), 0u64..2000, prop_oneof![Just(200u16), Just(404)]), 1..80)
     ) {
-        use crate::classes::Classifier;
-        use nightwatt_model::time::{Now, Wall};
+        use crate::classifier::Classifier;
+        use nightwatt_energy::time::{Now, Wall};
         let rules = std::sync::Arc::new(Rules::new(ClassifierConfig::default()));
         let mut whole = Classifier::default();
         let mut split = Classifier::with_rules(rules.clone());

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use memchr::{memchr, memmem};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil;
 use crate::clf::{is_method, is_protocol};
@@ -19,7 +19,7 @@ use crate::spans::{self, Span, Spans};
 enum Kind {
     Date,
     Time,
-    /// Of IIS Advanced Logging, where there is none in UTC. It does not name its zone.
+    /// In local time, from IIS Advanced Logging, for logs without a date in UTC. It does not name its zone.
     DateLocal,
     TimeLocal,
     Client,
@@ -39,7 +39,7 @@ enum Kind {
     Other,
 }
 
-/// Kinds but for `Other`.
+/// Kinds except for `Other`.
 const KINDS: usize = Kind::Other as usize;
 
 /// What a field is called, in whatever case.

@@ -1,10 +1,10 @@
 //! Times as logs write them: any of the usual forms, or by a format of `strftime`.
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::civil::{self, MONTHS};
 
-/// A time in one of the forms that servers write, told by its looks: Common Log's and `HAProxy`'s,
+/// A time in one of the forms that servers write, recognised by its looks: Common Log's and `HAProxy`'s,
 /// ISO 8601, seconds since 1970 (or milli-, micro-, nanoseconds), RFC 9110's, C's `ctime`. One that
 /// does not name its zone reads as UTC.
 pub(crate) fn any(text: &[u8]) -> Option<(Wall, i32)> {

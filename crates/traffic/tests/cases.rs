@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, Container, Format, LogReader, arrivals};
 
 /// A log of the cases; `None`, with a message, where there are none.

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::record::Reason;
 use nightwatt_traffic::scan::Options;
 use nightwatt_traffic::{
@@ -134,7 +134,7 @@ fn erddap() {
     assert_eq!(log.bytes(), 2_309_191_897);
     let share = report("erddap", &log);
     assert!((0.85..0.91).contains(&log.listed()), "notes: 88 %");
-    // A data server: nearly everybody is a program, and few of those are crawlers.
+    // A data server: nearly all clients are programs, and few of those are crawlers.
     assert!(share(ClientClass::Api) > 0.6);
     assert!(share(ClientClass::Human) < 0.1);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_model::energy::Energy;
+use nightwatt_energy::energy::Energy;
 use serde::Serialize;
 
 use crate::pure::bill::{Bill, Objective};
@@ -113,7 +113,7 @@ fn joules(energy: &Energy) -> String {
 }
 
 fn basis(energy: &Energy, bill: &Bill) -> String {
-    use nightwatt_model::energy::Provenance;
+    use nightwatt_energy::energy::Provenance;
     let origin = match &energy.provenance {
         Provenance::Measured { meter } => format!("measured by {meter}"),
         Provenance::Modelled { model } => format!("modelled: {model}"),

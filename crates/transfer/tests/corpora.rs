@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::compress::{Compress, Settings};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::receive::{self, Folder};

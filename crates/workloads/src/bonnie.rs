@@ -10,7 +10,8 @@ use crate::error::ReadError;
 use crate::number::{BINARY, amount, count, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "bonnie++",
@@ -39,7 +40,7 @@ const TESTS: [&str; 12] = [
     "delete_random",
 ];
 
-/// What a test is told as; empty where it was not done.
+/// The figures printed for a test; empty where it was left out.
 #[derive(Debug, Default, Clone, Copy)]
 struct Told<'a> {
     rate: &'a str,
@@ -47,7 +48,7 @@ struct Told<'a> {
     latency: &'a str,
 }
 
-/// What a run is told as.
+/// The figures printed for a run.
 #[derive(Debug, Default)]
 struct Run<'a> {
     tests: [Told<'a>; TESTS.len()],

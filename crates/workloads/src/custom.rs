@@ -14,8 +14,8 @@ pub use self::regex_reader::{RegexPlan, RegexReader, Take};
 use crate::error::ReadError;
 use crate::number;
 use crate::outcome::{Better, Operations, Outcome};
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 /// What is to be read, and where it is: `from` is the name of a group of a pattern, or a pointer into
 /// JSON (RFC 6901).
@@ -99,7 +99,7 @@ pub struct Count {
 trait Source {
     /// Where there is nothing: `Missing`, `Matches` or `Pointer`.
     fn number(&self, from: &str) -> Result<f64, ReadError>;
-    /// It is said that there is none.
+    /// The value is explicitly null.
     fn is_null(&self, _from: &str) -> bool {
         false
     }
@@ -177,7 +177,7 @@ impl JsonPlan {
         if let Some(operation) = &self.operations {
             let count = source.count(&operation.from)?;
             if count == 0 {
-                let last = text::last_words(output);
+                let last = quote::last_words(output);
                 return Err(ReadError::NoOperations { what: "operation", last });
             }
             let what = Cow::Owned(operation.what.clone());

@@ -1,12 +1,12 @@
 //! Why an output gives no figures.
 
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 /// Why the output of a tool gives no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nobody knows this tool.
+    /// There is no reader for this tool.
     #[error(
         "there is no reader for `{name}`: it is one of {known}; anything else is read by `regex` or \
          `json`"
@@ -59,7 +59,7 @@ pub enum ReadError {
         /// What is there.
         text: String,
     },
-    /// A number in a unit that nobody knows.
+    /// A number in an unknown unit.
     #[error(
         "{what} is in `{unit}`, which is no unit known here: have the tool say it in another, or read \
          it by `regex` with a unit of your own"
@@ -85,13 +85,13 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
-    /// Of two values of one key nobody knows which is meant.
+    /// The key has two values: which one is meant can't be known.
     #[error("`{key}` is there twice in the JSON, with different values: one of them would be lost")]
     Doubled {
         /// Where, as a pointer.
         key: String,
     },
-    /// One of them is of the whole run, and nobody can tell which.
+    /// One of the reports is of the whole run, and which one can't be known.
     #[error(
         "there are several reports in the output: have the tool print the last one alone, without \
          reports in between"
@@ -103,7 +103,7 @@ pub enum ReadError {
         /// Which, and what is there instead.
         why: String,
     },
-    /// A pattern that is none.
+    /// An invalid pattern.
     #[error("the pattern `{pattern}` cannot be used: {source}")]
     Pattern {
         /// As given.
@@ -141,22 +141,22 @@ impl ReadError {
         if output.is_silent() {
             return Self::Silent;
         }
-        Self::Missing { what: what.into(), last: text::last_words(output) }
+        Self::Missing { what: what.into(), last: quote::last_words(output) }
     }
 
     pub(crate) fn no_operations(what: &'static str, output: &Output<'_>) -> Self {
-        Self::NoOperations { what, last: text::last_words(output) }
+        Self::NoOperations { what, last: quote::last_words(output) }
     }
 
     pub(crate) fn number(what: impl Into<String>, found: &str) -> Self {
-        Self::Number { what: what.into(), text: text::short(found) }
+        Self::Number { what: what.into(), text: quote::short(found) }
     }
 
     pub(crate) fn unit(what: impl Into<String>, found: &str) -> Self {
-        Self::Unit { what: what.into(), unit: text::short(found) }
+        Self::Unit { what: what.into(), unit: quote::short(found) }
     }
 
     pub(crate) fn failed(said: &str) -> Self {
-        Self::Failed { said: text::short(said) }
+        Self::Failed { said: quote::short(said) }
     }
 }

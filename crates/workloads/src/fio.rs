@@ -12,8 +12,9 @@ use crate::error::ReadError;
 use crate::number::seconds;
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::tool::{Output, Tool};
-use crate::{json, text};
+use crate::output::Output;
+use crate::tool::Tool;
+use crate::{json, quote};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "fio",
@@ -62,7 +63,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
                 Some(said) if said.starts_with("fio: ") => ReadError::failed(said),
                 _ => ReadError::NoOperations {
                     what: "read or write",
-                    last: text::last_words(output),
+                    last: quote::last_words(output),
                 },
             },
         );

@@ -7,8 +7,9 @@ use crate::error::ReadError;
 use crate::number::{BINARY, amount, count, seconds};
 use crate::outcome::Better::{self, Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::{after, after_only, word_after};
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "httperf",
@@ -36,7 +37,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
             _ => ReadError::no_operations("reply", output),
         });
     }
-    // Its last line: without it nobody knows how many errors there were.
+    // Its last line: without it the number of errors is unknown.
     if !text.lines().any(|line| line.starts_with("Errors: fd-unavail")) {
         return Err(ReadError::missing("line `Errors: fd-unavail ..`", output));
     }

@@ -5,7 +5,8 @@ use crate::error::ReadError;
 use crate::number::{amount, seconds};
 use crate::outcome::Better::Neither;
 use crate::outcome::{Outcome, unit};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "idle",

@@ -13,8 +13,9 @@ use crate::json;
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, thousands, time};
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::{between, line_only};
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "ioping",

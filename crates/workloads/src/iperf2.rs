@@ -9,8 +9,9 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BITS, BYTES, DECIMAL, amount, count, seconds, sized};
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::after_only;
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "iperf2",
@@ -60,7 +61,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     Ok(outcome)
 }
 
-/// Of two runs one after the other nobody knows which is meant.
+/// An error if the text holds two runs one after the other: which one is meant can't be known.
 fn one_run(text: &str) -> Result<(), ReadError> {
     after_only(text, "Client connecting to")?;
     let mut connected: Vec<&str> = connected(text).collect();

@@ -10,8 +10,9 @@ use crate::json::{self, number, perhaps};
 use crate::number::amount;
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::after_only;
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "iperf3",
@@ -45,7 +46,7 @@ struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    /// The sums in `end` whose names end so; nothing if there are none.
+    /// The sums in `end` whose names end so; `None` if there are none.
     fn of(end: &'a Value, suffix: &str) -> Result<Option<Self>, ReadError> {
         let sum = |name: &str| end.get(format!("{name}{suffix}"));
         let Some(received) = sum("sum_received").or_else(|| sum("sum")) else { return Ok(None) };

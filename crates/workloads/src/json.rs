@@ -5,22 +5,22 @@ mod doubled;
 use serde_json::Value;
 
 use crate::error::ReadError;
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 pub(crate) use doubled::Doubled;
 
-/// So many names of what is there instead are told.
+/// How many of the names that are there instead an error lists.
 const TOLD: usize = 8;
 
 /// The JSON of an output: a whole text, or else the first object (or list of objects) that begins a
 /// line, since programs put remarks before and after it. `None` where no line begins so.
 ///
-/// Of a key that an object has twice with different values nobody knows which is meant: that is an error.
+/// A key that an object has twice with different values is an error: which value is meant can't be known.
 pub(crate) fn document(output: &Output<'_>) -> Option<Result<Value, ReadError>> {
     let single = |doubled: Doubled| match doubled.keys.first() {
         None => Ok(doubled.value),
-        Some(key) => Err(ReadError::Doubled { key: text::short(key) }),
+        Some(key) => Err(ReadError::Doubled { key: quote::short(key) }),
     };
     Some(document_with_doubles(output)?.and_then(single))
 }
@@ -50,7 +50,7 @@ pub(crate) fn document_with_doubles(output: &Output<'_>) -> Option<Result<Double
                 Some(Ok(value)) => return Some(Ok(value)),
                 // What begins within a broken document is not what was looked for.
                 Some(Err(source)) => {
-                    wrong.get_or_insert(ReadError::Json { text: text::short(rest), source });
+                    wrong.get_or_insert(ReadError::Json { text: quote::short(rest), source });
                     break;
                 }
                 None => (),
@@ -123,7 +123,8 @@ pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Result<&'a Value, ReadE
         .last()
         .unwrap_or(("", value));
     let reached = if reached.is_empty() { "the whole" } else { reached };
-    let why = format!("there is no `{}`: `{reached}` is {}", text::short(pointer), describe(there));
+    let why =
+        format!("there is no `{}`: `{reached}` is {}", quote::short(pointer), describe(there));
     Err(ReadError::Pointer { why })
 }
 
@@ -133,14 +134,14 @@ pub(crate) fn describe(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => format!("\"{}\"", text::short(text)),
+        Value::String(text) => format!("\"{}\"", quote::short(text)),
         Value::Array(items) => format!("a list of {}, from `/0`", items.len()),
         Value::Object(fields) => {
             let names = fields.keys().take(TOLD);
             let names: Vec<_> =
                 names.map(|name| name.replace('~', "~0").replace('/', "~1")).collect();
             let more = if fields.len() > TOLD { ", .." } else { "" };
-            format!("an object with `/{}`{more}", text::short(&names.join("`, `/")))
+            format!("an object with `/{}`{more}", quote::short(&names.join("`, `/")))
         }
     }
 }

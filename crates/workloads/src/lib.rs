@@ -13,6 +13,8 @@ mod error;
 mod json;
 mod number;
 mod outcome;
+mod output;
+mod quote;
 mod text;
 mod tool;
 
@@ -36,7 +38,8 @@ mod wrk;
 
 pub use error::ReadError;
 pub use outcome::{Better, Figure, Operations, Outcome, Percentile, unit};
-pub use tool::{Output, Tool};
+pub use output::Output;
+pub use tool::Tool;
 
 /// All tools that are known.
 pub const TOOLS: &[Tool] = &[

@@ -6,8 +6,10 @@ use crate::longbottom;
 use crate::number::{amount, count};
 use crate::outcome::Better::{Higher, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::text::{after_only, last_words};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::quote::last_words;
+use crate::text::after_only;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "linpack",

@@ -7,7 +7,8 @@ use crate::json::{self, count, number, perhaps};
 use crate::number::seconds;
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "nightwatt-load",

@@ -97,7 +97,7 @@ pub(crate) fn factor(unit: &str, bases: &[&str], kilo: f64) -> Option<f64> {
     bases.contains(&base).then(|| kilo.powi(power))
 }
 
-/// A number of things that may be told in thousands: `10.0k`, `10.0 k`.
+/// A number of things that may be printed in thousands: `10.0k`, `10.0 k`.
 pub(crate) fn thousands(what: &str, text: &str) -> Result<f64, ReadError> {
     sized(what, text, &[""], DECIMAL)
 }

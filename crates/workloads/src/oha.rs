@@ -10,8 +10,9 @@ use crate::json::{self, number, perhaps};
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
+use crate::output::Output;
 use crate::text::{after, after_only, between};
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "oha",

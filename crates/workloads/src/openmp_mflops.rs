@@ -7,7 +7,8 @@ use crate::longbottom;
 use crate::number::{amount, count, seconds};
 use crate::outcome::Better::{Higher, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "openmp-mflops",

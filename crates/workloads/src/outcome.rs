@@ -15,7 +15,7 @@ pub mod unit {
     pub const BYTES: &str = "B";
     /// Bytes in a second.
     pub const BYTES_PER_SECOND: &str = "B/s";
-    /// Bits in a second: what networks are told in.
+    /// Bits in a second: the unit for networks.
     pub const BITS_PER_SECOND: &str = "bit/s";
     /// Floating-point operations in a second.
     pub const FLOPS: &str = "FLOP/s";

@@ -7,8 +7,9 @@ use crate::error::ReadError;
 use crate::number::{amount, count, seconds};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
+use crate::output::Output;
 use crate::text::{after, after_only, between, word_after};
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "pgbench",

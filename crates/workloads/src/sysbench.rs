@@ -6,8 +6,10 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::text::{after, after_only, between, last_words};
-use crate::tool::{Output, Tool};
+use crate::output::Output;
+use crate::quote::last_words;
+use crate::text::{after, after_only, between};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "sysbench",
@@ -19,7 +21,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 const MS: f64 = 1e-3;
 
-/// Times are told to 0.1 ms: below that they are off by more than a thousandth.
+/// Times are printed to 0.1 ms: below that they are off by more than a thousandth.
 const TOLD_WELL: f64 = 0.05;
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {

@@ -4,8 +4,9 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BYTES, DECIMAL, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
+use crate::output::Output;
 use crate::text::{after, line_only, word_after};
-use crate::tool::{Output, Tool};
+use crate::tool::Tool;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "wrk",

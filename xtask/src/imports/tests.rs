@@ -113,8 +113,8 @@ fn the_picture_shows_layers_cycles_and_what_points_up() {
         "gateway",
         &[
             ("store.rs", "use crate::reload;"),
-            ("reload.rs", "use crate::store;\nuse crate::web;"),
-            ("web.rs", ""),
+            ("reload.rs", "use crate::store;\nuse crate::body;"),
+            ("body.rs", ""),
         ],
     );
     let dot = dot(&graph);
@@ -127,7 +127,7 @@ fn the_picture_shows_layers_cycles_and_what_points_up() {
         dot.contains("\"store\" -> \"reload\" [constraint=false, color=red, penwidth=2]"),
         "{dot}"
     );
-    assert!(dot.contains("\"reload\" -> \"web\" [constraint=false];"), "{dot}");
+    assert!(dot.contains("\"reload\" -> \"body\" [constraint=false];"), "{dot}");
     let summary = summary(&graph);
     assert!(summary.contains("1 imports from a higher layer\n2 files in 1 cycles"), "{summary}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nightwatt_model::power_model::LOADS;
+use nightwatt_energy::power_model::LOADS;
 
 use super::Result;
 use super::data::Sample;

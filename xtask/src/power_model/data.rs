@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use nightwatt_model::power_model::{LOADS, Machine};
+use nightwatt_energy::power_model::{LOADS, Machine};
 
 use super::Result;
 
@@ -114,8 +114,8 @@ fn fields_of(line: &str, separator: char) -> Vec<String> {
 }
 
 fn machine(cpu: &str, sockets: f64, cores: f64, threads: f64, memory_gb: f64) -> Machine {
-    // `1,024 GB` was cut at the comma somewhere on the way. Nobody runs the benchmark with less than
-    // a quarter of a gigabyte for each core.
+    // `1,024 GB` was cut at the comma somewhere on the way. No machine in the benchmark has less
+    // than a quarter of a gigabyte for each core.
     let whole = if memory_gb / cores < 0.25 { memory_gb * 1024.0 } else { memory_gb };
     Machine {
         cpu: cpu.to_owned(),

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use nightwatt_model::power_model::LOADS;
-use nightwatt_model::power_model::regression::{Basis, ERAS, Regression, era};
+use nightwatt_energy::power_model::LOADS;
+use nightwatt_energy::power_model::regression::{Basis, ERAS, Regression, era};
 
 use super::Result;
 use super::data::{Sample, Source};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_model::power_model::regression::{Basis, Regression};
+use nightwatt_energy::power_model::regression::{Basis, Regression};
 
 use super::Result;
 use super::coverage::Kept;

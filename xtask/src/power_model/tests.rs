@@ -1,6 +1,6 @@
-use nightwatt_model::least_squares::{Design, RowErrors};
-use nightwatt_model::power_model::regression::Regression;
-use nightwatt_model::power_model::{LOADS, Machine};
+use nightwatt_energy::least_squares::{Design, RowErrors};
+use nightwatt_energy::power_model::regression::Regression;
+use nightwatt_energy::power_model::{LOADS, Machine};
 
 use super::data::Source;
 use super::*;

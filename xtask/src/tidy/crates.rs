@@ -9,72 +9,89 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 31] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("needs", &[]),
     ("markers", &[]),
-    ("model", &[]),
+    ("energy", &[]),
+    ("policy", &["energy"]),
     ("httpcache", &[]),
     ("workloads", &[]),
-    ("clock", &["model"]),
-    ("report", &["model"]),
-    ("mining", &["model", "report"]),
-    ("traffic", &["model"]),
-    ("transfer", &["model"]),
-    ("agent", &["clock", "model"]),
-    ("environments", &["clock", "model"]),
-    ("http1", &["clock", "model"]),
-    ("meters", &["clock", "model"]),
+    ("clock", &["energy"]),
+    ("host", &["clock", "energy"]),
+    ("bmc", &["energy", "host"]),
+    ("report", &["energy"]),
+    ("mining", &["energy", "report"]),
+    ("traffic", &["energy", "policy"]),
+    ("transfer", &["energy"]),
+    ("agent", &["clock", "energy", "host"]),
+    ("environments", &["clock", "energy", "host"]),
+    ("http1", &["clock", "energy"]),
+    ("meters", &["bmc", "clock", "energy", "host"]),
     ("mirror", &["httpcache"]),
-    ("sim", &["mirror", "model"]),
-    ("probes", &["clock", "model"]),
-    ("tcp", &["clock", "model"]),
-    ("power", &["agent", "clock", "model"]),
-    ("load", &["clock", "model", "report", "traffic"]),
+    ("sim", &["energy", "mirror", "policy"]),
+    ("probes", &["clock", "energy"]),
+    ("tcp", &["clock", "energy"]),
+    ("power", &["agent", "bmc", "clock", "energy", "host"]),
+    ("load", &["clock", "energy", "policy", "report", "traffic"]),
     (
         "gateway",
-        &["clock", "http1", "httpcache", "meters", "mirror", "model", "power", "report", "traffic"],
+        &[
+            "clock",
+            "energy",
+            "host",
+            "http1",
+            "httpcache",
+            "meters",
+            "mirror",
+            "policy",
+            "power",
+            "report",
+            "traffic",
+        ],
     ),
-    ("measure", &["clock", "meters", "model", "power", "probes", "report"]),
-    ("profile", &["clock", "measure", "meters", "model", "probes", "report"]),
-    ("compare", &["clock", "environments", "gateway", "meters", "model", "report", "workloads"]),
+    ("measure", &["clock", "energy", "host", "meters", "power", "probes", "report"]),
+    ("profile", &["clock", "energy", "measure", "meters", "probes"]),
+    ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
     (
         "netlab",
         &[
             "clock",
             "compare",
+            "energy",
             "environments",
             "measure",
             "meters",
-            "model",
             "probes",
             "profile",
             "report",
             "tcp",
         ],
     ),
-    ("savings", &["gateway", "mirror", "model", "report", "sim", "traffic"]),
-    ("demo", &["clock", "gateway", "load", "model", "power", "traffic"]),
-    ("doctor", &["clock", "gateway", "model", "power", "probes"]),
+    ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
+    ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
+    ("doctor", &["clock", "energy", "gateway", "power", "probes"]),
     (
         "claims",
         &[
-            "clock", "compare", "gateway", "load", "measure", "mining", "model", "netlab",
-            "probes", "report", "savings", "sim", "traffic",
+            "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
+            "policy", "probes", "report", "savings", "sim", "traffic",
         ],
     ),
     (
         "cli",
         &[
-            "agent", "claims", "clock", "compare", "demo", "doctor", "gateway", "load", "measure",
-            "meters", "mining", "model", "netlab", "power", "profile", "report", "savings", "tcp",
-            "traffic", "transfer",
+            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
+            "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
+            "savings", "tcp", "traffic", "transfer",
         ],
     ),
     (
         "fuzz-targets",
         &[
             "agent",
+            "bmc",
             "clock",
+            "energy",
             "gateway",
             "http1",
             "httpcache",
@@ -82,7 +99,7 @@ const ALLOWED: [(&str, &[&str]); 31] = [
             "measure",
             "meters",
             "mirror",
-            "model",
+            "policy",
             "power",
             "report",
             "tcp",
@@ -93,7 +110,8 @@ const ALLOWED: [(&str, &[&str]); 31] = [
 ];
 
 /// What tests may use besides.
-const IN_TESTS: [(&str, &str); 3] = [("sim", "traffic"), ("gateway", "sim"), ("cli", "markers")];
+const IN_TESTS: [(&str, &str); 4] =
+    [("sim", "traffic"), ("gateway", "sim"), ("measure", "policy"), ("cli", "markers")];
 
 /// Tests of all crates may use it.
 const OF_TESTS: &str = "needs";
@@ -106,7 +124,7 @@ const PREFIX: &str = "nightwatt-";
 #[derive(Debug)]
 pub(super) struct Package {
     name: String,
-    /// From the root: `crates/model/Cargo.toml`.
+    /// From the root: `crates/energy/Cargo.toml`.
     manifest: String,
     /// Names of the workspace's own packages that it uses, and whether only its tests do.
     uses: Vec<(String, bool)>,
@@ -220,20 +238,20 @@ mod tests {
     #[test]
     fn dependencies_are_those_of_the_list() {
         let of = |folder, uses| found(folder, &format!("{PREFIX}{folder}"), uses);
-        assert!(of("cli", &[("savings", false), ("model", false), ("clock", false)]).is_empty());
+        assert!(of("cli", &[("savings", false), ("energy", false), ("clock", false)]).is_empty());
         assert!(of("power", &[("clock", false)]).is_empty());
         assert_eq!(of("power", &[("gateway", false)]), ["dependency"]);
         assert_eq!(of("gateway", &[("load", true)]), ["dependency"]);
-        assert_eq!(of("model", &[("clock", false)]), ["dependency"]);
+        assert_eq!(of("energy", &[("clock", false)]), ["dependency"]);
         assert_eq!(of("traffic", &[("clock", false)]), ["dependency"]);
-        assert_eq!(of("httpcache", &[("model", false)]), ["dependency"]);
+        assert_eq!(of("httpcache", &[("energy", false)]), ["dependency"]);
         assert!(of("mirror", &[("httpcache", false)]).is_empty());
         assert_eq!(of("mirror", &[("clock", false)]), ["dependency"]);
     }
 
     #[test]
     fn some_dependencies_are_only_for_tests() {
-        assert!(found("sim", "nightwatt-sim", &[("traffic", true), ("model", false)]).is_empty());
+        assert!(found("sim", "nightwatt-sim", &[("traffic", true), ("energy", false)]).is_empty());
         assert_eq!(found("sim", "nightwatt-sim", &[("traffic", false)]), ["dependency"]);
         assert!(found("tcp", "nightwatt-tcp", &[("needs", true)]).is_empty());
         assert_eq!(found("tcp", "nightwatt-tcp", &[("needs", false)]), ["dependency"]);
@@ -242,7 +260,7 @@ mod tests {
     #[test]
     fn a_crate_is_named_after_its_folder_and_is_in_the_list() {
         assert_eq!(found("sim", "nightwatt-simulator", &[]), ["name"]);
-        assert_eq!(found("utils", "nightwatt-utils", &[("model", false)]), ["dependency"]);
+        assert_eq!(found("utils", "nightwatt-utils", &[("energy", false)]), ["dependency"]);
     }
 
     #[test]
@@ -252,7 +270,7 @@ mod tests {
         let advice: Vec<String> = stale(&[clock]).into_iter().map(|it| it.advice).collect();
         let has = |text: &str| advice.iter().any(|advice| advice.starts_with(text));
         assert!(has("there is no crate `sim`"));
-        assert!(has("`clock` does not use `model`"));
+        assert!(has("`clock` does not use `energy`"));
         assert!(!has("there is no crate `clock`"));
     }
 }

@@ -21,6 +21,7 @@ const PURE: [&str; 21] = [
     "crates/agent/src/announcer",
     "crates/agent/src/dead_man",
     "crates/agent/src/protocol",
+    "crates/energy/src/",
     "crates/gateway/src/acme/schedule",
     "crates/gateway/src/gate/traffic",
     "crates/gateway/src/webhooks/watch",
@@ -34,7 +35,7 @@ const PURE: [&str; 21] = [
     "crates/load/src/generate/answer_reader",
     "crates/mirror/src/coding",
     "crates/mirror/src/discover",
-    "crates/model/src/",
+    "crates/policy/src/",
     "crates/report/src/",
     "crates/sim/src/",
     "crates/transfer/src/wire",
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn pure_crates_ask_nobody() {
         let text = "use std::time::{Duration, Instant};\nuse std::fs;\n// std::net, tokio\n";
-        assert_eq!(found("crates/model/src/a.rs", text), [(1, "purity"), (2, "purity")]);
+        assert_eq!(found("crates/energy/src/a.rs", text), [(1, "purity"), (2, "purity")]);
         assert_eq!(found("crates/mirror/src/pure/plan.rs", text).len(), 2);
         assert_eq!(found("crates/netlab/src/pure.rs", text).len(), 2);
         assert_eq!(found("crates/netlab/src/a/pure/b.rs", "rustix::time()\n").len(), 1);

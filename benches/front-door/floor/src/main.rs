@@ -1,9 +1,9 @@
 //! The floor of the front door's benchmark: `front-door-floor ADDRESS=ANSWER..`.
 //!
-//! One thread, one epoll, no runtime. `ANSWER` is a file with a whole answer, head and body: whoever
-//! connects to that address gets those bytes for each request, which is read up to its blank line and
-//! not parsed. What any proxy takes beyond that is its own. Where `ANSWER` is a folder, the path of
-//! the request says which of its files is the answer: that is the benchmark's origin.
+//! One thread, one epoll, no runtime. `ANSWER` is a file with a whole answer, head and body: a
+//! client that connects to that address gets those bytes for each request, which is read up to its
+//! blank line and not parsed. The rest of any proxy's cost is its own. If `ANSWER` is a folder, the
+//! path of the request selects the file: that is the benchmark's origin.
 
 mod answers;
 mod connection;

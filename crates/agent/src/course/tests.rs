@@ -1,4 +1,4 @@
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::*;
 use crate::dead_man::Purpose;
@@ -18,7 +18,7 @@ fn nonce() -> Nonce {
     Nonce([7; 16])
 }
 
-/// So long somebody waits for the end of an order.
+/// How long the client waits for the end of an order.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn ticket(number: u8) -> Ticket {
@@ -35,7 +35,7 @@ fn ticket(number: u8) -> Ticket {
     exchange.receive(&challenge);
     let verdict = door.receive(Duration::ZERO, 0, from, &exchange.message());
     let crate::door::Verdict::Order(mut ticket, _) = verdict else { panic!() };
-    // Whoever gave it waits for ever.
+    // The client of this order waits for ever.
     ticket.until = Duration::MAX;
     ticket
 }
@@ -316,7 +316,7 @@ fn a_hook_before_the_sleep_of_others_sets_the_alarm_and_tells_the_proxies_first(
     let back = machine.orders(2, Verb::Return);
     assert_eq!((events(&back), outcomes(&back)), (vec!["resumed".to_owned()], vec![Outcome::Done]));
     assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
-    // Whoever changes his mind says so.
+    // A sleep that is called off is announced as well.
     machine.orders(3, Verb::Leave);
     machine.is_armed(24);
     machine.hear();
@@ -387,7 +387,7 @@ fn the_dead_mans_switch_wakes_a_machine_whose_proxy_is_dead_and_it_stays_awake()
     assert_eq!(events(&woken), ["resumed", "dead_man"]);
     // Its own hook, which has the key too, is no proxy.
     assert_eq!(outcomes(&machine.orders(9, Verb::Return)), [Outcome::Done]);
-    // Nobody hears: after the grace it is alone, for a year if need be.
+    // No proxy acknowledges: after the grace the machine is alone, for a year if need be.
     let told = machine.passes(Duration::from_hours(24 * 365));
     assert_eq!(events(&told), ["alone"]);
     assert_eq!(machine.sent, [Event::Back; 10], "and it does not cry for ever");
@@ -443,7 +443,7 @@ fn a_machine_that_was_woken_for_work_does_not_sleep_in_the_middle_of_it() {
 
 #[test]
 fn whoever_is_woken_for_no_work_may_sleep_again_at_once() {
-    // By the dead man's switch; and by somebody else, before its alarm rings.
+    // Woken by the dead man's switch, or by something else before its alarm rings.
     let backup = Purpose::Work("backup.timer".to_owned());
     for (purpose, slept) in [(Purpose::DeadMan, 60), (backup, 30)] {
         let mut machine = sleeper(purpose);

@@ -3,10 +3,10 @@
 //! Times are local, by the present distance to UTC: on the night in which clocks are changed a job may be
 //! an hour off. `CRON_TZ`, `@reboot` and anacron's table are not looked at.
 
-use nightwatt_model::time::Now;
+use nightwatt_energy::civil::Date;
+use nightwatt_energy::time::Now;
+use nightwatt_host::Host;
 
-use crate::civil::date;
-use crate::host::Host;
 use crate::pattern::fits;
 
 /// Tables of users, of Debian's cron and of cronie.
@@ -182,13 +182,14 @@ impl Schedule {
         let after = local.div_euclid(60) + 1;
         let today = after.div_euclid(1440);
         let runs_on = |day: i64| {
-            let (_, month, day_of_month) = date(day);
+            let date = Date::from_days(day);
             // The 1st of January 1970 was a Thursday.
             let weekday = (day + 4).rem_euclid(7);
-            let (by_day, by_weekday) = (has(self.days, day_of_month), has(self.weekdays, weekday));
+            let (by_day, by_weekday) =
+                (has(self.days, date.day().into()), has(self.weekdays, weekday));
             let day_fits =
                 if self.either_day { by_day || by_weekday } else { by_day && by_weekday };
-            has(self.months, month) && day_fits
+            has(self.months, date.month().into()) && day_fits
         };
         for day in (today..today + DAYS).filter(|day| runs_on(*day)) {
             let from = if day == today { after.rem_euclid(1440) } else { 0 };

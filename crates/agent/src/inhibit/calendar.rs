@@ -9,13 +9,13 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_host::Host;
 use rrule::RRuleSet;
 
 use super::Says;
-use crate::host::Host;
 
-/// Nobody plans more.
+/// Larger than any real calendar.
 const LONGEST_FILE: usize = 8 << 20;
 
 pub(super) fn check(host: &Host, path: &Path, now: Now) -> Says {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nightwatt_host::Host;
+
 use super::{Says, counted};
-use crate::host::Host;
 
 /// `TCP_ESTABLISHED` of the kernel's `include/net/tcp_states.h`.
 const ESTABLISHED: &str = "01";
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_real_connection_is_seen_as_long_as_it_lasts() {
-        // Below those that the kernel gives to whoever connects somewhere: theirs would be seen too.
+        // Below the ephemeral ports of the kernel: connections from those would be counted too.
         let mut ports = 20_000..30_000;
         let listener = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,6 +1,6 @@
 //! How busy the processors are (`/proc/stat`, proc(5)).
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// Time of all processors together, in ticks.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What disks read and write (`/proc/diskstats`, Documentation/admin-guide/iostats.rst).
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
-/// Whatever the disk's own sectors are.
+/// The unit of `/proc/diskstats`, independent of the disk's own sectors.
 const SECTOR: u64 = 512;
 
-/// What lies on other disks, or in memory: its work is counted there, or is none.
+/// Devices that lie on other disks, which count the same bytes, or in memory.
 const VIRTUAL: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 
 /// Bytes read and written since boot, by all disks.

@@ -1,7 +1,8 @@
 //! The load average of the last minute.
 
+use nightwatt_host::Host;
+
 use super::Says;
-use crate::host::Host;
 
 pub(super) fn check(host: &Host, limit: f64) -> Says {
     let text =

@@ -1,7 +1,7 @@
 //! What goes through network interfaces (`/proc/net/dev`, proc(5)). The agent's own messages are in it:
 //! a few hundred bytes an order.
 
-use crate::host::Host;
+use nightwatt_host::Host;
 
 /// Bytes received and sent since boot, by these interfaces, or all but the loopback.
 pub(super) fn read(host: &Host, interfaces: &[String]) -> Result<u64, String> {
@@ -52,7 +52,7 @@ mod tests {
         let host = Host::at(dir.path());
         assert_eq!(read(&host, &[]), Ok(1577));
         assert_eq!(read(&host, &["wlan0".to_owned()]), Ok(77));
-        // Nobody knows what goes through one that is not there: that is no silence.
+        // A missing interface is an error: its traffic is unknown, not zero.
         let missing = read(&host, &["wlan0".to_owned(), "eth1".to_owned()]).unwrap_err();
         assert!(missing.contains("no network interface `eth1`"), "{missing}");
         assert_eq!(read(&host, &["lo".to_owned()]), Ok(455_159_560_518));

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nightwatt_host::Host;
+
 use super::Says;
-use crate::host::Host;
 use crate::pattern::fits;
 
 pub(super) fn check(host: &Host, patterns: &[String]) -> Says {

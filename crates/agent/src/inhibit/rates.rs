@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::Host;
 
 use super::{Says, cpu, disk, network};
 use crate::config::Inhibit;
-use crate::host::Host;
 
-/// Two samples are so far apart at least: below, one packet is a rate.
+/// Minimum time between two samples: in a shorter time, one packet is already a rate.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// And no farther: what was half an hour ago is no reason now, and what is now must not vanish in a mean.
+/// Maximum time: traffic of half an hour ago is no reason now, and a mean must not hide the present.
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// Counters at one moment; `None` for what nobody wants to know.
+/// Counters at one moment; `None` for those that are not configured.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Sample {
     at: Mono,

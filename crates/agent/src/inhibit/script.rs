@@ -47,7 +47,7 @@ mod tests {
         assert!(
             says("sleep 1000", Duration::from_millis(50)).unwrap_err().contains("not done after")
         );
-        // What it leaves in the background does not hold anybody up.
+        // A process that it leaves in the background does not delay the result.
         assert_eq!(says("sleep 1000 & exit 0", long), Ok(vec![]));
         let nothing =
             Clock::real().runtime().unwrap().block_on(check("/no/such/script", &[], long));

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use nightwatt_host::Host;
 use serde::Deserialize;
 use tokio::process::Command;
 
 use super::Says;
-use crate::host::Host;
 use crate::program::{self, Trouble};
 
 /// It answers within milliseconds, or hangs.

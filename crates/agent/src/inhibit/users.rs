@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use nightwatt_host::Host;
 use serde::Deserialize;
 
 use super::{Says, counted, systemd};
-use crate::host::Host;
 
 /// Files that may be utmp.
 const FILES: [&str; 2] = ["/run/utmp", "/var/run/utmp"];
@@ -13,7 +13,7 @@ const FILES: [&str; 2] = ["/run/utmp", "/var/run/utmp"];
 /// `USER_PROCESS` of utmp(5).
 const USER_PROCESS: i16 = 7;
 
-/// Where so many sessions are somebody's, no more need be asked for.
+/// Stops after this many sessions of users.
 const MOST: usize = 32;
 
 pub(super) async fn check(host: &Host) -> Says {
@@ -62,7 +62,7 @@ fn sessions(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(answer.data.0.into_iter().map(|(_, _, user, _, object)| (user, object)).collect())
 }
 
-/// Is the session somebody's, and not that of a login screen, of cron, or of a user's systemd?
+/// Is it the session of a user, and not that of a login screen, of cron, or of a user's systemd?
 async fn is_users(object: &str) -> Result<bool, String> {
     let properties = ["org.freedesktop.login1.Session", "Class", "State"];
     let mut arguments =

@@ -12,7 +12,7 @@ pub enum Verb {
     Check = 2,
     /// Fall asleep, unless something keeps you awake.
     Sleep = 3,
-    /// Somebody else is about to put the machine to sleep: set the alarm and tell the proxies.
+    /// Another program is about to put the machine to sleep: set the alarm and tell the proxies.
     Leave = 4,
     /// The machine is up again: tell the proxies.
     Return = 5,

@@ -1,7 +1,7 @@
 //! O1: from when on a sleep pays.
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_policy::scenario::Scenario;
 
 use crate::{Answer, Context, Error, Figure, Printed};
 

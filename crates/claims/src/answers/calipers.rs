@@ -65,7 +65,7 @@ pub(crate) fn overhead(context: &mut Context<'_>, printed: &Printed) -> Result<A
             }
             Ok(ratios) => {
                 let sections = format!(", {} sections", load.functions.len());
-                overheads.add(printed, (load.program, &sections), &ratios)?;
+                overheads.add(printed, load.program, &sections, &ratios)?;
                 let what = format!("{}, calls watched in a run", load.program);
                 overheads.note(Figure::alone(what, calls as f64, ""));
             }

@@ -1,7 +1,7 @@
 //! H1, and the claims that only a comparison of environments answers: O7, H2, H3, V6.
 
-use nightwatt_model::stats::intervals::normal;
-use nightwatt_model::stats::moments::Moments;
+use nightwatt_energy::stats::intervals::normal;
+use nightwatt_energy::stats::moments::Moments;
 
 use crate::{Answer, Context, Error, Figure, Printed, rows};
 use nightwatt_compare::figures::{PER_OPERATION, POWER as POWER_FIGURE};
@@ -9,7 +9,7 @@ use nightwatt_compare::{Report, store};
 
 const POWER: &str = include_str!("../../data/helin-power.csv");
 
-/// So many samples a row may have been made of.
+/// Maximum number of samples behind a row.
 const MOST_SAMPLES: u64 = 1000;
 
 /// Half a unit in the last digit of standard deviations and half widths.
@@ -42,7 +42,7 @@ const PLANS: [(&str, &str, &str, &str); 7] = [
     ),
 ];
 
-/// Half of the printed interval of so many samples with this standard deviation.
+/// Half of the printed interval for this number of samples with this standard deviation.
 fn half_width(samples: u64, sd: f64) -> f64 {
     normal(&Moments::published(samples, 0.0, sd)).map_or(f64::NAN, |it| it.width() / 2.0)
 }
@@ -62,7 +62,7 @@ pub(crate) fn intervals(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Erro
         let within = HALF_DIGIT + half_width(nearest, HALF_DIGIT);
         let what = format!("{name}: 1.96 x {sd:.2} / sqrt({nearest})");
         let figure =
-            Figure::within(what, half_width(nearest, sd), (printed, printed), within + 1e-9, "W");
+            Figure::within(what, half_width(nearest, sd), printed..=printed, within + 1e-9, "W");
         if figure.agrees == Some(false) {
             // The number of samples that either end of the roundings asks for.
             let of_two = half_width(2, 1.0);
@@ -78,7 +78,7 @@ pub(crate) fn intervals(_: &mut Context<'_>, _: &Printed) -> Result<Answer, Erro
             let rounding = 100.0 * HALF_TENTH / hardware * (1.0 + mean / hardware) + HALF_TENTH;
             let (what, ours) =
                 (format!("{name}: {mean} W of {hardware} W"), 100.0 * mean / hardware);
-            figures.push(Figure::within(what, ours, (percent, percent), rounding, "%"));
+            figures.push(Figure::within(what, ours, percent..=percent, rounding, "%"));
         }
     }
     let why = if without.is_empty() {

@@ -72,7 +72,7 @@ pub(crate) fn compressors(_: &mut Context<'_>, printed: &Printed) -> Result<Answ
     let mut figures = Vec::new();
     for row in &rows {
         let what = format!("dearest over cheapest compressor at {} bytes/s", row.rate);
-        let published = (row.printed, row.printed);
+        let published = row.printed..=row.printed;
         figures.push(Figure::within(what, row.ratio(), published, HALF_DIGIT, "times"));
     }
     let largest = rows.iter().map(Row::ratio).fold(0.0, f64::max);

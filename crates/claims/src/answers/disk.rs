@@ -47,7 +47,7 @@ pub(crate) fn overhead(context: &mut Context<'_>, printed: &Printed) -> Result<A
     let mut overheads = Overheads::new();
     for (program, work) in LOADS {
         match pairs::ratios(|with| run(folder.path(), work, with)) {
-            Ok(ratios) => overheads.add(printed, (program, ""), &ratios)?,
+            Ok(ratios) => overheads.add(printed, program, "", &ratios)?,
             Err(why) => overheads.not_watched(program, &why),
         }
     }

@@ -97,9 +97,9 @@ pub(crate) fn efficiencies(_: &mut Context<'_>, _: &Printed) -> Result<Answer, E
         let digit = 10_f64.powi(-i32::try_from(places).unwrap_or(0));
         let what = format!("{}: {} / {}", device.name, device.mhash_s, device.watts);
         // Rounded, it may be off by half a unit in the last digit; cut, one unit above it.
-        let accepted = (theirs - digit / 2.0, theirs + digit);
+        let accepted = theirs - digit / 2.0..=theirs + digit;
         let ours = device.mhash_j();
-        let figure = Figure::accepting(what, ours, (theirs, theirs), accepted, "Mhash/J");
+        let figure = Figure::accepting(what, ours, theirs..=theirs, accepted, "Mhash/J");
         if figure.agrees == Some(false) {
             wrong.push(format!(
                 "{}, where {} Mhash/s / {} W = {ours:.3} and {text} is printed",
@@ -132,8 +132,8 @@ pub(crate) fn halving(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, 
     let why = format!(
         "the reward is halved every 210,000 blocks. Block {height} came on {}, and {blocks} blocks of ten \
          minutes later is {}: the month is July",
-        nightwatt_report::civil(time),
-        nightwatt_report::civil(halved)
+        nightwatt_energy::civil::to_minute(time),
+        nightwatt_energy::civil::to_minute(halved)
     );
     Ok(Answer::by(figures, why))
 }

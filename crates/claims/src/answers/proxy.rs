@@ -5,7 +5,7 @@ use crate::{Answer, Context, Error, Figure, Printed};
 /// Theirs is not public.
 const OTHER_LOG: &str = "their log is not public, so theirs is a yardstick for this one";
 
-/// Nothing was saved, and nobody waited.
+/// Reason for a run without savings and without delayed requests.
 const NEVER_ASLEEP: &str = "on it the server never came to sleep: it is too short, or too busy";
 
 /// Places of the configurations in their order.

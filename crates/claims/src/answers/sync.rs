@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::pure::calibrate::sync::{
     Hysteresis, Placement, SyncPlan, SyncRule, align, find_edges,
 };
-use nightwatt_model::time::Mono;
 
 use crate::{Answer, Context, Error, Figure, Printed, rows};
 
@@ -37,7 +37,7 @@ pub(crate) fn synchronisation(_: &mut Context<'_>, printed: &Printed) -> Result<
         let ticks = (second.0 - first.0) / (second.1 - first.1);
         let ours = second.1 + (third.0 - second.0) / ticks;
         let what = "their third event, predicted from the first two and cut";
-        figures.push(Figure::within(what, ours.floor(), (third.2, third.2), 0.0, "samples"));
+        figures.push(Figure::within(what, ours.floor(), third.2..=third.2, 0.0, "samples"));
         let error = (third.1 - ours.floor()).abs();
         figures.push(printed.figure_of("error", "their third event", error)?);
     }

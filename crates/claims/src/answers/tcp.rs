@@ -4,9 +4,9 @@ pub(crate) mod kept;
 
 use std::collections::BTreeSet;
 
-use nightwatt_model::stats::distribution::student_t;
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::ratio::Ratio;
+use nightwatt_energy::stats::distribution::student_t;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::ratio::Ratio;
 
 use self::kept::{Cell, Kept};
 use crate::{Answer, Context, Error, Figure, Printed};
@@ -19,13 +19,13 @@ const WHERE: &str = "`nightwatt tcp lab --scenario a,d,f,g --connections 1 --seg
 const STUDY: &str = "`nightwatt tcp lab --congestion reno,cubic --json > tcp.json` (29 hours to 8 days; `--scenario`, \
      `--connections` and `--segments` make it less)";
 
-/// A run of the published form has so many lifetimes at least,
+/// A run of the published form spans at least this many lifetimes,
 const LIFETIMES: f64 = 200.0;
 
-/// and is repeated so often at most.
+/// and is repeated at most this many times.
 const REPETITIONS: usize = 20;
 
-/// Means are to be known as well as this.
+/// Required relative precision of the means.
 const PRECISION: f64 = 0.03;
 
 /// Categories that B5 gives shares of, with the keys of its figures.

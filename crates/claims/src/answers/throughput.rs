@@ -8,9 +8,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::{Config, Gateway, Options};
 use nightwatt_load::{OriginOptions, serve_origin};
-use nightwatt_model::time::Mono;
 
 use crate::{Answer, Context, Error, Figure, Printed};
 
@@ -24,7 +24,7 @@ const CLIENTS: usize = 4;
 /// No client begins another request after this.
 const TIME: Duration = Duration::from_secs(8);
 
-/// An exchange that stands still for so long has failed.
+/// An exchange without progress for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was passed on.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::{PerSecond, Watts};
-use nightwatt_model::queueing::Station;
+use nightwatt_energy::quantity::{PerSecond, Watts};
+use nightwatt_policy::queueing::Station;
 
 use super::policies::single;
 use super::{Claim, Error, Figure, PI, STANDARD, Server};
@@ -18,10 +18,10 @@ pub(super) fn service_rates(arrivals: u64) -> Result<Claim, Error> {
     for (server, published) in [(PI, 261.8), (STANDARD, 505.5)] {
         let service = server.service()?;
         let what = format!("service rate of the {}", server.words);
-        figures.push(Figure::beside(what, service.get(), (published, published), 0.001, "/s"));
+        figures.push(Figure::beside(what, service.get(), published..=published, 0.001, "/s"));
         let simulated = single(service, server.at_10_ms, arrivals)?;
         let what = format!("mean response of the {} at {}/s", server.words, server.at_10_ms.get());
-        figures.push(Figure::beside(what, simulated, (10.0, 10.0), HUNDREDTH, "ms"));
+        figures.push(Figure::beside(what, simulated, 10.0..=10.0, HUNDREDTH, "ms"));
     }
     Ok(Claim::new(
         "V1",
@@ -32,7 +32,7 @@ pub(super) fn service_rates(arrivals: u64) -> Result<Claim, Error> {
     ))
 }
 
-/// So many servers keep `target` at this rate, shared evenly, and draw this.
+/// The number of servers that keep `target` at this rate, shared evenly, and their power.
 fn needed(server: &Server, rate: f64, target: Duration) -> Result<(f64, Watts), Error> {
     Ok(curves::needed(&server.kind()?, rate, target)?)
 }
@@ -44,7 +44,7 @@ pub(super) fn thousand_a_second() -> Result<Claim, Error> {
     let (standards, watts) = needed(&STANDARD, 1000.0, target)?;
     let pi_watts = PI.reckoned * pis;
     let beside = |what: &str, ours: f64, published: f64, tolerance, unit| {
-        Figure::beside(what, ours, (published, published), tolerance, unit)
+        Figure::beside(what, ours, published..=published, tolerance, unit)
     };
     let figures = vec![
         beside("tower servers", standards, 3.0, 0.0, "servers"),
@@ -81,8 +81,14 @@ pub(super) fn requests_per_watt() -> Result<Claim, Error> {
         }
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ratios.iter().copied().fold(0.0, f64::max);
-        let band = (17.0, 23.0);
-        figures.push(Figure::beside(format!("least at {millis} ms"), least, band, 0.0, "times"));
+        let band = 17.0..=23.0;
+        figures.push(Figure::beside(
+            format!("least at {millis} ms"),
+            least,
+            band.clone(),
+            0.0,
+            "times",
+        ));
         figures.push(Figure::beside(format!("most at {millis} ms"), most, band, 0.0, "times"));
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
         figures.push(Figure::alone(format!("mean at {millis} ms"), mean, "times"));
@@ -104,15 +110,9 @@ pub(super) fn power() -> Result<Claim, Error> {
         Ok(server.power(rate / service.get()).get())
     };
     let figures = vec![
-        Figure::beside("Raspberry Pi at 200/s", at(&PI, 200.0)?, (1.8, 2.2), 0.0, "W"),
-        Figure::beside("tower server at 1/s", at(&STANDARD, 1.0)?, (80.0, 81.0), HUNDREDTH, "W"),
-        Figure::beside(
-            "tower server at 300/s",
-            at(&STANDARD, 300.0)?,
-            (97.5, 97.5),
-            HUNDREDTH,
-            "W",
-        ),
+        Figure::beside("Raspberry Pi at 200/s", at(&PI, 200.0)?, 1.8..=2.2, 0.0, "W"),
+        Figure::beside("tower server at 1/s", at(&STANDARD, 1.0)?, 80.0..=81.0, HUNDREDTH, "W"),
+        Figure::beside("tower server at 300/s", at(&STANDARD, 300.0)?, 97.5..=97.5, HUNDREDTH, "W"),
     ];
     Ok(Claim::new(
         "V4",

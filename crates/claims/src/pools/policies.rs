@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nightwatt_model::arrivals::{Arrivals, Rate};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::places_within;
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_policy::arrivals::{Arrivals, Rate};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Outcome, Service, Window};
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ fn play(kind: Kind, choice: FleetChoice, rate: f64, window: Window) -> Result<Ou
         overflow_share: 0.01,
     };
     let arrivals = Arrivals::Poisson(Rate::new(rate)?);
-    fleet::play(&settings, choice, (&arrivals, &Service::Deterministic), SEED, window)
+    fleet::play(&settings, choice, &arrivals, &Service::Deterministic, SEED, window)
 }
 
 /// Mean response time in ms of one server with an endless queue.
@@ -161,7 +161,7 @@ pub(super) fn claim(rows: &[PolicyRow]) -> Claim {
         Figure::beside(
             "energy of delayed-off over always-on at as many transitions",
             mean,
-            (1.0, 1.5),
+            1.0..=1.5,
             0.0,
             "times",
         ),
@@ -169,14 +169,14 @@ pub(super) fn claim(rows: &[PolicyRow]) -> Claim {
         Figure::beside(
             "energy of ten always on over seven (a constant profile)",
             constant,
-            (10.0 / 7.0, 10.0 / 7.0),
+            10.0 / 7.0..=10.0 / 7.0,
             0.01,
             "times",
         ),
         Figure::beside(
             "transitions of Pis over those of tower servers, baseline, 1500/s (almost the same)",
             kinds,
-            (1.0, 1.0),
+            1.0..=1.0,
             0.25,
             "times",
         ),

@@ -18,8 +18,8 @@ pub(crate) struct MeterArgs {
 }
 
 impl MeterArgs {
-    /// Those that the user names, or those of this machine, or a model of it. No two have the same name:
-    /// the second `http` is `http-2`.
+    /// The meters that the user names; without any, those of this machine; without those, a model of it. No two have
+    /// the same name: the second `http` is `http-2`.
     pub(crate) fn chosen(&self) -> Vec<MeterSpec> {
         if self.meters.is_empty() {
             return usual(&Host::default());
@@ -38,7 +38,7 @@ impl MeterArgs {
         chosen
     }
 
-    /// The same, opened. Says so if one cannot be read as often as wished.
+    /// Opens them. Warns about each meter that cannot be read at the wanted interval.
     pub(crate) fn opened(
         &self,
         host: &Host,

@@ -1,4 +1,4 @@
-//! How access logs are to be read: options that every command with a log shares.
+//! How to read access logs: options that every command with a log shares.
 
 use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
 
@@ -26,7 +26,7 @@ fn client_from_help() -> String {
 }
 
 impl ReadingArgs {
-    /// Those that were given.
+    /// The options that were given.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let client_from = self.client_from != ClientFrom::default();
         let given = [

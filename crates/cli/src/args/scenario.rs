@@ -1,10 +1,10 @@
-//! The scenario of a file or the default, as changed by options.
+//! The scenario: that of a file or the default one, with the options applied.
 
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::errors::Failure;
 use crate::written;

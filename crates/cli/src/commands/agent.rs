@@ -1,4 +1,4 @@
-//! `nightwatt agent`: on the machine that sleeps.
+//! `nightwatt agent`: runs on the machine that sleeps.
 
 use std::fmt::Write;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum, ValueHint};
+use nightwatt_agent::Host;
 use nightwatt_agent::config::{self, Config, DEFAULT_FILE};
 use nightwatt_agent::dead_man::{Alarm, Purpose};
-use nightwatt_agent::host::Host;
 use nightwatt_agent::inhibit::Inhibitors;
 use nightwatt_agent::key::{self, Key};
 use nightwatt_agent::protocol::{AGENT_PORT, Outcome, Reply, Verb};
@@ -170,10 +170,10 @@ pub(crate) enum AgentOrder {
     Sleep,
 }
 
-/// A hook holds up the machine's sleep.
+/// Limit for a hook: the machine's sleep waits for it.
 const HOOK_LIMIT: Duration = Duration::from_secs(8);
 
-/// Runs the agent, or one of its smaller steps.
+/// Runs the agent, or another of its subcommands.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
         None => obey(&args.config, &args.log, args.json),
@@ -202,7 +202,7 @@ fn runtime() -> Result<Runtime, Failure> {
     Clock::real().runtime().map_err(|error| Failure::because("cannot start", &error))
 }
 
-/// Runs until a signal.
+/// Runs the agent until a signal.
 fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus, Failure> {
     let config = load(args)?;
     logging::start(log)?;
@@ -227,14 +227,14 @@ fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus,
 
 fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
     let config = load(args)?;
-    // What would end the agent at its start.
+    // Read here only to report errors that would end the agent at its start.
     keys(&config).map_err(|error| failed(&error))?;
     let (host, now) = (Host::default(), Clock::real().now());
     let (reasons, alarm) = runtime()?.block_on(async {
         let reasons = Inhibitors::new(&config, &host).check().await;
         (reasons, due::alarm(&host, &config.alarm, now).await)
     });
-    // If it cannot be told, that is among the reasons.
+    // If the alarm cannot be read, that is among the reasons.
     let alarm = alarm.ok().flatten();
     let result = json!({
         "schema": 1,
@@ -346,7 +346,7 @@ fn words(entry: &Entry) -> String {
 
 fn announce(what: AnnounceWhat, args: &AgentConfigArgs) -> Result<ExitStatus, Failure> {
     let config = load(args)?;
-    // A configuration has at least one of each.
+    // A configuration has at least one listener and one proxy.
     let (Some(listen), Some(proxy)) = (config.listen.first(), config.proxy.first()) else {
         return Ok(ExitStatus::Usage);
     };

@@ -1,4 +1,4 @@
-//! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
+//! `nightwatt analyze`: what sleep would save on a log, and which clients it would delay.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 
 use crate::ExitStatus;
 use crate::args::{ReadingArgs, ScenarioArgs};
@@ -54,7 +54,7 @@ const EXAMPLES: &str = "Examples:
   ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
   nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
 
-/// Reads, thinks, reports.
+/// Reads the logs, computes, and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = AnalyzeOptions {
         logs: args.logs.clone(),
@@ -95,7 +95,7 @@ fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Anal
     })
 }
 
-/// Clients as they are to be shown; their labels hold for this run only.
+/// How to show clients; their labels hold for this run only.
 fn addresses(shown: bool) -> Result<Addresses, Failure> {
     if shown {
         return Ok(Addresses::shown());
@@ -108,8 +108,8 @@ fn addresses(shown: bool) -> Result<Addresses, Failure> {
     Ok(Addresses::anonymised(key))
 }
 
-/// What is to be written beside stdout. Made before the work, so that a path that cannot be written
-/// does not cost its results; what was there stays until there is something to put in its place.
+/// The files to write besides stdout. They are opened before the work, so that a path that cannot be written does not
+/// cost its results; the old content stays until there is something to replace it with.
 struct Files<'a> {
     html: Option<Target<'a>>,
     csv: Option<&'a Path>,
@@ -149,10 +149,10 @@ impl<'a> Files<'a> {
             }
         }
         if let Some(Target { path, mut file, .. }) = self.html {
-            let when = nightwatt_report::civil(clock.now().wall.secs());
+            let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
             let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
             let page = analysis.document(generated).to_html();
-            // Not a regular file (`/dev/stdout`, a pipe): nothing to cut.
+            // Not a regular file (`/dev/stdout`, a pipe): nothing to truncate.
             let cut = file.set_len(0).or_else(|error| {
                 let regular = file.metadata().is_ok_and(|it| it.is_file());
                 if regular { Err(error) } else { Ok(()) }
@@ -179,13 +179,13 @@ impl<'a> Target<'a> {
     /// Leaves no empty file behind.
     fn discard(self) {
         if self.is_new {
-            // It is empty: where it cannot be removed, no harm is done.
+            // The file is empty: if it cannot be removed, no harm is done.
             let _ = fs::remove_file(self.path);
         }
     }
 }
 
-/// A slip of the shell's history must not overwrite the log.
+/// Refuses to overwrite a log with a report, as a slip with the shell's history would.
 fn not_a_log(path: &Path, logs: &[PathBuf]) -> Result<(), Failure> {
     let Ok(place) = path.canonicalize() else { return Ok(()) };
     if logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == place)) {

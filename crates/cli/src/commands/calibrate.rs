@@ -1,4 +1,4 @@
-//! `nightwatt calibrate`: figures of this machine, with their errors.
+//! `nightwatt calibrate`: measured figures of this machine, with their uncertainty.
 
 mod states;
 mod storage;
@@ -90,12 +90,12 @@ pub(crate) enum Calibrate {
     },
 }
 
-/// A recording, as the meter `file` has it, without that word: `log.csv,mean=1s`.
+/// A recording, in the notation of the meter `file` but without that word: `log.csv,mean=1s`.
 fn recording(text: &str) -> Result<MeterSpec, String> {
     format!("file={text}").parse().map_err(|error: MeterError| error.to_string())
 }
 
-/// Measures, fits, tells.
+/// Measures, fits, and prints the result.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.what {
         Calibrate::States(args) => states::run(args),
@@ -120,7 +120,7 @@ fn calibrate_utilisation(
     to: Option<&Path>,
     json: bool,
 ) -> Result<ExitStatus, Failure> {
-    // Made first, so that a path that cannot be written does not cost minutes.
+    // Created before the measurement, so that a path that cannot be written does not cost minutes.
     let file = to.map(create).transpose()?;
     let stop = signals::stop_on_signals()?;
     let mut progress = Progress::by_time(json);
@@ -158,7 +158,7 @@ fn read(table: &Path) -> std::io::Result<String> {
     fs::read_to_string(table)
 }
 
-/// Creates a file; one that is there already may be somebody's calibration.
+/// Creates a new file; an existing one may hold an earlier calibration.
 fn create(path: &Path) -> Result<File, Failure> {
     File::create_new(path).map_err(|error| cannot_write(path, &error))
 }

@@ -1,4 +1,4 @@
-//! `nightwatt caliper`: how much energy sections of code take.
+//! `nightwatt caliper`: how much energy sections of code use.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         events: args.events.clone(),
         live: args.live,
     };
-    // Made first, so that paths that cannot be written do not cost the figures.
+    // Opened before the run, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
     let folded = folded.transpose().map_err(failed)?;
@@ -222,7 +222,7 @@ fn sections(args: &Args) -> Result<Vec<SectionSpec>, Failure> {
     functions.chain(pairs).collect()
 }
 
-/// What return probes may do to a program.
+/// The warning about what return probes may do to a program.
 fn careful(file: &Path, by_unwinding: bool, by_switching: bool) -> String {
     let unwinds =
         "knows exceptions or panics, and one that leaves a watched function aborts the program";

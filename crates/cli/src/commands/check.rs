@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
     DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
 };
@@ -15,9 +16,8 @@ use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
-use nightwatt_model::duration_text;
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::scenario::{CacheRule, Scenario, Server};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
@@ -49,11 +49,11 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 if it can be used, 2 if not.";
 
-/// Reads the configuration and says what it means.
+/// Reads the configuration and explains it.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let config = control::load(&args.config)?;
     let files = Gateway::look_over(&config, &Clock::real());
-    // Who may not read a certificate may look at a configuration all the same: it says so below.
+    // A user without permission to read a certificate can still check a configuration: a row below reports it.
     if let Some(error) = files.iter().find(|error| !error.is_of_this_user()) {
         return Err(Failure::usage(error).maybe_hint(error.hint()));
     }
@@ -168,7 +168,7 @@ fn disk_words(config: &Config, disk: &DiskConfig) -> String {
     )
 }
 
-/// Those that could be told something, as people may see them. The others are among what to be careful about.
+/// The webhooks that can be notified, without their secrets. The others are among the risks.
 fn usable_webhooks(config: &Config) -> Vec<String> {
     let usable = config.webhook.iter().filter(|it| webhooks::look_over(it).is_ok());
     usable.map(WebhookConfig::shown).collect()
@@ -300,7 +300,7 @@ fn draws(server: &Server) -> String {
     )
 }
 
-/// What it is; it is not asked.
+/// Describes a meter from its configuration, without reading it.
 fn meter_words(meter: &MeterConfig) -> String {
     let every = meter.every().map(|every| format!(", every {}", time(every))).unwrap_or_default();
     let pick = meter.pick().map(|pick| format!(", channel `{pick}`")).unwrap_or_default();
@@ -334,7 +334,7 @@ fn drivers(text: &mut String, power: &ControllerConfig) {
     }
 }
 
-/// What kind of site it is, in words.
+/// Describes the kind of a site.
 fn kind(site: &SiteConfig, assumes: bool) -> &'static str {
     match site.kind {
         Some(SiteKind::Pages) => "pages: the same for every visitor who is not logged in",
@@ -344,7 +344,7 @@ fn kind(site: &SiteConfig, assumes: bool) -> &'static str {
     }
 }
 
-/// What may surprise its author.
+/// Settings that may surprise the author of the configuration.
 fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let servers =
         site.server.iter().filter_map(|it| Some(it.power.as_ref()?.risks(it.probe.as_ref())));
@@ -356,7 +356,7 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
 }
 
-/// Another site or machine that puts to sleep what this one does.
+/// Another site or machine that puts the same machine to sleep.
 fn same_machine(config: &Config, site: &SiteConfig) -> Option<String> {
     let power = site.power.as_ref()?;
     let sites = config.site.iter().filter(|it| it.name != site.name);

@@ -1,4 +1,4 @@
-//! `nightwatt compare`: the same work in several environments, over and over, and what it takes in each.
+//! `nightwatt compare`: the same work in several environments, repeated, and the energy that it uses in each.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ Examples:
 
 Docs: docs/compare.md";
 
-/// As a shell has it of a command that SIGINT ended.
+/// The exit status that a shell reports for a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// Lists, plans, or runs.
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say(&compare::environments())?;
         return Ok(ExitStatus::Success);
     }
-    // Without both lists there is a plan: the command line's rules see to it.
+    // Unless one of the two lists is asked for, there is a plan: the rules of the command line require it.
     let path = args.plan.as_deref().unwrap_or_else(|| Path::new(""));
     let plan = read(path)?;
     let folder = args.out.clone().unwrap_or_else(|| beside(path));
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         progress.end();
         ran
     };
-    // What was measured so far is worth its tables, however it ended.
+    // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
         super::report::write(&report, &folder)?;
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
     plan.map_err(|error| Failure::usage(&error).maybe_hint(error.hint()))
 }
 
-/// `quick.results` here, of `experiments/quick.toml`.
+/// `quick.results` in the working directory for `experiments/quick.toml`.
 fn beside(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push(".results");

@@ -1,4 +1,4 @@
-//! `nightwatt completions`: what a shell needs to complete its command line.
+//! `nightwatt completions`: prints what a shell needs to complete a command line of nightwatt.
 
 use clap_complete::Shell;
 

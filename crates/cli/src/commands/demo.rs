@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_demo::{self as demo, DemoOptions, Shown};
-use nightwatt_model::duration_text;
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::{Now, Wall};
 
 use crate::ExitStatus;
 use crate::args::ScenarioArgs;
@@ -121,11 +121,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// What is shown in a browser, if anything is.
+/// What to show in a browser, if anything.
 fn shown(args: &Args) -> Result<Option<Shown>, Failure> {
     let free = || SocketAddr::from(([127, 0, 0, 1], 0));
     let Some(address) = args.dashboard.or_else(|| args.open.then(free)) else { return Ok(None) };
-    // Whoever has closed stdout looks at the page.
+    // Not a failure: a user who closed stdout still has the page.
     let day_is_over = || {
         let _ = output::say(
             "The day is over; from now on time passes as yours does. Ctrl-C: the bill.",
@@ -134,14 +134,14 @@ fn shown(args: &Args) -> Result<Option<Shown>, Failure> {
     Ok(Some(Shown { address, day_in: args.day_in, day_is_over, stop: stop_on_signals()? }))
 }
 
-/// Says where the dashboard is, and opens it.
+/// Prints the address of the dashboard, and opens it.
 fn introduce(address: SocketAddr, open: bool) {
     let url = format!("http://{address}/");
     let text = format!(
         "The dashboard: {url} (password for its buttons: {}). Ctrl-C ends the demo.",
         demo::PASSWORD
     );
-    // Whoever has closed stdout looks at the page.
+    // Not a failure: a user who closed stdout still has the page.
     let _ = output::say(&text);
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     if open && std::process::Command::new(opener).arg(&url).spawn().is_err() {
@@ -150,7 +150,7 @@ fn introduce(address: SocketAddr, open: bool) {
     }
 }
 
-/// By what has been done so far; nothing is known at the very start.
+/// Estimated from what is done so far; unknown at the very start.
 fn time_left((done, total): (u64, u64), elapsed: Duration) -> Option<Duration> {
     let left = total.checked_sub(done)? as f64 / done as f64;
     Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()

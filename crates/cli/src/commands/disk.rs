@@ -1,4 +1,4 @@
-//! `nightwatt disk`: whose bytes go to which device, and what that takes.
+//! `nightwatt disk`: which processes write how many bytes to which device, and the energy of that.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
+use nightwatt_energy::storage::{Class, StorageModel};
 use nightwatt_measure::run::Running;
-use nightwatt_model::storage::{Class, StorageModel};
 use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use serde::Serialize;
 
@@ -93,7 +93,7 @@ fn device_model(text: &str) -> Result<(String, PathBuf), String> {
     Ok((device.trim_start_matches("/dev/").to_owned(), file.into()))
 }
 
-/// Watches and reports.
+/// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = DiskOptions {
         command: args.command.clone(),
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// What `calibrate storage` has found of a device.
+/// Reads the model of a device that `calibrate storage` wrote.
 fn model((device, path): &(String, PathBuf)) -> Result<(String, StorageModel), Failure> {
     let hint = "`nightwatt calibrate storage -o FILE` writes such a file";
     let text = fs::read_to_string(path).map_err(|error| {
@@ -142,7 +142,7 @@ fn log(args: &Args) -> Result<Option<BufWriter<File>>, Failure> {
     Ok(Some(BufWriter::new(file)))
 }
 
-/// What is shown while it runs.
+/// What is shown during the measurement.
 struct Shown {
     live: bool,
     log: Option<BufWriter<File>>,
@@ -171,7 +171,7 @@ impl Watcher for Shown {
             serde_json::to_writer(&mut *log, &Line { at_s: at.as_secs_f64(), row })?;
             log.write_all(b"\n")?;
         }
-        // Whoever follows the file, or kills us, has what was seen so far.
+        // Flushed now, so that a reader who follows the file sees the rows, and a kill does not lose them.
         log.flush()
     }
 

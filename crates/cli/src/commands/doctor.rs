@@ -10,8 +10,8 @@ use nightwatt_clock::Clock;
 use nightwatt_doctor::cycle::{self, Cycle, Plan, Step, Times};
 use nightwatt_doctor::proxy::{self, Findings, Target};
 use nightwatt_doctor::{Place, Verdict, machine};
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::Config;
-use nightwatt_model::duration_text;
 use nightwatt_power::ControllerConfig;
 use nightwatt_power::probe::{self, Probe};
 use serde::Serialize;
@@ -65,7 +65,7 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
-    /// Of each machine that was looked at; this one has the name `this machine`.
+    /// One entry per machine that was checked; this one has the name `this machine`.
     machines: Vec<Findings>,
 }
 
@@ -76,7 +76,7 @@ struct CycleReport {
     cycles: Vec<Cycle>,
 }
 
-/// Looks, and says what was found.
+/// Checks, and reports the findings.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.probes {
         return probes(args);

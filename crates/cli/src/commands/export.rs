@@ -1,4 +1,4 @@
-//! `nightwatt export`: what meters say, for Prometheus and for OpenTelemetry.
+//! `nightwatt export`: exports readings of meters to Prometheus and OpenTelemetry.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ const EXAMPLES: &str = "Examples:
 
 docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";
 
-/// Reads meters and answers until stopped.
+/// Reads meters and serves requests until stopped.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     logging::start(&args.log)?;
     let clock = Clock::real();
@@ -98,7 +98,7 @@ fn start(args: &Args) -> Result<Sampler, Failure> {
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))
 }
 
-/// Looks at processes and sends to the collector, until stopped.
+/// Starts the threads that watch processes and send to the collector, until stopped.
 fn begin_threads(args: &Args, source: &Arc<Source>) -> Result<Stop, Failure> {
     let cannot = |error| Failure::because("cannot start a thread", &error);
     let stop = Stop::new().map_err(cannot)?;
@@ -115,7 +115,7 @@ fn begin_threads(args: &Args, source: &Arc<Source>) -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Tells once when the collector goes away, and once when it is back.
+/// Sends to the collector. Reports once when the collector goes away, and once when it is back.
 fn send(source: &Source, endpoint: Endpoint, every: Duration, stop: &Stop) {
     let exporter = Exporter::new(endpoint);
     let mut failing = false;

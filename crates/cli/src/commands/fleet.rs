@@ -1,4 +1,4 @@
-//! `nightwatt fleet`: pools of servers, simulated.
+//! `nightwatt fleet`: simulates pools of servers.
 
 mod args;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nightwatt_claims::pools;
 use nightwatt_clock::Clock;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_savings::fleet::plan::{
     ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, ServiceText, Time,
     of_logs,
@@ -29,17 +29,17 @@ use crate::progress::Progress;
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 
-/// What is tried where nobody names a policy.
+/// Policies to simulate when the user names none.
 const USUAL: [&str; 4] =
     ["predictive", "baseline", "always-on 1..10", "delayed-off 100ms 1s 10s 100s 1000s"];
 
-/// The published small server.
+/// The service rate of the published small server.
 const SERVICE_RATE: f64 = 261.8;
 
-/// So many where nobody says how many.
+/// Number of servers when the user gives none.
 const SERVERS: u32 = 20;
 
-/// Options, and what they are called in a plan.
+/// Options, and their names in a plan.
 const KEYS: [(&str, &str); 21] = [
     ("--rate", "rates"),
     ("--log", "files"),
@@ -64,7 +64,7 @@ const KEYS: [(&str, &str); 21] = [
     ("--line", "line"),
 ];
 
-/// Does one step.
+/// Runs the chosen subcommand.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
         None => simulate(&args.plan),
@@ -74,16 +74,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// What is wrong with what was given, or else with the work.
+/// Turns an error in the arguments into a usage error, and any other into a failure.
 fn failure(error: &Error) -> Failure {
     match error {
         Error::TooFew(_) => Failure::failed(error),
-        // Only plans made of options have such: `server.0.idle_w` was `--idle`.
+        // Only plans made from options have such keys: `server.0.idle_w` was `--idle`.
         Error::Value { key, message } => {
             let of_key = |part| KEYS.iter().find(|(_, key)| *key == part);
             let option =
                 key.rsplit('.').find_map(of_key).map_or(key.as_str(), |(option, _)| option);
-            // Any rate above 0 is one; that it is too low for the response time is all that can be.
+            // Any rate above 0 is valid; it can only be too low for the response time.
             let also = if option == "--service-rate" { "`--sla`, " } else { "" };
             Failure::usage(&Error::Flags(format!("{also}`{option}`: {message}")))
         }
@@ -91,7 +91,7 @@ fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Progress with the time left by what is done so far; the result.
+/// Runs the work with a progress display that estimates the time left from the work done; returns the result.
 fn told<T>(
     json: bool,
     work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> Result<T, Error>,
@@ -140,7 +140,7 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// What a plan says is not said by options, too: it is not clear which would count.
+/// Refuses options that the plan sets too: it would be unclear which counts.
 fn alone(plan: &Path, given: &[&str]) -> Result<(), Failure> {
     if given.is_empty() {
         return Ok(());
@@ -156,7 +156,7 @@ fn alone(plan: &Path, given: &[&str]) -> Result<(), Failure> {
     Err(Failure::saying(what).into_usage().hint(hint))
 }
 
-/// After the result was said: a path that cannot be written loses nothing.
+/// Writes the files after the result is printed: a path that cannot be written loses nothing.
 fn write(args: &FleetPlanArgs, result: &PlanResult) -> Result<(), Failure> {
     let cannot = |path: &Path, error: &std::io::Error| {
         Failure::because(format!("cannot write {}", path.display()), error)
@@ -170,7 +170,7 @@ fn write(args: &FleetPlanArgs, result: &PlanResult) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.html {
-        let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+        let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = result.document(generated).to_html();
         fs::write(path, page).map_err(|error| cannot(path, &error))?;
@@ -211,11 +211,11 @@ fn of_flags(args: &FleetPlanArgs) -> Result<Plan, Failure> {
     file.plan().map_err(|error| failure(&error))
 }
 
-/// A plan without arrivals.
+/// A plan without arrivals, made from the options.
 fn file_of(args: &FleetServerArgs, servers: u32) -> PlanFile {
     let points: Vec<(f64, Time)> =
         args.points.iter().map(|it| (it.arrivals.get(), Time(it.mean_response))).collect();
-    // Measured service times have a rate of their own.
+    // Measured service times imply their own rate.
     let is_measured = matches!(args.service, Some(ServiceText::Empirical(_)));
     let usual = (points.is_empty() && !is_measured).then_some(SERVICE_RATE);
     let rate = args.service_rate.or(usual);

@@ -28,7 +28,7 @@ Forgets misses, failed log-ins and that robots.txt was read, and gives the budge
 network back. What follows from the agent alone stays, and so does the budget of all clients that are not
 recognised: name the agent in `api_agents` of `[site.clients]`.";
 
-/// Has a running gateway forget what a client did wrong.
+/// Makes a running gateway forget the offences of a client.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let forgiven = control::forgive(&args.client)?;
     if args.client.gateway.json {

@@ -1,4 +1,4 @@
-//! `nightwatt init`: asks what a configuration needs, writes it, and says what it means.
+//! `nightwatt init`: asks for what a configuration needs, writes it, and explains it.
 
 mod dialog;
 mod draft;
@@ -110,10 +110,10 @@ pub(crate) enum PowerChoice {
     Process,
 }
 
-/// The file that the unit of systemd reads.
+/// The file that the systemd unit reads.
 const OF_THE_SERVICE: &str = "/etc/nightwatt/nightwatt.toml";
 
-/// Asks, writes, and says what was written.
+/// Asks, writes, and explains what it wrote.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.upgrade {
         return upgrade::run(args);
@@ -207,12 +207,12 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     Ok(Draft { server, hosts, listen, power, watts, kind, is_root })
 }
 
-/// As it is written.
+/// The name of a choice on the command line.
 fn name_of(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// All of a kind, with commas between them.
+/// All names of a kind, separated by commas.
 fn names_of<T: ValueEnum>() -> String {
     let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
     names.join(", ")
@@ -230,9 +230,9 @@ fn given(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("this is needed".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// `nginx` is the service of that name, as it is to systemctl.
+/// Completes a unit name as systemctl does: `nginx` is `nginx.service`.
 fn unit(name: String) -> Result<String, String> {
-    // Whoever has a command line ready is told here where it belongs.
+    // A user who enters a command line here learns where it belongs.
     if name.contains([' ', '/']) {
         return Err(format!(
             "`{name}` is no name of a unit, as `web.service`: a command line is for `--power process`"
@@ -264,7 +264,7 @@ fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
     if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
 }
 
-/// Writes the whole file or none of it: the place of the one before is taken at the end.
+/// Writes the whole file or none of it: the new file replaces the old one at the end.
 fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
     let failed = |error: &io::Error| {
         Failure::because(format!("cannot write {}", path.display()), error)
@@ -274,7 +274,7 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
-        // It holds no secrets, and `nightwatt status` of other users reads it.
+        // The file holds no secrets, and `nightwatt status` of other users reads it.
         file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
         let saved = if over { file.persist(path) } else { file.persist_noclobber(path) };
         saved.map(drop).map_err(|error| error.error)
@@ -287,7 +287,7 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
     })
 }
 
-/// What to do now.
+/// The next steps for the user.
 fn next(draft: &Draft, name: &str) -> String {
     let key = "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
     let polkit = "  # as a service nightwatt is not root: polkit must let it stop and start the unit (docs/guide.md)\n";

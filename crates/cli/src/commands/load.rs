@@ -1,4 +1,4 @@
-//! `nightwatt load`: requests at times of a process of arrivals, against a server.
+//! `nightwatt load`: sends requests to a server at the times of an arrival process.
 
 mod plan;
 
@@ -202,7 +202,7 @@ fn field(text: &str) -> Result<(String, String), String> {
 /// Plans, sends, reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan::of(args)?;
-    // Before the work, so that a wrong path does not cost its results.
+    // Opened before the work, so that a wrong path does not cost its results.
     let writer =
         args.found.csv.as_deref().map(|path| Writer::start(path, &plan.mix)).transpose()?;
     let stop = signals::stop_on_signals()?;
@@ -272,9 +272,9 @@ fn say(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the arrivals are, with all that it takes to have them again.
+/// Describes the arrivals, with everything needed to repeat them.
 fn arrivals(args: &Args, plan: &Plan) -> Value {
-    use nightwatt_model::arrivals::Arrivals;
+    use nightwatt_policy::arrivals::Arrivals;
     match &plan.arrivals {
         Arrivals::Constant(rate) => json!({ "kind": "constant", "rate": rate.get() }),
         Arrivals::Poisson(rate) => json!({ "kind": "poisson", "rate": rate.get() }),
@@ -309,7 +309,7 @@ fn arrivals(args: &Args, plan: &Plan) -> Value {
     }
 }
 
-/// What is about to happen, and how to have it again.
+/// What is about to run, and how to repeat it.
 fn announcement(args: &Args, plan: &Plan) -> String {
     let arrivals = arrivals(args, plan);
     let kind = arrivals["kind"].as_str().unwrap_or_default().to_owned();
@@ -337,7 +337,7 @@ fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {
 /// Batches of rows that may wait for the disk, a thousand rows each: some 30 MB.
 const BATCHES: usize = 256;
 
-/// Writes rows in a thread of its own, so that no request waits for a disk.
+/// Writes rows in a thread of its own, so that no request waits for the disk.
 struct Writer {
     samples: SyncSender<Vec<Sample>>,
     thread: JoinHandle<io::Result<()>>,

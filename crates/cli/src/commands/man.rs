@@ -1,4 +1,4 @@
-//! `nightwatt man`: manual pages, made from the command line itself.
+//! `nightwatt man`: manual pages, generated from the command line's own definition.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ Examples:
 /// Prints one page, or writes all.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut command = help::command().disable_help_subcommand(true);
-    // Names of commands within commands, as `nightwatt-tcp-lab`, are known from here on.
+    // This sets the names of subcommands, such as `nightwatt-tcp-lab`.
     command.build();
     if let Some(folder) = &args.out {
         fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// The command of these words.
+/// The command with this name, word by word.
 fn named<'a>(command: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
     words.iter().try_fold(command, |command, word| {
         command.find_subcommand(word).filter(|found| !found.is_hide_set()).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! `nightwatt meters`: what is there, what it says, what is missing and how to enable it; how good it
-//! is (`--check`), and how fast its power changes (`--spectrum`).
+//! `nightwatt meters`: which meters exist, what they read, what is missing and how to enable it; how good a meter is
+//! (`--check`), and how fast its power changes (`--spectrum`).
 
 mod check;
 mod spectrum;
@@ -75,10 +75,10 @@ scale, offset and lag.";
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// A meter is given this long to say something, or longer if it speaks seldom.
+/// How long to wait for a meter's first reading; longer for a meter that reports rarely.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What there is.
+/// The meters that exist.
 #[derive(Debug, Serialize)]
 struct Found {
     schema: u32,
@@ -92,30 +92,30 @@ struct Kind {
     about: &'static str,
     /// `available`, `absent`, `denied` or `needs-address`.
     state: &'static str,
-    /// Why, where it is not available.
+    /// Why it is not available.
     why: Option<String>,
-    /// What helps.
+    /// What to do about it.
     hint: Option<String>,
     channels: Vec<Said>,
-    /// What there is to know beside: parts that cannot be read, figures that are not believed.
+    /// Remarks: parts that cannot be read, figures that are not plausible.
     remarks: Vec<String>,
 }
 
-/// What a channel says.
+/// The reading of a channel.
 #[derive(Debug, Serialize)]
 struct Said {
     channel: String,
     scope: Scope,
     kind: &'static str,
     watts: Option<f64>,
-    /// It counts energy, and its counter did not move while it was read: that is no measurement.
+    /// The channel counts energy, and its counter did not move while it was read: that is no measurement.
     stands_still: bool,
     accuracy: Accuracy,
     accuracy_source: &'static str,
     interval_s: f64,
 }
 
-/// Looks, asks, lists; or checks.
+/// Finds, reads and lists the meters; or checks one.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let (Some(meter), Some(reference)) = (&args.check, &args.against) {
         return check::run(args, meter, reference);
@@ -192,7 +192,7 @@ impl Kind {
     }
 }
 
-/// Opens a meter and listens until each channel has said how much power there is.
+/// Opens a meter and reads until each channel has reported its power.
 fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
     match listen(host, spec) {
         Ok(measured) => {

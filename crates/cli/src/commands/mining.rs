@@ -1,4 +1,4 @@
-//! `nightwatt mining`: what proof-of-work mining takes and brings.
+//! `nightwatt mining`: what proof-of-work mining costs and earns.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ const EXAMPLES: &str = "Examples:
 
 Docs: docs/mining.md";
 
-/// Money, or coins: a number that is not below 0.
+/// An amount of money or coins: a number of at least 0.
 fn amount(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
@@ -100,16 +100,16 @@ fn date(text: &str) -> Result<i64, String> {
     nightwatt_mining::day_of(text).map_err(|error| error.to_string())
 }
 
-/// `110 TH/s`, as hashes a second.
+/// `110 TH/s`, as hashes per second.
 fn hash_rate(text: &str) -> Result<Exact, String> {
     nightwatt_mining::hash_rate(text).map_err(|error| error.to_string())
 }
 
-/// Works it out and says it.
+/// Computes and prints the result.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    // Whatever is wrong was given by the user.
+    // Every error comes from what the user gave.
     let mining = work(args).map_err(|error| Failure::usage(&error))?;
-    // A report that cannot be written takes nothing away from the result.
+    // A report that cannot be written does not lose the result.
     output::say_result(&mining, args.json, || mining.text(), &[])?;
     if let Some(path) = &args.report {
         write(path, &mining)?;
@@ -143,7 +143,7 @@ fn work(args: &Args) -> Result<Mining, Error> {
 }
 
 fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
-    let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     fs::write(path, mining.document(generated).to_html()).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)
@@ -159,7 +159,7 @@ mod tests {
     fn help_names_every_coin() {
         let coins = Coins::with(None).unwrap();
         let names: Vec<&str> = coins.names().collect();
-        let command = <Args as clap::Args>::augment_args(clap::Command::new("mining"));
+        let command = <Args as clap::Args>::augment_args(clap::Command::default());
         let option = command.get_arguments().find(|option| option.get_id() == "coin").unwrap();
         let help = option.get_help().unwrap().to_string();
         assert!(help.contains(&format!(": {}, or", names.join(", "))), "{help}");

@@ -1,4 +1,4 @@
-//! `nightwatt origin`: the log-backed server.
+//! `nightwatt origin`: a server that answers from a log.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
 use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
-use nightwatt_model::duration_text;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         // An interrupted demo must not leave its server behind.
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(|error| Failure::because("cannot watch the parent process", &error))?;
-        // It may have ended before it could be watched.
+        // The parent may have ended before the signal was set up.
         if std::os::unix::process::parent_id() != parent {
             return Ok(ExitStatus::Success);
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_clock::Clock;
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;
@@ -58,7 +58,7 @@ const EXAMPLES: &str = "Examples:
 No proxy; a cache; a cache with an hour of grace; a server that sleeps besides while crawlers are
 sent away; and waiting pages besides. Delays and energy are modelled: docs/published-comparison.md.";
 
-/// Without the policy that never sleeps: there would be nothing to compare.
+/// The policies without the one that never sleeps: with it there would be nothing to compare.
 fn policy_help() -> String {
     let published = PolicyChoice::Window;
     let mut others = PolicyChoice::EXAMPLES.to_vec();

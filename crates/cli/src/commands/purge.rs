@@ -40,7 +40,7 @@ const EXAMPLES: &str = "Examples:
 
 An answer that is on its way when it is purged is not stored either.";
 
-/// Has stored answers forgotten.
+/// Makes a running gateway forget stored answers.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut purged = 0;
     for places in orders(&args.places) {
@@ -60,9 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// As many places to an order as it can hold; one order without any if there are none.
+/// Splits the places into orders, each as large as an order may be; one empty order if there are no places.
 fn orders(places: &[String]) -> Vec<&[String]> {
-    // Quotes and escapes take room as well.
+    // Quotes and escapes need room as well.
     let most = LONGEST as usize / 4;
     let (mut orders, mut start, mut length) = (Vec::new(), 0, 0);
     for (at, place) in places.iter().enumerate() {

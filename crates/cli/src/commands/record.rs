@@ -1,4 +1,4 @@
-//! `nightwatt record`: every reading of every meter, into a file.
+//! `nightwatt record`: records every reading of every meter into a file.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::integration::{Gap, Totals};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::cross::{Cross, CrossReport};
 use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterError};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Gap, Totals};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn extensions() -> String {
     format!("`.{parquet}`, `.{csv}` or `.{json_lines}`")
 }
 
-/// How often somebody who watches is told how it goes, and the recorder is looked after.
+/// How often the progress is shown, and the recorder is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What was recorded.
@@ -108,7 +108,7 @@ struct ChannelTotal {
     mean_watts: Option<f64>,
 }
 
-/// Records, or joins what a killed recorder has left.
+/// Records, or joins the files that a killed recorder left.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
         Failure::saying(format!("{} says not how to record", args.output.display()))
@@ -176,7 +176,7 @@ fn meta(host: &Host, opened: &[Opened], args: &Args) -> Meta {
         schema: SCHEMA,
         nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
         host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
-        started: format!("{} UTC", nightwatt_report::civil(now.secs())),
+        started: format!("{} UTC", nightwatt_energy::civil::to_minute(now.secs())),
         mono_ns: i64::try_from(monotonic().0.as_nanos()).unwrap_or(i64::MAX),
         meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
         settings: json!({
@@ -187,7 +187,7 @@ fn meta(host: &Host, opened: &[Opened], args: &Args) -> Meta {
     }
 }
 
-/// Waits for the end: of the time, by a signal, or since nothing can be written any more.
+/// Waits for the end: the time is over, a signal comes, or nothing can be written any more.
 fn watch(
     args: &Args,
     sampler: &Sampler,
@@ -217,7 +217,7 @@ fn watch(
     progress.end();
 }
 
-/// What every meter last said, in a line.
+/// The last reading of every meter, in one line.
 fn latest(measured: &[Measured]) -> String {
     let each =
         measured.iter().flat_map(|measured| {
@@ -248,7 +248,7 @@ fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
     measured.iter().flat_map(of_meter).collect()
 }
 
-/// What goes into the file's metadata at the end.
+/// The metadata that is written to the file at the end.
 fn end(measured: &[Measured], cross: &[CrossReport]) -> Value {
     let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
     json!({
@@ -318,7 +318,7 @@ fn text(recorded: &Recorded, path: &Path) -> String {
     text
 }
 
-/// How one meter relates to another, in a line.
+/// How one meter relates to another, in one line.
 fn related(cross: &CrossReport) -> String {
     let CrossReport { meter, channel, reference, reference_channel, relation, .. } = cross;
     let pair = format!("{meter}/{channel} against {reference}/{reference_channel}");

@@ -1,4 +1,4 @@
-//! `nightwatt reload`: a running gateway reads its configuration again.
+//! `nightwatt reload`: makes a running gateway read its configuration again.
 
 use nightwatt_gateway::Reloaded;
 
@@ -25,7 +25,7 @@ const EXAMPLES: &str = "Examples:
 
 A configuration that cannot be used changes nothing. SIGHUP does the same, without an answer.";
 
-/// Has it read, and says what that changed.
+/// Reloads, and prints what changed.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let done = control::reload(&args.gateway)?;
     if args.gateway.json {

@@ -1,4 +1,4 @@
-//! `nightwatt replay`: the requests of a log, against a server.
+//! `nightwatt replay`: sends the requests of a log to a server.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_load::replay::Progress as Sent;
 use nightwatt_load::summary::{csv_table, text_table};
 use nightwatt_load::{
     ClassOf, Options, ReplaySummary, Returning, Run, ServiceTime, Target, Waiting, csv, replay,
     speed_for,
 };
-use nightwatt_model::duration_text;
-use nightwatt_model::time::{Mono, Now};
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, Counts, LogReader, arrivals};
 use serde_json::json;
 
@@ -114,13 +114,13 @@ impl FromStr for WaitingChoice {
     }
 }
 
-/// How often a crawler that is told to comes back.
+/// How often a crawler comes back when the server tells it to retry.
 const RETURNS: u32 = 3;
 
 /// Reads, sends, reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (requests, counts) = read(args)?;
-    // Before the work, so that a wrong path does not cost its results.
+    // Created before the work, so that a wrong path does not cost its results.
     let csv = args.csv.as_deref().map(create).transpose()?;
     let table = args.table.as_deref().map(create).transpose()?;
     if let Some(skipped) = nightwatt_savings::skipped(&counts) {
@@ -238,7 +238,7 @@ fn span(requests: &[Arrival]) -> Duration {
     Duration::from_millis(u64::try_from(last.saturating_sub(first)).unwrap_or(0))
 }
 
-/// Classes as the proxy would see them, had it given the logged answers.
+/// The classes that the proxy would have assigned, had it sent the logged answers.
 fn class_of(requests: &[Arrival]) -> ClassOf {
     let classifier = Mutex::new(Classifier::default());
     let first = requests.first().map_or(0, |request| request.at.0);

@@ -1,4 +1,4 @@
-//! `nightwatt report`: the tables and charts of what `compare` has measured.
+//! `nightwatt report`: the tables and charts of what `compare` measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Writes all forms of a report into the folder of its results.
+/// Writes a report in all its forms into the folder of its results.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
     write_file(&folder.join("report.html"), page(report, folder).as_bytes())?;
     let json = serde_json::to_vec(report)
@@ -65,7 +65,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 fn page(report: &Report, folder: &Path) -> String {
-    let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     report.document(generated, folder).to_html()
 }

@@ -1,4 +1,4 @@
-//! `nightwatt reproduce`: the published claims, ours beside theirs.
+//! `nightwatt reproduce`: the published claims, with our figures beside the published ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ command that measures it.
 
 Docs: docs/reproduce.md";
 
-/// Answers, and says what came of it. That a claim differs is no failure.
+/// Reproduces the claims and prints the result. A claim that differs is not a failure.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = ReproduceOptions {
         ids: args.ids.clone(),
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     });
     progress.end();
     let found = found.map_err(|error| failure(&error))?;
-    // A report that cannot be written takes nothing away from the result.
+    // A report that cannot be written does not lose the result.
     output::say_result(&found, args.json, || found.text(), &[])?;
     if let Some(path) = &args.report {
         write(path, &found, &clock)?;
@@ -90,7 +90,7 @@ fn failure(error: &Error) -> Failure {
 }
 
 fn write(path: &Path, found: &Reproduction, clock: &Clock) -> Result<(), Failure> {
-    let when = nightwatt_report::civil(clock.now().wall.secs());
+    let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
     let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
     fs::write(path, found.document(generated).to_html()).map_err(|error| {
         Failure::because(format!("cannot write {}", path.display()), &error)

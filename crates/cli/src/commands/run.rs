@@ -1,4 +1,4 @@
-//! `nightwatt run`: how much energy a command takes.
+//! `nightwatt run`: how much energy a command uses.
 
 use std::ffi::OsString;
 use std::io;
@@ -60,16 +60,16 @@ The command's own output is left alone: figures go to stderr, or where `-o` says
 command's (128 + N if signal N ended it), of the first run that failed; 125 if nightwatt itself failed,
 126 and 127 if the command cannot be started or found.";
 
-/// As `env`, `timeout` and their like: we failed; the command is no program; there is none.
+/// Exit statuses as of `env` and `timeout`: nightwatt failed; the command is not executable; it does not exist.
 const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// As a shell has it of a command that SIGINT ended.
+/// The exit status that a shell reports for a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// Measures, runs, reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    // Made first, so that a path that cannot be written does not cost the figures.
+    // Opened before the run, so that a path that cannot be written does not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let options = RunOptions {
         command: args.command.clone(),
@@ -111,7 +111,7 @@ pub(super) fn cannot_run(error: &Error) -> Failure {
     Failure::failed(error).maybe_hint(hint).ending_with(status)
 }
 
-/// The same for what watches a command.
+/// The same for commands that watch another command.
 #[cfg(feature = "bpf")]
 pub(super) fn cannot_watch(error: &nightwatt_profile::Error) -> Failure {
     match error {

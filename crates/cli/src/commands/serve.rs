@@ -1,4 +1,4 @@
-//! `nightwatt serve`: the gateway itself.
+//! `nightwatt serve`: runs the gateway.
 
 mod process;
 
@@ -128,13 +128,13 @@ impl Addresses {
     }
 }
 
-/// What is said once the gateway listens.
+/// What is printed once the gateway listens.
 struct Introduction {
     observe: bool,
     control_socket: String,
     /// Name, policy and controller.
     sites: Vec<(String, String, String)>,
-    /// Names of what is passed through.
+    /// Names of the services that are passed through.
     services: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ impl Introduction {
     }
 }
 
-/// In shadow mode: what would have been.
+/// In shadow mode, reports what the policy would have done.
 fn report(status: &Status, args: &Args) -> Result<(), Failure> {
     if !status.observe {
         return Ok(());

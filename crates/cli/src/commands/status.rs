@@ -32,7 +32,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt status blog --socket /var/lib/nightwatt/control.sock
   nightwatt status --json | jq '.sites[] | {name, state, saving: .ledger.saving}'";
 
-/// Asks and shows.
+/// Asks the gateway for its status, and shows it.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut status = control::status(&args.gateway)?;
     if let Some(wanted) = &args.site {
@@ -138,7 +138,7 @@ fn tls_rows(text: &mut String, it: &TlsStatus) {
     }
 }
 
-/// Of what names a certificate is, until when, and what is wrong with it.
+/// Which names a certificate is for, until when it is valid, and what is wrong with it.
 pub(crate) fn certificate_words(it: &CertificateStatus) -> String {
     let names = if it.names.is_empty() { "no names".to_owned() } else { it.names.join(", ") };
     let until = it.until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();

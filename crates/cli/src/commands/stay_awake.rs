@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Keeps a server awake.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    // The gateway counts whole seconds: rather one too many.
+    // The gateway counts whole seconds: round up.
     let seconds = args.time.as_secs() + u64::from(args.time.subsec_nanos() > 0);
     let order = Order::StayAwake { site: args.site.clone(), seconds };
     let done = format!("the server stays awake for {}", figures::time(args.time));

@@ -1,4 +1,4 @@
-//! `nightwatt tcp`: connections, and what they take.
+//! `nightwatt tcp`: connections, and what they cost.
 
 mod check;
 mod fetch;
@@ -56,7 +56,7 @@ pub(crate) enum Step {
     Link(link::Args),
 }
 
-/// Runs one step.
+/// Runs the chosen subcommand.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
         Step::Check(args) => check::run(args),

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "Examples:
 Shows the class of each client behind the address, the rule that gives it, since when and until when, and
 what is left of its budgets. `nightwatt forgive` ends what a client has earned by what it did.";
 
-/// Asks and shows.
+/// Asks the gateway, and shows what it knows.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let sites = control::why(&args.client)?;
     if args.client.gateway.json {
@@ -74,7 +74,7 @@ fn page(sites: &[ClientStatus]) -> String {
     text
 }
 
-/// The budgets of the network and of awake time, and those that are spent.
+/// The budgets of the network and of awake time, and which of them are spent.
 fn budgets(text: &mut String, site: &ClientStatus) {
     if let Some(left) = site.network_wakes_left {
         let _ = writeln!(text, "  its network has {} left", counted(left.into(), "wake-up"));

@@ -95,7 +95,7 @@ fn no_real_log_has_a_hole() {
 #[test]
 fn hours_are_those_that_stand_in_the_lines_when_clocks_change() {
     let desk = Desk::new();
-    // In Berlin clocks went back on Sunday, 2023-10-29; somebody comes at half past noon each day,
+    // In Berlin clocks went back on Sunday, 2023-10-29; a visitor comes at half past noon each day,
     // two weeks before and two weeks after.
     let change = 1_698_541_200;
     let noon = |day: i64| {
@@ -209,7 +209,7 @@ fn what_is_likely_wrong_is_named() {
     }
 }
 
-/// Somebody comes every four seconds from midnight to six, on two days; nothing else uses energy.
+/// A visitor comes every four seconds from midnight to six, on two days; nothing else uses energy.
 fn nights() -> (String, String) {
     let mut log = String::new();
     for day in 0..2 {
@@ -251,7 +251,7 @@ fn who_is_awake_in_cheap_hours_only_pays_the_cheap_price() {
     let always_on = 0.04 * (0.1 * (13.0 - 3.0 / 3600.0) + 0.5 * 17.0);
     near(&analysis["always_on_bill"], always_on);
     near(&analysis["policies"]["always-on"]["bill"], always_on);
-    // Whoever knows the future is awake then too.
+    // A policy that knows the future is awake then too.
     let oracle = &analysis["oracle"];
     near(&oracle["bill"], 0.1 * oracle["energy_j"].as_f64().unwrap() / 3.6e6);
     let year = &analysis["year"];

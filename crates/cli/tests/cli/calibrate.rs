@@ -128,7 +128,8 @@ fn serial_line() -> (File, PathBuf) {
     (master.into(), name.into())
 }
 
-/// A generator that runs, once it has toggled so often; what came through the line.
+/// Starts a generator and waits until it has toggled `toggles` times. Returns its process, the serial
+/// line, and the bytes that came through it.
 fn generator(stamps: &Path, toggles: usize, json: bool) -> (std::process::Child, File, Vec<u8>) {
     let (mut master, port) = serial_line();
     let line = format!("bytes={}", port.display());

@@ -90,7 +90,7 @@ fn a_report_tells_calls_times_and_where_all_the_energy_went() {
     assert_eq!(named, ["heavy", "light"]);
     for section in sections {
         assert_eq!((&section["calls"], &section["unended"]), (&80.into(), &0.into()));
-        // Whatever the load: quantiles in their order, and nobody ran for longer than it took.
+        // Whatever the load: quantiles are in order, and no section ran for longer than it lasted.
         let figure = |key: &str| section[key].as_f64().unwrap();
         assert!(figure("p50_s") <= figure("p99_s"));
         assert!(figure("on_cpu_s") <= figure("mean_s") * 80.0 * 1.001);

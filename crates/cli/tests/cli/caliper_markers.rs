@@ -373,7 +373,7 @@ fn libraries_that_share_an_inline_function_count_it_each_in_its_own_section() {
     assert_eq!((count(&report, "shared", "calls"), count(&report, "other", "calls")), (20, 10));
 }
 
-/// What becomes of a program that nobody measures.
+/// What becomes of a program that is not measured.
 fn unmeasured(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", told(&output));
@@ -413,7 +413,7 @@ fn a_library_with_markers_may_be_closed_while_threads_live_that_used_them() {
 #[test]
 fn markers_change_neither_errno_nor_the_standard_files() {
     let bench = Bench(tempfile::tempdir().unwrap());
-    // Whoever was there has gone.
+    // The reader at this address has gone.
     unmeasured(Command::new(bench.c()).arg("quiet").env("NIGHTWATT_MARKERS", "@nobody"));
     let me = std::env::current_exe().unwrap();
     let mut rust = Command::new(me);

@@ -37,7 +37,7 @@ pub(crate) fn get(to: SocketAddr, path: &str) -> io::Result<Reply> {
     send(to, &head("GET", path, "User-Agent: test-program/1\r\n"), &[])
 }
 
-/// `GET`, by somebody who opens a page.
+/// `GET`, by a browser that opens a page.
 pub(crate) fn browse(to: SocketAddr, path: &str) -> io::Result<Reply> {
     let browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0\r\n\
                    Accept: text/html,application/xhtml+xml\r\nSec-Fetch-Dest: document\r\n";

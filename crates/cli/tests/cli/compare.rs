@@ -23,7 +23,7 @@ fn plug_of_50_w() -> SocketAddr {
             let _ = stream.read(&mut [0; 4096]);
             let body = r#"{"w": 50}"#;
             let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
-            // Whoever asked may be gone.
+            // The client may be gone.
             let _ = write!(stream, "{head}: {}\r\n\r\n{body}", body.len());
         }
     });

@@ -12,7 +12,7 @@ use crate::harness::{NIGHTWATT, eventually, nightwatt, program, told};
 
 const MIB: u64 = 1 << 20;
 
-/// A folder on a disk. None where there is none, or where probes cannot be loaded.
+/// A folder on a disk. `None` without a disk, or where probes cannot be loaded.
 fn folder() -> Option<TempDir> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root may load programs into the kernel");

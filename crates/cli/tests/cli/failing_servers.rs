@@ -121,7 +121,7 @@ fn a_server_that_dies_is_noticed_and_woken_again() {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
     eventually("it is gone", || house.servers().is_empty().then_some(()));
-    // A server that dies within 30 s of waking counts as failed: whoever asks is told, at once.
+    // A server that dies within 30 s of waking counts as failed: clients get an error at once.
     let reply = get(gateway.address, "/2").unwrap();
     assert!(matches!(reply.status, 200 | 503), "{}", reply.status);
     let status = gateway.status();

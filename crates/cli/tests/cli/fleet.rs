@@ -173,7 +173,7 @@ fn a_wrong_value_is_told_by_the_option_that_it_came_from() {
         assert!(said.contains(&format!("error: `{option}`: {why}")), "{option}: {said}");
         assert!(!said.contains("server.0") && !said.contains("arrivals.0"), "{said}");
     }
-    // What nobody can serve in time lies in both.
+    // If no server can respond in time, the cause may be either option.
     let late = told(&nightwatt(&["fleet", "--rate", "300", "--sla", "1ms"]));
     assert!(late.contains("`--sla`, `--service-rate`: a response within 1ms"), "{late}");
 }

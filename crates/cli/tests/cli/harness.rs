@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::journal::Record;
-use nightwatt_model::ledger::Bill;
 pub(crate) use nightwatt_needs::free_address;
+use nightwatt_policy::ledger::Bill;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -323,7 +323,7 @@ impl Gateway {
         rustix::process::kill_process(pid, signal).expect("it can be signalled");
     }
 
-    /// SIGKILL, and nobody is left to say anything.
+    /// Kills it by SIGKILL: the process prints nothing more.
     pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it ends");

@@ -22,7 +22,7 @@ fn answered(dir: &Path, lines: impl AsRef<[u8]>, args: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Whoever has heard enough does not read on.
+    // The command may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(lines.as_ref());
     child.wait_with_output().unwrap()
 }

@@ -37,7 +37,7 @@ fn requests_are_sent_counted_and_written_down() {
     assert_eq!(house.served().len(), 200);
     drop(origin);
 
-    // The seed makes the times: the same again, whoever answers.
+    // The seed determines the times: they are the same again, whatever server answers.
     let columns = |text: &str| {
         let mut times: Vec<String> =
             text.lines().map(|line| line.split(',').nth(2).unwrap().into()).collect();

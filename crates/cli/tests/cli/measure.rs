@@ -106,7 +106,7 @@ fn a_signal_that_is_meant_for_the_command_gets_there_and_the_figures_come_all_th
 /// CPU time of what a command leaves behind is its own, if a cgroup may be made to count it.
 #[test]
 fn what_a_command_leaves_running_is_counted_and_told() {
-    // The loop is nobody's child when the command ends, and nobody waits for it.
+    // The loop outlives its parent, and no process waits for it.
     let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let script = format!(
         "setsid sh -c '{busy}; echo done >$0; exec sleep 60' $0 </dev/null >/dev/null 2>&1 & \

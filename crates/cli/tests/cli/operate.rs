@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_policy::lifecycle::Change;
 use rustix::process::Signal;
 
 use crate::client::{connect, get, head, receive};

@@ -15,7 +15,7 @@ const EACH: usize = 1250;
 const RELOADS: usize = 10;
 const RESTARTS: usize = 3;
 
-/// Somebody whose connection is kept as long as the proxy says so.
+/// A client that keeps its connection as long as the proxy allows.
 struct Keeper {
     to: SocketAddr,
     stream: Option<TcpStream>,

@@ -88,7 +88,7 @@ fn nobody_is_lost_on_real_logs() {
     }
 }
 
-/// Two ways through two implementations of the books.
+/// Two paths through two implementations of the accounting.
 #[test]
 fn the_cache_answers_what_analyze_says_it_does() {
     let log = "secrepo_2018-12-15.log.gz";

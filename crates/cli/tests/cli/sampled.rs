@@ -16,7 +16,7 @@ const ONCE_IN_A_MILLION: f64 = 4.9;
 struct Bench(TempDir);
 
 impl Bench {
-    /// None where nobody may sample.
+    /// `None` if sampling is not allowed.
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root may sample what everybody does");

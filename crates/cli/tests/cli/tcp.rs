@@ -144,7 +144,7 @@ fn older_rows_outlast_a_run_that_fails_and_figures_outlast_rows_that_cannot_be_w
     let rows = folder.path().join("rows.csv");
     fs::write(&rows, "older rows").unwrap();
     let path = rows.display().to_string();
-    // Nobody listens on the port of TCP's multiplexer.
+    // No server listens on the port of TCP's multiplexer.
     let failed = nightwatt(&["tcp", "fetch", "127.0.0.1:1", "--csv", &path]);
     assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
     assert_eq!(fs::read_to_string(&rows).unwrap(), "older rows");

@@ -41,7 +41,7 @@ impl Answer {
         loop {
             match from.fill_buf() {
                 Ok([]) => return Err(NoAnswer::Closed),
-                // Whoever closes with something unread resets the connection.
+                // A peer that closes with unread bytes resets the connection.
                 Err(error) => {
                     let ended = NoAnswer::from(error).is_end();
                     return Err(if ended { NoAnswer::Closed } else { NoAnswer::Hung });

@@ -1,5 +1,5 @@
-//! What the origins of these tests answer. All of it follows from the request, so that whoever
-//! sent that knows what must come back.
+//! What the origins of these tests answer. The answer depends only on the request, so the client
+//! knows what must come back.
 //!
 //! | target | answer |
 //! |---|---|

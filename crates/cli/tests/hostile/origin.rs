@@ -93,7 +93,7 @@ impl Origin {
             })?;
             let mut memory = self.memory();
             memory.requests += 1;
-            // Taken meanwhile: then its beginning has been seen, and its end is nobody's business.
+            // If it was taken meanwhile, its beginning has been seen, and no test looks at its end.
             let seen = memory.seen.as_mut().zip(index).and_then(|(seen, at)| seen.get_mut(at));
             if let Some(seen) = seen {
                 (seen.body, seen.whole) = (body, true);

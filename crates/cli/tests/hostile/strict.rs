@@ -31,7 +31,7 @@ const NO_TRAILERS: [&str; 14] = [
 /// Why there is no request.
 #[derive(Debug)]
 pub(crate) enum Bad {
-    /// It broke off: whoever sent it went away.
+    /// It broke off: the client went away.
     Cut,
     /// It can be read in more than one way, or in none.
     Malformed(String),
@@ -138,7 +138,7 @@ impl Head {
         if !self.all("expect").is_empty() {
             return bad("an expectation that is the gateway's to meet");
         }
-        // The gateway trusts nobody here: it names the client itself, and nobody else.
+        // The gateway trusts no proxy here: it names the client itself, and no other address.
         match self.only("x-forwarded-for") {
             Some(client) if client.parse::<std::net::IpAddr>().is_ok() => Ok(()),
             _ => bad("not one X-Forwarded-For"),

@@ -44,7 +44,7 @@ fn a_service_stops_then_its_machine_suspends_and_a_request_wakes_machine_and_ser
         println!("cycle {cycle}: {status} after {:.2} s", took.as_secs_f64());
         assert_eq!(status, 200, "cycle {cycle}: {}", proxy.log());
     }
-    // Somebody else wakes the machine: it is up, and its service is as it was left.
+    // Another machine wakes it: it is up, and its service is as it was left.
     guest.wait("SUSPEND", cycles + 1);
     guest.send_magic();
     guest.wait("WAKEUP", cycles + 1);

@@ -17,7 +17,8 @@ fn whatever_fails_it_ends_in_the_right_state() {
     let power = wol_and_agent(&guest);
     let proxy = Proxy::serve(&guest, &power);
 
-    // The agent is killed: nobody puts the machine to sleep, and it serves. Systemd starts the agent anew.
+    // The agent is killed: nothing puts the machine to sleep, and it serves. systemd starts the
+    // agent again.
     guest.exec("systemctl kill --signal KILL nightwatt-agent; systemctl stop nightwatt-agent");
     assert_eq!(proxy.get("/?agent-dead").0, 200);
     proxy.until_change("stayed-awake", 1);
@@ -49,7 +50,7 @@ fn whatever_fails_it_ends_in_the_right_state() {
     assert_eq!(proxy.get("/?restarted").0, 200, "{}", proxy.log());
     assert_eq!(counts(&guest), (2, 2));
 
-    // Somebody else wakes it: the agent says so, and nobody has to look for it.
+    // Another machine wakes it: the agent reports that, and the proxy needs no probe.
     guest.wait("SUSPEND", 3);
     proxy.until("asleep");
     guest.send_magic();

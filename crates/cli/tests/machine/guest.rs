@@ -68,7 +68,7 @@ impl Guest {
         assert!(tool(&self.dir, "link", &[state]).status.success());
     }
 
-    /// A magic packet from somebody else.
+    /// A magic packet from another machine.
     pub(crate) fn send_magic(&self) {
         assert!(tool(&self.dir, "send-magic", &[]).status.success());
     }

@@ -105,7 +105,7 @@ probe = "tcp {address}:80"
         stream
     }
 
-    /// Waits until this process has seen this change so often.
+    /// Waits until this process has seen this change `times` times.
     pub(crate) fn until_change(&self, change: &str, times: usize) {
         let clock = Clock::real();
         let began = clock.now().mono;

@@ -35,7 +35,7 @@ fn a_guest_suspends_by_ssh_and_wakes_by_magic_packet_and_no_request_is_lost() {
     let cycles = cycles();
     for cycle in 1..=cycles {
         guest.wait("SUSPEND", cycle);
-        // What nobody has asked for yet, only the server can answer.
+        // Only the server can answer a target that was not requested before.
         let (status, took) = proxy.get(&format!("/?cycle={cycle}"));
         println!("cycle {cycle}: {status} after {:.2} s", took.as_secs_f64());
         assert_eq!(status, 200, "cycle {cycle}: {}", proxy.log());
@@ -44,7 +44,7 @@ fn a_guest_suspends_by_ssh_and_wakes_by_magic_packet_and_no_request_is_lost() {
     let [slept, woke] = ["SUSPEND", "WAKEUP"].map(|name| guest.events(&[name]).len());
     assert_eq!(woke, cycles, "only requests wake it");
     assert!(slept == cycles || slept == cycles + 1, "{slept}");
-    // Before it is asked for, nobody speaks to it while it sleeps, but for the probe that finds it so.
+    // Before a request comes, the sleeping machine gets no packets except the probe that finds it asleep.
     let spoken_to = guest.events(&["frame"]);
     let spoken_to = spoken_to.iter().filter(|frame| frame["for_guest"] == true).count();
     println!("{spoken_to} frames for the guest while it slept");

@@ -1,4 +1,4 @@
-//! Two machines behind ssh: two networks of this machine, in each of which an sshd answers whoever calls.
+//! Two machines behind ssh: two networks of this machine, each with an sshd.
 //!
 //! They wait for slow links most of the time, and run beside each other and one of the others.
 

@@ -51,8 +51,8 @@ impl Lists {
         Self { here: own.join("run"), elsewhere: own.join("lasting"), variable: Some(own) }
     }
 
-    /// Those of whoever names none. `clean` undoes what any other laboratory has left there, so at most one test
-    /// has these.
+    /// Those of a user who names none. `clean` undoes what any other laboratory has left there, so
+    /// at most one test has these.
     fn usual() -> Self {
         Self {
             variable: None,
@@ -233,7 +233,7 @@ fn guardians(pid: u32) -> Vec<Pid> {
     found.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
 }
 
-/// Waits for something that nobody announces.
+/// Polls until this is so: there is no event for it.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let (stop, deadline) = (Stop::new().unwrap(), monotonic() + PATIENCE);
     while !is_so() {
@@ -563,7 +563,7 @@ fn what_a_guardian_could_not_undo_is_undone_by_clean() {
             rig.lab(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let pid = child.id();
         until("connections are under way", || is_fetching(pid));
-        // As when somebody kills everything that is called so: the guardian first.
+        // As when a user kills all processes of that name: the guardian first.
         for guardian in guardians(pid) {
             let _ = kill_process(guardian, Signal::KILL);
         }

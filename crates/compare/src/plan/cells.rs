@@ -244,7 +244,7 @@ pub struct SetupKey {
     levels: Vec<Option<usize>>,
 }
 
-/// A cell that fails in so many blocks on end is run no more.
+/// A cell that fails in this many blocks in a row is skipped from then on.
 const GIVE_UP_AFTER: u32 = 3;
 
 /// The name under which the experiment knows the figure that runs are repeated for: workloads differ in

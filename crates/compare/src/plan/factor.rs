@@ -4,9 +4,28 @@ use nightwatt_environments::settings::Setting;
 use serde::Deserialize;
 use toml::Value;
 
-use super::file::FactorFile;
 use super::{EnvironmentPlan, Workload, word};
 use crate::lines;
+
+/// Something that is varied, as the plan file has it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactorFile {
+    /// As tables call it, and `{name}` in lines.
+    pub name: String,
+    /// What it takes.
+    pub values: Vec<Value>,
+    /// A setting of this machine; else the value stands for `{name}` in lines.
+    pub setting: Option<toml::Table>,
+    /// A key of environments; else as above.
+    pub option: Option<String>,
+    /// Only in these environments (of `option`); default: in all.
+    #[serde(default)]
+    pub environments: Vec<String>,
+    /// Only with these workloads; default: with all (of a mere `{name}`: with those whose lines have it).
+    #[serde(default)]
+    pub workloads: Vec<String>,
+}
 
 /// Something that is varied.
 #[derive(Debug, Clone)]

@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nightwatt_gateway::ConfigError;
+use nightwatt_energy::duration_text;
+use nightwatt_host::ConfigError;
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::duration_text;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Site, Workload};
+use super::factor::FactorFile;
+use super::workload::WorkloadFile;
+use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Workload};
 use crate::error::Error;
 use crate::lines::{self, Names};
 
@@ -63,32 +65,32 @@ pub struct PlanFile {
     pub workload: Vec<WorkloadFile>,
 }
 
-/// How often, and how long.
+/// Repetitions and times, as the plan file has them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunsFile {
-    /// At least so many of each.
+    /// Minimum number of runs of each cell.
     pub least: u32,
-    /// At most so many of each.
+    /// Maximum number of runs of each cell.
     pub most: u32,
     /// Half of the 95 % interval is to be within this share of the mean.
     pub precision: f64,
     /// Unmeasured runs before the first measured one of a workload that was just made ready.
     pub warm_ups: u32,
-    /// A run that fails is tried again so often.
+    /// How many times a failed run is tried again.
     pub retries: u32,
-    /// When an environment is started anew.
+    /// When an environment is restarted.
     pub restart: Restart,
-    /// What the meters say in so much time at the beginning of a run does not count.
+    /// Readings in this time at the beginning of a run do not count.
     #[serde(with = "duration_text")]
     pub trim_first: Duration,
-    /// Nor at the end.
+    /// The same at its end.
     #[serde(with = "duration_text")]
     pub trim_last: Duration,
     /// A run that takes longer has failed.
     #[serde(with = "duration_text")]
     pub time_limit: Duration,
-    /// The machine is left alone for so long before each run.
+    /// The machine rests for this time before each run.
     #[serde(with = "duration_text")]
     pub rest: Duration,
 }
@@ -110,7 +112,7 @@ impl Default for RunsFile {
     }
 }
 
-/// When an environment is started anew.
+/// When an environment is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
@@ -118,59 +120,6 @@ pub enum Restart {
     Block,
     /// Before every run.
     Run,
-}
-
-/// Something that is varied.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FactorFile {
-    /// As tables call it, and `{name}` in lines.
-    pub name: String,
-    /// What it takes.
-    pub values: Vec<Value>,
-    /// A setting of this machine; else the value stands for `{name}` in lines.
-    pub setting: Option<toml::Table>,
-    /// A key of environments; else as above.
-    pub option: Option<String>,
-    /// Only in these environments (of `option`); default: in all.
-    #[serde(default)]
-    pub environments: Vec<String>,
-    /// Only with these workloads; default: with all (of a mere `{name}`: with those whose lines have it).
-    #[serde(default)]
-    pub workloads: Vec<String>,
-}
-
-/// What is done. Lines are given to a shell.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkloadFile {
-    /// As tables call it.
-    pub name: String,
-    /// Whose output it is: `nightwatt compare --tools` lists them.
-    pub tool: String,
-    /// The line that is measured.
-    pub command: String,
-    /// Where that is run.
-    #[serde(default)]
-    pub at: Site,
-    /// Lines that are run in the environment before, one after the other.
-    #[serde(default)]
-    pub prepare: Vec<String>,
-    /// A line that runs in the environment meanwhile: the server.
-    pub serve: Option<String>,
-    /// A line that ends well once the server can be used; tried again until then.
-    pub ready: Option<String>,
-    /// Lines that are run then, where `command` is: to fill a database, say.
-    #[serde(default)]
-    pub fill: Vec<String>,
-    /// Lines that are run in the environment afterwards.
-    #[serde(default)]
-    pub finish: Vec<String>,
-    /// Only in these environments; default: in all.
-    #[serde(default)]
-    pub environments: Vec<String>,
-    /// For the tools `regex` and `json`: how their output is read.
-    pub read: Option<toml::Table>,
 }
 
 fn environment() -> String {

@@ -4,8 +4,40 @@ use nightwatt_workloads::custom::{JsonPlan, JsonReader, RegexPlan, RegexReader};
 use nightwatt_workloads::{Outcome, Output, ReadError, Tool, tool};
 use serde::Deserialize;
 
-use super::file::WorkloadFile;
 use crate::lines;
+
+/// What is done, as the plan file has it. Lines are given to a shell.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadFile {
+    /// As tables call it.
+    pub name: String,
+    /// Whose output it is: `nightwatt compare --tools` lists them.
+    pub tool: String,
+    /// The line that is measured.
+    pub command: String,
+    /// Where that is run.
+    #[serde(default)]
+    pub at: Site,
+    /// Lines that are run in the environment before, one after the other.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// A line that runs in the environment meanwhile: the server.
+    pub serve: Option<String>,
+    /// A line that ends well once the server can be used; tried again until then.
+    pub ready: Option<String>,
+    /// Lines that are run then, where `command` is: to fill a database, say.
+    #[serde(default)]
+    pub fill: Vec<String>,
+    /// Lines that are run in the environment afterwards.
+    #[serde(default)]
+    pub finish: Vec<String>,
+    /// Only in these environments; default: in all.
+    #[serde(default)]
+    pub environments: Vec<String>,
+    /// For the tools `regex` and `json`: how their output is read.
+    pub read: Option<toml::Table>,
+}
 
 /// What is done. Lines are given to a shell.
 #[derive(Debug, Clone)]

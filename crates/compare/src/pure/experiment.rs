@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use nightwatt_model::stats::sequential::StopRuleError;
+use nightwatt_energy::stats::sequential::StopRuleError;
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,26 +53,27 @@ pub struct Cell {
     pub comparison: usize,
 }
 
-/// How often, in which order, and what to do about failures.
+/// The rule for repetitions, their order, and failures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// At least so many runs of each cell.
+    /// Minimum number of runs of each cell.
     pub min: u32,
-    /// At most so many blocks.
+    /// Maximum number of blocks.
     pub max: u32,
-    /// Until the 95 % interval of the main figure is within this share of its mean, on either side.
+    /// Blocks are added until the 95 % interval of the main figure is within this share of its mean, on
+    /// either side.
     pub share: f64,
-    /// So many times a failed run is tried again within its block.
+    /// How many times a failed run is tried again within its block.
     pub retries: u32,
-    /// A cell without a single success in so many blocks on end is given up.
+    /// A cell without a success in this many blocks in a row is given up.
     pub give_up_after: u32,
-    /// When environments are started anew.
+    /// When environments are restarted.
     pub restart: Restart,
-    /// Of the order.
+    /// Seed of the random order.
     pub seed: u64,
 }
 
-/// When environments are started anew.
+/// When environments are restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
@@ -91,7 +92,7 @@ pub struct Step {
     pub cell: usize,
     /// Tries before it in this block, all failed.
     pub attempt: u32,
-    /// The environment is to be started anew, even where it runs: that is due, or the last run failed.
+    /// Restart the environment even if it runs: a restart is due, or the last run failed.
     pub fresh_environment: bool,
 }
 
@@ -108,7 +109,7 @@ pub struct Done {
     pub outcome: Outcome,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -118,7 +119,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Designs that nobody can run, and runs of another design.
+/// Designs that cannot be run, and runs of another design.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExperimentError {
     /// Bounds or share.

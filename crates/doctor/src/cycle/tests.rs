@@ -28,7 +28,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that is up, at an address that nobody else uses.
+    /// A server that is up, at an address of its own.
     fn new(host: &str, obeys: bool) -> Self {
         let listener = TcpListener::bind((host, 0)).unwrap();
         let address = listener.local_addr().unwrap();

@@ -148,7 +148,7 @@ fn a_list_that_somebody_else_may_have_written_is_not_run() {
     guard.finish().unwrap();
 }
 
-/// Opening a pipe would wait for somebody at its other end.
+/// Opening a pipe would wait for a process at its other end.
 #[test]
 fn a_pipe_in_place_of_the_list_is_refused() {
     let desk = Desk::new();

@@ -105,7 +105,8 @@ fn where_a_file_shows_choices_the_one_in_brackets_counts() {
     let scheduler = setting("kind = \"file\"\npath = \"/sys/block/sda/queue/scheduler\"");
     assert_eq!(scheduler.read(machine.root(), &machine.stop).unwrap().unwrap(), "mq-deadline");
     let guard = machine.guard();
-    // What holds already is left alone: the kernel would write the choices anew, this file would not.
+    // A setting that holds already is left alone: the kernel would write the choices again, this
+    // file would not.
     let set = scheduler.set(machine.root(), "mq-deadline", &guard, &machine.stop).unwrap();
     set.restore().unwrap();
     assert_eq!(machine.get("sys/block/sda/queue/scheduler"), "none [mq-deadline] kyber");

@@ -64,7 +64,7 @@ fn a_container_of_nspawn_comes_and_goes() {
     let before = nspawns_files();
     rig.try_all("kind = \"nspawn\"");
     two_side_by_side(&rig, "kind = \"nspawn\"");
-    // Somebody else's containers may come meanwhile: those hold their locks, and have other names.
+    // Containers of other users may come meanwhile: those hold their locks, and have other names.
     let ours = format!("nightwatt-{}-", std::process::id());
     let is_left = |file: &String| {
         let is_free = || Command::new("flock").args(["--nonblock", file, "true"]).status();

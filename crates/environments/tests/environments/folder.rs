@@ -56,7 +56,7 @@ fn where_a_mount_cannot_be_ended_the_folder_stays_and_that_is_told() {
     let rig = Rig::new();
     let guard = rig.guard();
     let started = with_a_mount(&rig, &guard);
-    // Somebody else, who works in it.
+    // Another process that works in it.
     let at = Path::new(&started.scratch()).join("a b");
     let user = Command::new("sleep").arg("1000").current_dir(&at).stdin(Stdio::null()).spawn();
     let user = Daemon(user.unwrap());
@@ -72,7 +72,7 @@ fn where_a_mount_cannot_be_ended_the_folder_stays_and_that_is_told() {
 
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Where everybody may write, a symbolic link that root follows would be anybody's.
+/// In a folder that every user may write to, root could follow another user's symbolic link.
 #[test]
 fn nobody_finds_the_scratch_folder_who_is_not_told_where_it_is() {
     if program("ip").and(program("bwrap")).and(root()).is_none() {

@@ -298,7 +298,7 @@ fn a_guest_that_does_not_come_up_is_given_up_or_stopped() {
     }
     let rig = Rig::new();
     let guard = rig.guard();
-    // Nobody boots it over its network.
+    // No server boots it over its network.
     let options =
         "kind = \"qemu\"\naccel = \"tcg\"\narguments = [\"-boot\", \"n\"]\nready_seconds = 3";
     let error = rig.config(options).start(0, None, &guard, &rig.stop).unwrap_err().to_string();

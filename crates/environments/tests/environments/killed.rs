@@ -1,4 +1,4 @@
-//! Whoever starts environments is killed at any moment.
+//! The process that starts environments is killed at any moment.
 
 use std::fmt::Write;
 use std::fs;

@@ -108,7 +108,7 @@ impl Rig {
         let mut found = BTreeSet::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
-            // What has ended, and its parent has not looked yet, is in nobody's way.
+            // A process that has ended and waits for its parent does no harm.
             if String::from_utf8_lossy(&read("status")).contains("\nState:\tZ") {
                 continue;
             }
@@ -137,7 +137,7 @@ impl Rig {
         found
     }
 
-    /// Cards of networks that say they are ours, or whose nobody says although they have had time to.
+    /// Network cards with our alias, or with none although there was time to set one.
     fn links(&self, marked: impl Fn(&str) -> bool) -> Vec<String> {
         if !nightwatt_needs::has("ip") {
             // Nothing here makes one either.
@@ -189,7 +189,7 @@ impl Rig {
         self.holder_is_ended_as(plan, signal, &[]);
     }
 
-    /// The same, started by another program: as somebody else.
+    /// The same, started by another program that changes the user.
     pub(crate) fn holder_is_ended_as(&self, plan: &str, signal: Signal, by: &[&str]) {
         self.holder_is_ended_with(plan, signal, by, || {});
     }
@@ -269,7 +269,7 @@ impl Rig {
         assert!(left.is_empty(), "left, killed {when}: {left:#?}\n{said}");
     }
 
-    /// Waits for something that nobody announces.
+    /// Polls until this is so: there is no event for it.
     pub(crate) fn until(&self, is_so: impl Fn() -> bool) {
         let deadline = monotonic() + PATIENCE;
         while !is_so() {

@@ -17,7 +17,7 @@ pub fn run(input: &[u8]) {
     let mut door = Door::new(vec![key.clone()], Key::new(&[2; 32]).expect("32 bytes are a key"));
     let now = Duration::from_secs(5);
     assert_eq!(door.receive(now, 0, from, input), Verdict::Silence);
-    // The same bytes, by somebody who has the key.
+    // The same bytes, signed by a sender that has the key.
     let datagram = signed(&key, input);
     if let Ok(message) = Sealed::parse(&datagram).and_then(|sealed| sealed.open(&key)) {
         let has_empty =

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 use nightwatt_measure::pure::calibrate::states::{SleepCycle, rows_of_log};
 use nightwatt_measure::pure::calibrate::storage::{ActivityRule, Write, activity, fit_storage};
 use nightwatt_measure::pure::calibrate::sync::{
@@ -12,8 +14,6 @@ use nightwatt_measure::pure::calibrate::utilisation::{UtilisationPoint, fit_util
 use nightwatt_measure::pure::meter_check::{CrossCalibration, Side, check_meter};
 use nightwatt_measure::pure::power_log::{Course, PowerLog, PowerReading};
 use nightwatt_measure::pure::spectrum::Welch;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
 
 const SECOND: Duration = Duration::from_secs(1);
 

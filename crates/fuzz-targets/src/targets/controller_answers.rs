@@ -1,7 +1,8 @@
 //! What daemons and management controllers answer to those who control servers: any bytes give a state,
 //! or an error that is short and safe to print; and no link leads away from whom it came from.
 
-use nightwatt_power::{docker, qemu, redfish};
+use nightwatt_bmc::redfish;
+use nightwatt_power::{docker, qemu};
 
 fn told<T>(result: Result<T, String>) -> Option<T> {
     result
@@ -19,7 +20,7 @@ pub fn run(bytes: &[u8]) {
         assert!(why.len() < 2_000 && !why.contains(|c: char| c.is_control()), "{why:?}");
     }
     if let Some(system) = told(redfish::System::read(bytes)) {
-        system.observed();
+        system.power();
         let ways = ["On", "ForceOn"];
         if let Some((target, way)) = told(system.reset(&ways)) {
             assert!(target.starts_with('/') && !target.starts_with("//"), "{target}");

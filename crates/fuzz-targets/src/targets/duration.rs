@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text::{format, parse};
+use nightwatt_energy::duration_text::{format, parse};
 
 use crate::typed;
 

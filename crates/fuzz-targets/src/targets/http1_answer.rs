@@ -1,7 +1,7 @@
-//! Any bytes as the answer of a server to our client of HTTP/1.1: however they are cut on their way, the
-//! same comes out; and a connection comes back for another request only if nothing of the answer is left
-//! on it, and its end was certain. What is taken by the short way, as it came, is the same as by the long one,
-//! and so is what the short way leaves to that.
+//! Feeds any bytes to our HTTP/1.1 client as a server's answer. The result doesn't depend on how
+//! the bytes are cut on the way. A connection returns for another request only if its answer's end
+//! was certain and no byte of the answer is left on it. The fast path, which passes an answer on as
+//! it came, gives the same result as the slow path, also for what it leaves to the slow path.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Empty};
-use nightwatt_http1::client::{Answer, Connection, Glance, Return, Underway};
+use nightwatt_http1::client::{Answer, Connection, PlainResponse, Return, Underway};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::typed;
@@ -27,7 +27,7 @@ pub fn run(bytes: &[u8]) {
     let parts = answered(&method, bytes, usize::from(cut).max(1));
     if !is_head {
         for (cut, long) in [(bytes.len().max(1), &whole), (usize::from(cut).max(1), &parts)] {
-            let short = by_the_short_way(bytes, cut);
+            let short = by_the_fast_path(bytes, cut);
             let said = |it: &Option<Answered>| it.as_ref().map(|it| (it.said.clone(), it.is_back));
             assert_eq!(said(&short), said(long), "cut every {cut} bytes");
         }
@@ -59,7 +59,7 @@ struct Answered {
     read: usize,
 }
 
-/// Nothing, if it is none.
+/// `None` if the bytes aren't an answer.
 fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     let read = Arc::new(AtomicUsize::new(0));
     let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };
@@ -71,13 +71,13 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     at_once(asking, &read)
 }
 
-/// The same, asked by the short way, which may leave it to the long one.
-fn by_the_short_way(bytes: &[u8], cut: usize) -> Option<Answered> {
+/// Asks for the same by the fast path, which may leave the answer to the slow path.
+fn by_the_fast_path(bytes: &[u8], cut: usize) -> Option<Answered> {
     let read = Arc::new(AtomicUsize::new(0));
     let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };
     let question = Bytes::from_static(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
     let mut underway = Underway::new(Connection::new(server), question);
-    let told = |glance: &Glance<'_, '_>| {
+    let told = |glance: &PlainResponse<'_, '_>| {
         let mut fields = HeaderMap::new();
         for field in glance.fields {
             let name = HeaderName::from_bytes(field.name.as_bytes()).expect("a name is a token");

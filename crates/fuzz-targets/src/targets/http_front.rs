@@ -1,9 +1,10 @@
-//! Any bytes at the gateway's door. Behind it is an origin that knows no mercy: whatever is passed
-//! on must be well formed. The gateway answers or closes, never hangs, and still serves everybody
-//! else.
+//! Sends any bytes to the gateway's listener. The origin behind it is strict: all requests that the
+//! gateway passes on must be well formed. The gateway answers or closes, never hangs, and still
+//! serves all other clients.
 //!
-//! There are two sites: one whose server is always awake, and `sleepy`, whose server sleeps as soon
-//! as nobody asks for anything, so that requests are held and let through.
+//! There are two sites: `awake`, whose server is always awake, and `sleepy`, whose server sleeps as
+//! soon as no client sends requests, so that the gateway holds requests and lets them through
+//! later.
 
 #[path = "http_front/origin.rs"]
 mod origin;
@@ -19,13 +20,13 @@ use nightwatt_gateway::{Config, Gateway, Options};
 
 /// An answer that takes longer will never come.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Nothing comes for so long: perhaps the gateway waits for more.
+/// If no byte arrives within this time, the gateway may be waiting for more input.
 const LULL: Duration = Duration::from_millis(20);
 /// Asks for the end of the connection.
 const LAST: &[u8] = b"GET /last HTTP/1.1\r\nHost: awake\r\nConnection: close\r\n\r\n";
 /// More than the origin ever sends to one input.
 const MOST: usize = 4 << 20;
-/// Inputs between two requests of somebody else.
+/// Inputs between two requests of a well-behaved client.
 const INNOCENT_EVERY: u64 = 64;
 
 static GATEWAY: LazyLock<SocketAddr> = LazyLock::new(start);
@@ -101,7 +102,7 @@ fn fail_if_hung(result: std::io::Result<()>) {
     }
 }
 
-/// Somebody else, whom none of this concerns, asks both sites for something new.
+/// A well-behaved client asks both sites for a new path: the input must not affect it.
 fn innocent(count: u64) {
     let [_, a, b, c] = u32::try_from(count / INNOCENT_EVERY).unwrap_or(0).to_be_bytes();
     for host in ["awake", "sleepy"] {
@@ -130,7 +131,8 @@ fn start() -> SocketAddr {
         let clock = Clock::real();
         let runtime = clock.runtime().expect("a runtime");
         runtime.block_on(async {
-            // Once the gateway has opened its files, their folder can go: nobody else would remove it.
+            // Remove the folder once the gateway has opened its files: nothing else would remove
+            // it.
             let dir = tempfile::tempdir().expect("a folder");
             let text = CONFIG
                 .replace("DIR", &dir.path().display().to_string())

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_gateway::lessons::{read, write};
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::{Idle, Lessons, Observation, PolicyChoice, Verdict};
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{Idle, Lessons, Observation, PolicyChoice, Verdict};
+use nightwatt_policy::visit::Visitor;
 
 /// The seeds' time, a week later, and the end of time, s since 1970.
 const TIMES: [i64; 3] = [1_795_500_000, 1_796_104_800, i64::MAX / 1000];

@@ -4,7 +4,7 @@
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::classifier::ClassifierConfig;
 use nightwatt_traffic::scan::{Hold, Options};
 use nightwatt_traffic::{Error, LogReader, Rules, arrivals, scan};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use nightwatt_model::markers::area::{
+use nightwatt_energy::markers::area::{
     HEADS, Header, RECORDS, RingReader, heads_of, lost_of, names_of,
 };
-use nightwatt_model::markers::{Mark, Merger, Run, Then};
-use nightwatt_model::sections::Usage;
+use nightwatt_energy::markers::{Mark, Merger, Run, Then};
+use nightwatt_energy::sections::Usage;
 
 /// Records of one ring that are looked at, so that an input is read quickly.
 const MOST: usize = 256;

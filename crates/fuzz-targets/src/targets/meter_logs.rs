@@ -1,9 +1,9 @@
 //! Recordings of any bytes: whatever is read has times that can be integrated, and nothing that is no
 //! number. The first byte is the format.
 
+use nightwatt_energy::integration::{Reading, Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::{self, Columns, Options};
-use nightwatt_model::sample::{Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
 
 const HOW: [&str; 8] = [
     "",

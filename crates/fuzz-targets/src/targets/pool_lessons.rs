@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_energy::time::{Mono, Nanos, Wall};
 use nightwatt_gateway::lessons::pool::{PoolLessons, read, write};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Route, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::time::{Mono, Nanos, Wall};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Route, Wear};
 
 /// The seeds' time, ten minutes and a week later, and the ends of time, s since 1970.
 const TIMES: [i64; 5] =

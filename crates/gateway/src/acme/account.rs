@@ -1,15 +1,15 @@
-//! Our account with an authority, which is kept: authorities limit how many one may open.
+//! Our account with an authority. It is kept, since authorities limit how many accounts one may open.
 
 use std::path::Path;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
-use nightwatt_power::tls;
+use nightwatt_host::tls;
 
 use super::order::Failed;
 use super::web::Web;
 use crate::config::{AcmeConfig, tag};
 
-/// The account that is kept in this folder; a new one if this authority has none.
+/// The account kept in this folder; a new one if the folder has none for this authority.
 pub(super) async fn open(acme: &AcmeConfig, dir: &Path) -> Result<Account, Failed> {
     let url = acme.url();
     let path = dir.join(format!("account-{}.json", tag(url)));

@@ -1,4 +1,4 @@
-//! One order: names are proved to be ours, and a certificate is made for them.
+//! One order: proves that we control the names, and obtains a certificate for them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,37 +9,37 @@ use instant_acme::{
     RetryPolicy,
 };
 
-use super::proofs::Proofs;
 use crate::config::Proof;
+use crate::proofs::Proofs;
 
-/// An authority looks from several places, and may take its time.
+/// An authority checks from several places, which may be slow.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
-    /// The authority refused, or could not be asked.
+    /// The authority refused, or could not be reached.
     #[error("{0}")]
     Authority(#[from] instant_acme::Error),
-    /// It does not believe that a name is ours.
+    /// It rejects the proof for a name.
     #[error("{0}")]
     NotProved(String),
-    /// It wants another proof.
+    /// It requires another kind of proof.
     #[error("the authority takes no {0:?} proof for {1}")]
     NoSuchProof(Proof, String),
-    /// It says nothing.
+    /// It did not finish in time.
     #[error("the authority took longer than five minutes")]
     Silent,
-    /// What it gave is over already, or could not be read.
+    /// Its certificate has expired already, or could not be parsed.
     #[error("what the authority gave cannot be used")]
     OfNoUse,
-    /// Whom to believe cannot be found out.
+    /// The trusted authorities cannot be loaded.
     #[error("{0}")]
-    Trust(nightwatt_power::ConfigError),
-    /// No certificate could be made to show.
+    Trust(nightwatt_host::tls::TlsError),
+    /// The certificate that serves as a proof could not be made.
     #[error("{0}")]
     Made(#[from] rcgen::Error),
-    /// Something could not be kept.
+    /// A file could not be written.
     #[error("{}: {why}", .path.display())]
     File {
         /// Where.
@@ -54,7 +54,7 @@ impl Failed {
         Self::File { path: path.to_owned(), why }
     }
 
-    /// No attempt is made before this is over. An authority that has given a certificate gives the same one
+    /// Least pause before the next attempt. After an authority has issued a certificate, it issues the same one at most
     /// five times a week (Let's Encrypt).
     pub(super) const fn least_pause(&self) -> Duration {
         match self {
@@ -81,7 +81,7 @@ impl Failed {
     }
 }
 
-/// Gets a certificate for these names: the chain, and behind it the key, in PEM.
+/// Obtains a certificate for these names: the chain followed by the key, in PEM.
 pub(super) async fn carry_out(
     account: &Account,
     names: &[String],
@@ -91,7 +91,7 @@ pub(super) async fn carry_out(
     let identifiers: Vec<Identifier> =
         names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
-    // They are given until the order is through.
+    // The proofs are served until the order is done.
     let mut given = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -124,7 +124,7 @@ pub(super) async fn carry_out(
     Ok(format!("{chain}\n{key}"))
 }
 
-/// What the authority did not like.
+/// Why the authority rejected an order.
 async fn why(order: &mut Order) -> String {
     let mut said = Vec::new();
     let mut authorizations = order.authorizations();

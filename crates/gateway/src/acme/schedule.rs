@@ -1,22 +1,22 @@
-//! When a certificate is got: pure.
+//! When to obtain a certificate: pure.
 
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use crate::tls::validity::Validity;
 
-/// After the first failure; each further one doubles it. Authorities count failures by the hour.
+/// Pause after the first failure; each further failure doubles it. Authorities count failures per hour.
 const FIRST_PAUSE: Duration = Duration::from_mins(5);
 
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_hours(12);
 
-/// After something was fixed, as far as can be known: this still keeps within four attempts an hour.
+/// Pause after the cause may have been fixed: still within four attempts per hour.
 const SHORT_PAUSE: Duration = Duration::from_mins(15);
 
-/// How attempts at a certificate went since the last success.
+/// Attempts at a certificate since the last success.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attempts {
     failures: u32,
@@ -26,16 +26,16 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// When the next one is due, for a certificate that is valid so, or is not there.
+    /// When the next attempt is due, for a certificate with this validity, or for a missing one.
     pub(super) fn next(&self, validity: Option<Validity>, now: Now) -> Mono {
         let pause = Duration::from_secs(self.pause_s);
         let since = now.wall.0.saturating_sub(self.failed_at_ms);
-        // Of a clock that was set back nothing is known: then the pause begins now.
+        // If the clock was set back, the elapsed time is unknown: the pause begins now.
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
         now.mono + wait(validity, now.wall).max(pause.saturating_sub(since))
     }
 
-    /// One came to nothing. Gives the pause before the next, `least` or longer.
+    /// An attempt failed. Returns the pause before the next one, at least `least`.
     pub(super) fn failed(&mut self, now: Wall, least: Duration) -> Duration {
         let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
         let pause = doubled.min(LONGEST_PAUSE).max(least);
@@ -44,17 +44,17 @@ impl Attempts {
         pause
     }
 
-    /// What stood in the way may have been fixed.
+    /// The cause of the failures may have been fixed: shortens the pause.
     pub(super) fn hurry(&mut self) {
-        // Longer pauses than that are not for failures, and stay.
+        // Longer pauses are not for failures, and stay.
         if self.pause_s <= LONGEST_PAUSE.as_secs() {
             self.pause_s = self.pause_s.min(SHORT_PAUSE.as_secs());
         }
     }
 }
 
-/// How long a certificate is good enough: until two thirds of its time are over, as authorities advise. None
-/// at all is not.
+/// How long until a certificate is due for renewal: when two thirds of its lifetime are over, as authorities advise. A
+/// missing one is due at once.
 pub(super) fn wait(validity: Option<Validity>, now: Wall) -> Duration {
     let Some(Validity { from, until }) = validity else { return Duration::ZERO };
     let third = until.saturating_sub(from) / 3;

@@ -1,4 +1,4 @@
-//! HTTP to an authority: a connection for each question, of which an order has a dozen.
+//! HTTP to an authority: one connection per request, about a dozen per order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,10 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use nightwatt_host::http::send;
 use rustls::ClientConfig;
-use tokio_rustls::TlsConnector;
-
-use crate::web;
 
 /// HTTP requests to servers that this TLS configuration trusts.
 pub(super) struct Web(pub(super) Arc<ClientConfig>);
@@ -20,9 +18,9 @@ impl HttpClient for Web {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let connector = TlsConnector::from(Arc::clone(&self.0));
+        let tls = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = web::ask(Some(&connector), request).await;
+            let answer = send(Some(&tls), request).await;
             answer.map(BytesResponse::from).map_err(|error| Error::Other(Box::new(error)))
         })
     }

@@ -1,4 +1,4 @@
-//! `/api/v1`: what the dashboard asks for, and what it may order.
+//! `/api/v1`: the data that the dashboard shows, and the orders that it may give.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -21,16 +21,16 @@ use crate::gateway::Gateway;
 
 type Answer = Response<Full<Bytes>>;
 
-/// A body that is longer is no sign-in.
+/// Bytes of a body: a longer one is not a sign-in.
 const LONGEST_BODY: usize = 4096;
 
-/// Time for it to arrive.
+/// Time for the body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time for which one order keeps a server awake.
 const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) gateway: &'a Gateway,
@@ -44,7 +44,7 @@ struct SignIn {
     password: String,
 }
 
-/// Answers a request for something below `/api/v1/`; `path` is what comes after it.
+/// Answers a request below `/api/v1/`; `path` is the rest of its path.
 pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &str) -> Answer {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let writes = *request.method() == Method::POST;
@@ -56,7 +56,7 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
                 let text = "`days` must be a whole number from 1 on: `days=31`.";
                 return problem(StatusCode::BAD_REQUEST, text);
             };
-            let now = asker.gateway.clock.now().mono;
+            let now = asker.gateway.serving.clock.now().mono;
             let shown = bearer(request.headers());
             let known = shown.is_some_and(|token| asker.guard.knows(token, now));
             json_of(&asker.gateway.history(asker.guard.takes_orders(), known, days))
@@ -73,7 +73,7 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
             json_of(&json!({ "done": true }))
         }
         _ => {
-            let now = asker.gateway.clock.now().mono;
+            let now = asker.gateway.serving.clock.now().mono;
             match asker.guard.admit(asker.client, bearer(request.headers()), now) {
                 Ok(()) => order(asker, path, &query).await,
                 Err(refusal) => refused(refusal),
@@ -93,7 +93,7 @@ fn named(path: &str) -> Option<(&str, &str)> {
     matches!(order, "wake" | "sleep" | "keep-awake").then_some((name, order))
 }
 
-/// Does a page of another site ask? Browsers say so; programs that are no browsers say nothing.
+/// Whether a page of another site sends the request. Browsers report that; other programs do not.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let text =
         |value: Option<&HeaderValue>| value.and_then(|it| it.to_str().ok()).map(str::to_owned);
@@ -115,7 +115,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
-    let clock = &asker.gateway.clock;
+    let clock = &asker.gateway.serving.clock;
     let body = Limited::new(request.into_body(), LONGEST_BODY).collect();
     // As for heads: under a virtual clock no client is slow.
     let body =
@@ -133,7 +133,7 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
         }
         Err(refusal) => {
             let client = asker.client;
-            asker.gateway.warn("sign-in", "", move |count| {
+            asker.gateway.serving.warn("sign-in", "", move |count| {
                 tracing::warn!(%client, ?refusal, count, "sign-ins to the dashboard refused");
             });
             refused(refusal)
@@ -172,11 +172,12 @@ async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
 }
 
 impl Gateway {
-    /// Is a site, a server of a pool or a machine called so?
+    /// Whether a site, a server of a pool or a machine has this name.
     fn has(&self, name: &str) -> bool {
         let in_pool = |pool: &crate::pool::ServerPool| pool.called(name).is_some();
         self.machines.iter().any(|it| *it.name == *name)
             || self
+                .serving
                 .sites
                 .iter()
                 .any(|it| *it.name == *name || it.pool.as_deref().is_some_and(in_pool))
@@ -207,7 +208,7 @@ fn refused(refusal: Refusal) -> Answer {
     }
 }
 
-/// Days of history that are asked for; there may be fewer.
+/// The requested days of history; there may be fewer.
 fn days(query: &str) -> Option<usize> {
     parameter(query, "days").map_or(Some(31), |text| text.parse().ok().filter(|days| *days > 0))
 }

@@ -1,30 +1,30 @@
-//! The frontier of `/api/v1/history`: what fixed time-outs would have saved since the start, and whom they
-//! would have delayed, beside what is.
+//! The frontier of `/api/v1/history`: what fixed timeouts would have saved since the start, and which visits they would
+//! have delayed, beside the actual policy.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::frontier::UnderTimeout;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::frontier::UnderTimeout;
+use nightwatt_policy::ledger::Bill;
 use serde::Serialize;
 
 use crate::site::Site;
 
-/// Savings are shares of the energy of a server that is always on; the proxy's own is subtracted. Always
-/// modelled, what is too: a meter would be compared with what none has measured.
+/// Savings are shares of the energy of a server that is always on, less the proxy's own energy. All figures are
+/// modelled, the actual ones too: a metered figure would be compared with modelled ones.
 #[derive(Debug, Serialize)]
 pub(super) struct Frontier {
     /// Time watched: since this process began.
     span_s: f64,
     /// Requests that only the server could answer.
     requests: u64,
-    /// All visits of who may wake the server.
+    /// All visits of clients that may wake the server.
     visits: u64,
-    /// By time-out, shortest first; the promise does not bind them.
+    /// By timeout, shortest first; the SLA does not bind them.
     timeouts: Vec<Point>,
     /// What the policy did; in shadow mode, what it would have done.
     policy: Point,
@@ -32,7 +32,7 @@ pub(super) struct Frontier {
 
 #[derive(Debug, Serialize)]
 struct Point {
-    /// The time-out; none of the policy.
+    /// The timeout; absent for the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
     saving: f64,
@@ -78,7 +78,7 @@ impl Point {
     }
 }
 
-/// By the states' power, whatever meters say.
+/// The saving by the power of the states, whatever meters read.
 fn saving(bill: &Bill, (states, proxy): (PowerStates, Watts)) -> f64 {
     let Bill { on, off, unobserved, cycles, .. } = *bill;
     Bill { on, off, unobserved, cycles, ..Bill::default() }.saving(&states, proxy)

@@ -1,7 +1,7 @@
-//! Who may give orders on the admin address: clients that know the password of the configuration.
+//! Authorises orders on the admin address: clients need the password of the configuration.
 //!
-//! The password is shown once, for a token that the page keeps and sends with each order. No cookie: a
-//! browser sends those to every port of a host, and here the host's other ports are the sites.
+//! The page exchanges the password once for a token, which it keeps and sends with each order. Not a cookie: a browser
+//! sends cookies to every port of a host, and here the host's other ports are the sites.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::rate::{Rate, RateLimiter};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::rate::{Rate, RateLimiter};
 use nightwatt_traffic::ClientKey;
 use sha2::{Digest, Sha256};
 
@@ -20,27 +20,26 @@ use super::hex;
 use crate::config::AdminConfig;
 use crate::error::StartError;
 
-/// Fewer characters are no password.
+/// Minimum length of a password.
 const SHORTEST: usize = 12;
 
-/// A file that is longer holds something else.
+/// Maximum length of a password file: a longer one holds something else.
 const LONGEST: u64 = 1024;
 
-/// How long a token is good for.
+/// Lifetime of a token.
 pub(super) const SESSION: Duration = Duration::from_hours(12);
 
-/// Tokens that are good at once; the oldest goes first.
+/// Valid tokens at once; the oldest is dropped first.
 const MOST_SESSIONS: usize = 32;
 
-/// How often a client may be wrong: ten times at once, and once every ten seconds after that. A client
-/// that shares an address with one that is wrong now and then is not kept out, and 8,650 guesses a day find
-/// no password.
+/// How many wrong attempts a client may make: ten at once, and one every ten seconds after that. A client that shares
+/// an address with one that is wrong now and then is not locked out, and 8,650 guesses a day find no password.
 const WRONG: Rate = Rate::per_minute(6, 10);
 
-/// What every token begins with: one that has run out is no wrong password.
+/// Prefix of every token: an expired token does not count as a wrong password.
 const TOKEN: &str = "nightwatt-";
 
-/// Why a client may not.
+/// Why a client is not authorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// No password is configured.
@@ -49,25 +48,25 @@ pub(super) enum Refusal {
     Unknown,
     /// The password is wrong.
     Wrong,
-    /// Too many wrong ones: not before this time has passed, be it right or wrong.
+    /// Too many wrong passwords: no attempt is checked before this time has passed, right or wrong.
     Wait(Duration),
 }
 
-/// Keeps the password and who has shown it.
+/// Keeps the password and the tokens of clients that have shown it.
 pub(crate) struct Guard {
     config: Option<AdminConfig>,
     memory: Mutex<Memory>,
 }
 
-/// What was read of the password: a hash of it, or nothing if none is configured.
+/// A hash of the password, or nothing if none is configured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Password(Option<[u8; 32]>);
 
 struct Memory {
     password: Password,
-    /// Hashes of tokens, and when they run out; the oldest first.
+    /// Hashes of tokens, and when they expire; the oldest first.
     sessions: VecDeque<([u8; 32], Mono)>,
-    /// Who was wrong.
+    /// Clients with wrong attempts.
     wrong: RateLimiter,
 }
 
@@ -79,13 +78,13 @@ impl Guard {
         Ok(Self { config: config.cloned(), memory: Mutex::new(memory) })
     }
 
-    /// What the password's file says now, for [`turn_to`](Self::turn_to).
+    /// Reads the password file again, for [`turn_to`](Self::turn_to).
     pub(crate) fn read_anew(&self) -> Result<Password, StartError> {
         Password::read(self.config.as_ref())
     }
 
-    /// From now on this is the password. If it is another one, all are signed out: it may have been
-    /// changed because it had leaked. Wrong attempts are remembered.
+    /// Uses this password from now on. If it is a different one, all clients are signed out: it may have been changed
+    /// because it had leaked. Wrong attempts are remembered.
     pub(crate) fn turn_to(&self, password: Password) {
         let mut memory = self.lock();
         if memory.password != password {
@@ -94,17 +93,17 @@ impl Guard {
         }
     }
 
-    /// Is there a password at all?
+    /// Whether a password is configured.
     pub(super) fn takes_orders(&self) -> bool {
         self.lock().password.0.is_some()
     }
 
-    /// May a browser ask by this `Host`?
+    /// Whether a browser may use this `Host`.
     pub(super) fn is_ours(&self, host: &str) -> bool {
         self.config.as_ref().is_some_and(|config| config.is_ours(host))
     }
 
-    /// A token for a password.
+    /// Returns a token for a password.
     pub(super) fn sign_in(
         &self,
         client: IpAddr,
@@ -114,7 +113,7 @@ impl Guard {
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).map_err(|_| Refusal::Unknown)?;
         let token = format!("{TOKEN}{}", hex(&bytes));
-        // Held all the while: a token for a password that is changed meanwhile would outlive it.
+        // Held until the end: otherwise a token for a password that is changed meanwhile would outlive it.
         let mut memory = self.lock();
         memory.compare(client, password, now)?;
         if memory.sessions.len() >= MOST_SESSIONS {
@@ -124,13 +123,13 @@ impl Guard {
         Ok(token)
     }
 
-    /// The token is good no more.
+    /// Revokes a token.
     pub(super) fn sign_out(&self, token: &str) {
         let hash = hash(token);
         self.lock().sessions.retain(|(known, _)| !same(known, &hash));
     }
 
-    /// Is this a token that is still good?
+    /// Whether this is a valid token.
     pub(super) fn knows(&self, token: &str, now: Mono) -> bool {
         let hash = hash(token);
         let mut memory = self.lock();
@@ -138,7 +137,7 @@ impl Guard {
         memory.sessions.iter().any(|(known, _)| same(known, &hash))
     }
 
-    /// May a client that shows this (a token, or the password itself) give orders?
+    /// Whether a client that shows this (a token, or the password itself) may give orders.
     pub(super) fn admit(
         &self,
         client: IpAddr,
@@ -166,8 +165,8 @@ impl Memory {
         let ours = self.password.0.ok_or(Refusal::NoOrders)?;
         let client = ClientKey::from(client).number();
         self.wrong.may(now, client).map_err(Refusal::Wait)?;
-        // The right one gives nothing back: else a script that shows it buys new guesses for a client that
-        // shares its address.
+        // The right password does not reset the limit: otherwise a script that uses it would buy new guesses for a
+        // client that shares its address.
         if same(&ours, &hash(password)) {
             return Ok(());
         }
@@ -208,7 +207,7 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Takes as long wherever they differ.
+/// Compares in constant time.
 fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!(guard.sign_in(one, PASSWORD, at(100)), wait, "else guessing had no bound");
         assert!(guard.sign_in(other, PASSWORD, at(100)).is_ok());
         assert!(guard.sign_in(one, PASSWORD, at(110)).is_ok());
-        // A client at the same address tries one a minute, a day long, always a moment before.
+        // A client at the same address makes one attempt per minute for a day, always a moment before.
         for minute in 10..1450 {
             assert_eq!(guard.sign_in(one, "wrong", at(60 * minute)), Err(Refusal::Wrong));
             assert!(guard.sign_in(one, PASSWORD, at(60 * minute)).is_ok());
@@ -262,7 +261,7 @@ mod tests {
     fn a_day_has_room_for_so_many_guesses_as_the_docs_say() {
         let guard = guard(PASSWORD, 0o600).unwrap();
         let client = ip("192.0.2.1");
-        // A script of the operator's shows the right password meanwhile.
+        // A script of the operator uses the right password meanwhile.
         let guesses = (0..86_400).flat_map(|second| [second; 3]).filter(|second| {
             let _ = guard.admit(client, Some(PASSWORD), at(*second));
             guard.sign_in(client, "wrong", at(*second)) == Err(Refusal::Wrong)

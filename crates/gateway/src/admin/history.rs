@@ -1,24 +1,24 @@
-//! `/api/v1/history`: what was. Power by minute, states, days, wake-ups; what `status` has no place for.
+//! `/api/v1/history`: the past. Power by minute, states, days, wake-ups; what `status` does not show.
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::history::{DAYS, MINUTES, Minute, Money, Rates, Used};
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::history::{DAYS, MINUTES, Minute, Money, Rates, Used};
+use nightwatt_policy::ledger::Bill;
 use serde::Serialize;
 
 use super::frontier::Frontier;
 use crate::gateway::Gateway;
-use crate::journal::WakeCause;
 use crate::machine::Machine;
 use crate::past::{Past, Wakeup};
 use crate::site::Site;
 use crate::supervisor::Supervisor;
+use crate::wake_cause::WakeCause;
 
-/// Wake-ups that are told of.
+/// Most wake-ups in the answer.
 const WAKEUPS: usize = 200;
 
 const MINUTE_MS: i64 = 60_000;
@@ -32,7 +32,7 @@ pub(super) struct History {
     utc_offset_s: i32,
     version: &'static str,
     started_ms: i64,
-    /// Are there orders at all, and may who asked give them?
+    /// Whether orders are enabled, and this client may give them.
     takes_orders: bool,
     signed_in: bool,
     sites: Vec<Story>,
@@ -43,7 +43,7 @@ pub(super) struct History {
 #[derive(Debug, Serialize)]
 struct Story {
     name: String,
-    /// Of what may be delayed; nothing without a promise.
+    /// The SLA; absent if it has none.
     promise: Option<Promise>,
     currency: String,
     price: String,
@@ -57,7 +57,7 @@ struct Story {
     total: Period,
     /// Newest first.
     wakeups: Vec<Woken>,
-    /// Of a site with one server.
+    /// For a site with one server.
     frontier: Option<Frontier>,
 }
 
@@ -73,12 +73,12 @@ struct Promise {
 struct Power {
     from_ms: i64,
     step_s: u32,
-    /// Of its servers; nothing for times without a running proxy.
+    /// Power of its servers; absent for times without a running proxy.
     watts: Vec<Option<f64>>,
     proxy_watts: Vec<Option<f64>>,
     /// Share of the time that a meter of the servers covered.
     measured: Vec<f64>,
-    /// What it draws awake and asleep, as configured.
+    /// Power awake and asleep, as configured.
     on_w: f64,
     off_w: f64,
 }
@@ -95,10 +95,10 @@ struct State {
     state: &'static str,
 }
 
-/// What came to the bill.
+/// One period of the bill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 struct Period {
-    /// Days since 1970-01-01 in local time; 0 of the total.
+    /// Days since 1970-01-01 in local time; 0 for the total.
     day: i64,
     span_s: f64,
     awake_s: f64,
@@ -110,9 +110,9 @@ struct Period {
     proxy_j: f64,
     always_on_j: f64,
     saved_j: f64,
-    /// Time in which a meter of the server spoke.
+    /// Time that a meter of the server covered.
     measured_s: f64,
-    /// In the currency, at the prices of the time.
+    /// In the currency, at the prices of that time.
     money: f64,
     co2_kg: f64,
 }
@@ -126,25 +126,25 @@ struct Woken {
     took_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<String>,
-    /// Who and what exactly: for those who may give orders.
+    /// Client and URL: only for clients that may give orders.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
 }
 
-/// A part of a story: the past of one server, and which of its energies count.
+/// A part of a site's history: the past of one server, and which of its energies count.
 struct Part<'a> {
     server: &'a str,
     past: Past,
-    /// The site's own part of a pool: of it only the proxy counts.
+    /// The site's own part of a pool, of which only the proxy's energy counts.
     proxy_only: bool,
 }
 
 impl Gateway {
-    /// All there is to tell of the past. Addresses and URLs of clients only to who may give orders.
+    /// The whole history. Addresses and URLs of clients only for clients that may give orders.
     pub(super) fn history(&self, takes_orders: bool, signed_in: bool, days: usize) -> History {
-        let now = self.clock.now();
+        let now = self.serving.clock.now();
         let teller =
             Teller { now: now.wall, mono: now.mono, open: signed_in, days: days.clamp(1, DAYS) };
         History {
@@ -154,7 +154,7 @@ impl Gateway {
             started_ms: self.started.wall.0,
             takes_orders,
             signed_in,
-            sites: self.sites.iter().map(|site| teller.site(site)).collect(),
+            sites: self.serving.sites.iter().map(|site| teller.site(site)).collect(),
             machines: self.machines.iter().map(|it| teller.machine(it, self)).collect(),
         }
     }
@@ -208,7 +208,7 @@ impl Teller {
             busy: Watts::ZERO,
             proxy: Watts::ZERO,
             unsaid_proxy: true,
-            electricity: gateway.config.scenario.electricity.clone(),
+            electricity: gateway.serving.config.scenario.electricity.clone(),
         };
         self.story(&machine.name, &rates, machine.server.uncertainty, &parts, None)
     }
@@ -350,7 +350,7 @@ impl Period {
 }
 
 fn states(part: &Part<'_>) -> States {
-    let word = |phase: Option<nightwatt_model::policy::lifecycle::Phase>| {
+    let word = |phase: Option<nightwatt_policy::lifecycle::Phase>| {
         phase.map_or("unobserved", |phase| phase.as_str())
     };
     let states =
@@ -358,7 +358,7 @@ fn states(part: &Part<'_>) -> States {
     States { server: part.server.to_owned(), states: states.collect() }
 }
 
-/// To a hundredth: more digits of watts are of no use.
+/// Rounds to hundredths: more digits of watts are of no use.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

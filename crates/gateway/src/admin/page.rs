@@ -1,4 +1,4 @@
-//! The dashboard's files, as they are in `web/dashboard`.
+//! The dashboard's files, from `web/dashboard`.
 
 use bytes::Bytes;
 use http::header::{
@@ -32,11 +32,11 @@ const FILES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Scripts, style and data from here alone, and no other page may embed this one.
+/// Allows scripts, style and data from here alone, and forbids other pages to embed this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What no page of ours goes without.
+/// Headers of every page.
 const HEADERS: [(HeaderName, &str); 6] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -46,7 +46,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Puts them onto an answer.
+/// Adds them to an answer.
 pub(super) fn guarded(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -57,7 +57,7 @@ pub(super) fn guarded(mut response: Response<Full<Bytes>>) -> Response<Full<Byte
 /// The file of this path, if there is one.
 pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Full<Bytes>>> {
     let (_, kind, text) = FILES.into_iter().find(|(name, ..)| *name == path)?;
-    // The last line of the library names a map of its source that is not here.
+    // The last line of the library names a source map that is not here.
     let text = text.split("\n//# sourceMappingURL=").next().unwrap_or(text);
     let hash = hex(&Sha256::digest(text.as_bytes())[..12]);
     let tag = format!("\"{hash}\"");
@@ -69,7 +69,7 @@ pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Full<By
     }
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Fetched again each time: after an update no browser has half of the page.
+    // Never cached: after an update no browser mixes old and new files.
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::try_from(tag) {
         fields.insert(ETAG, tag);

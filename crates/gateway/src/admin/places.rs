@@ -1,7 +1,7 @@
-//! The connections of the admin listener: how many there may be, and how long an answer may take.
+//! The connections of the admin listener: limits their number, and the time to read an answer.
 //!
-//! A new connection always gets a place, so that monitors are answered whatever others do: when all
-//! places are taken, the oldest connection of the client that has the most is closed.
+//! A new connection is always accepted, so that monitors get answers whatever other clients do: at the limit, the
+//! oldest connection of the client with the most connections is closed.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -35,8 +35,8 @@ impl Places {
     }
 }
 
-/// Which connection gives way: the oldest of the client that has the most. `clients` has the client of
-/// each connection, the oldest first.
+/// Which connection to close: the oldest of the client with the most connections. `clients` has the client of each
+/// connection, the oldest first.
 fn gives_way(clients: &[u64]) -> usize {
     let mut counts = HashMap::new();
     for client in clients {
@@ -46,22 +46,22 @@ fn gives_way(clients: &[u64]) -> usize {
     clients.iter().position(|client| counts[client] == most).unwrap_or_default()
 }
 
-/// A connection that fails when an answer takes longer than it may, from its first byte to its last.
+/// A connection that fails when an answer exceeds its time limit, from its first byte to its last.
 pub(super) struct Timely<S> {
     stream: S,
     clock: Clock,
     limit: Option<Duration>,
-    /// Comes when the answer under way has taken too long.
+    /// Fires when the current answer has exceeded its time limit.
     late: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Timely<S> {
-    /// Without a limit an answer may take any time.
+    /// `None`: no time limit.
     pub(super) fn new(stream: S, clock: &Clock, limit: Option<Duration>) -> Self {
         Self { stream, clock: clock.clone(), limit, late: None }
     }
 
-    /// What comes of a write, unless it comes too late.
+    /// The result of a write, unless the time is over.
     fn in_time<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -101,7 +101,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timely<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Asked for once all that there is was written.
+        // Called once all data is written.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if flushed.is_ready() {
             self.late = None;
@@ -116,7 +116,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timely<S> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::{Mono, Wall};
+    use nightwatt_energy::time::{Mono, Wall};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

@@ -1,4 +1,4 @@
-//! Answers that come from the server faster than their clients read them.
+//! Reads answers from the server faster than their clients do.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,27 +10,27 @@ use nightwatt_http1::BodyError;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-/// So many bytes of an answer may be read before its client has taken them, and one part more.
+/// Bytes of an answer that may be read ahead of its client, plus one part.
 pub(super) const AHEAD: u32 = 256 << 10;
 
 type Part = Result<Frame<Bytes>, BodyError>;
 
-/// An answer that is read by a task of its own.
+/// An answer that a task of its own reads.
 pub(super) struct Ahead {
     parts: UnboundedReceiver<Part>,
     room: Arc<Semaphore>,
-    /// Bytes that are still to come, if that is known.
+    /// Bytes still to come, if known.
     pub(super) left: Option<u64>,
 }
 
-/// What a part takes of the room.
+/// How much of the limit a part uses.
 fn weight(part: &Part) -> u32 {
     let length = part.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
     u32::try_from(length).unwrap_or(AHEAD).min(AHEAD)
 }
 
 impl Ahead {
-    /// Begins to read; `done` when the server has said all.
+    /// Starts to read; calls `done` when the server has sent all.
     pub(super) fn of<B>(mut body: B, done: impl FnOnce() + Send + 'static) -> Self
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
@@ -43,7 +43,7 @@ impl Ahead {
             let reading = async {
                 while let Some(part) = body.frame().await {
                     if body.is_end_stream() {
-                        // Before the client has the last of it: the next request finds a place.
+                        // Before the client has the last part, so that the next request finds the connection free.
                         done();
                         let _ = sender.send(part);
                         return;
@@ -59,7 +59,7 @@ impl Ahead {
             };
             tokio::select! {
                 () = reading => {}
-                // The client has gone: so does the connection to the server.
+                // The client is gone: the connection to the server is dropped too.
                 () = sender.closed() => {}
             }
         });

@@ -1,4 +1,4 @@
-//! `[tls.acme]`: certificates that nightwatt gets and renews by itself (RFC 8555).
+//! `[tls.acme]`: certificates that nightwatt obtains and renews by itself (RFC 8555).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{CertificateConfig, Config, TlsConfig, Wrong, wrong};
-use crate::client_hello::is_name;
+use super::{Config, Wrong, wrong};
 
-/// Where `letsencrypt` and `letsencrypt-staging` are.
+/// The paths at which an authority requests a proof over plain HTTP (RFC 8555, 8.3).
+pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
+
+/// URLs of `letsencrypt` and `letsencrypt-staging`.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
-/// A certificate authority that gives out certificates by ACME.
+/// A certificate authority that issues certificates by ACME.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcmeConfig {
@@ -22,27 +24,27 @@ pub struct AcmeConfig {
     pub directory: String,
     /// The operator agrees to the authority's terms of service.
     pub terms_agreed: bool,
-    /// Where the authority may write to.
+    /// Contact address for the authority.
     pub email: Option<String>,
-    /// How it is proved that the names are ours; default: `http-01` if plain HTTP is listened for, else
+    /// How to prove that the names are ours; default: `http-01` if there is a listener for plain HTTP, else
     /// `tls-alpn-01`.
     pub proof: Option<Proof>,
-    /// Who vouches for the authority's own server instead of the system's authorities, in PEM.
+    /// Root certificates for the authority's own server instead of the system's, in PEM.
     pub ca: Option<PathBuf>,
 }
 
-/// How it is proved that a name is ours.
+/// How to prove that a name is ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Proof {
     /// By a file that the authority fetches by plain HTTP, from port 80.
     #[serde(rename = "http-01")]
     Http,
-    /// By a certificate that the authority looks at, at port 443 (RFC 8737).
+    /// By a certificate that the authority requests at port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
 }
 
-/// A few letters that stand for a text.
+/// A short hash of a text.
 pub(crate) fn tag(text: &str) -> String {
     let digest = Sha256::digest(text);
     let first = digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
@@ -97,67 +99,8 @@ impl AcmeConfig {
     }
 }
 
-impl CertificateConfig {
-    /// Files in which certificates may be that were got for the same first name in another way.
-    pub(crate) fn before(&self) -> Vec<PathBuf> {
-        let (Some(first), Some(dir)) = (self.acme.first(), self.chain.parent()) else {
-            return Vec::new();
-        };
-        let start = format!("{}-", first.to_ascii_lowercase());
-        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let is_it = |path: &PathBuf| {
-            let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-            let tag = name.strip_prefix(&start).and_then(|it| it.strip_suffix(".pem"));
-            tag.is_some_and(|it| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit()))
-        };
-        files.map(|file| file.path()).filter(is_it).collect()
-    }
-}
-
-impl TlsConfig {
-    pub(super) fn check_certificate(&self, at: usize) -> Result<(), Wrong> {
-        let CertificateConfig { chain, key, acme } = &self.certificate[at];
-        let key_of = |name: &str| format!("tls.certificate.{at}{name}");
-        let has = |path: &PathBuf| !path.as_os_str().is_empty();
-        if acme.is_empty() {
-            return if has(chain) && has(key) {
-                Ok(())
-            } else {
-                wrong(
-                    key_of(""),
-                    "write `chain` and `key`, both files in PEM; or `acme = [\"NAME\"]`",
-                )
-            };
-        }
-        if has(chain) || has(key) {
-            let text = "`chain` and `key` are files of yours; with `acme` nightwatt has its own: leave one out";
-            return wrong(key_of(".acme"), text);
-        }
-        if self.acme.is_none() {
-            let text = "whose certificates? Add `[tls.acme]` with `terms_agreed = true`";
-            return wrong(key_of(".acme"), text);
-        }
-        if let Some(name) = acme.iter().find(|name| !is_name(name) || !name.contains('.')) {
-            let text = format!(
-                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, without a \
-                 star (that takes a proof by DNS, which is not there)"
-            );
-            return wrong(key_of(".acme"), text);
-        }
-        let earlier = self.certificate[..at].iter().flat_map(|it| &it.acme).chain(&[]);
-        let twice = acme.iter().enumerate().find(|(index, name)| {
-            let same = |it: &&String| it.eq_ignore_ascii_case(name);
-            earlier.clone().any(|it| same(&it)) || acme[..*index].iter().any(|it| same(&it))
-        });
-        if let Some((_, name)) = twice {
-            return wrong(key_of(".acme"), format!("a certificate for `{name}` is got already"));
-        }
-        Ok(())
-    }
-}
-
 impl Config {
-    /// Where certificates by ACME are kept: chain and key in one file, so that both change at once. Another
+    /// Sets the file of each certificate by ACME: chain and key in one file, so that both change at once. Another
     /// authority, or other names, have another file.
     pub(super) fn place_acme(&mut self) {
         let dir = self.state_dir.join("acme");

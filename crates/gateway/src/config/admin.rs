@@ -1,4 +1,4 @@
-//! `admin`: where metrics, health and the dashboard are, and who may give orders there.
+//! `admin`: the address of metrics, health and the dashboard, and its authorisation for orders.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +15,9 @@ use crate::authority::Authority;
 pub struct AdminConfig {
     /// Where it listens: `"127.0.0.1:9180"`.
     pub listen: SocketAddr,
-    /// A file whose first line is the password for orders from the dashboard; default: it gives none.
+    /// A file whose first line is the password for orders from the dashboard; default: orders are disabled.
     pub password_file: Option<PathBuf>,
-    /// Names by which browsers may ask for the dashboard, besides `localhost` and addresses.
+    /// Names by which browsers may request the dashboard, besides `localhost` and addresses.
     pub hosts: Vec<String>,
 }
 
@@ -67,8 +67,8 @@ impl<'de> Visitor<'de> for AddressOrTable {
 }
 
 impl AdminConfig {
-    /// May a browser ask by this `Host`? By an address always: only names can be made to point here by a
-    /// third party (DNS rebinding).
+    /// Whether a browser may use this `Host`. Addresses are always allowed: only names can be pointed here by a third
+    /// party (DNS rebinding).
     pub(crate) fn is_ours(&self, host: &str) -> bool {
         let Some(Authority { host, .. }) = Authority::parse(host) else { return false };
         let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,11 +1,11 @@
-//! `[site.cache]`: what of a site's answers is kept, for whom and for how long.
+//! `[site.cache]`: which of a site's answers are stored, for which clients and for how long.
 
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_httpcache::sharing::covers_what_counts;
 use nightwatt_httpcache::{CookieRule, CookieRules, Fill, Heuristic, KeyRules, Rules};
-use nightwatt_model::duration_text;
-use nightwatt_model::scenario::CacheRule;
+use nightwatt_policy::scenario::CacheRule;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Wrong, wrong};
@@ -14,14 +14,14 @@ use super::{Wrong, wrong};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SiteKind {
-    /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki.
+    /// Every visitor who is not logged in gets the same: a blog, documentation, a wiki.
     Pages,
-    /// What is shown depends on who asks: only what the server itself marks as cacheable is kept.
+    /// Pages depend on the visitor: only answers that the server itself marks as cacheable are stored.
     App,
 }
 
 impl SiteKind {
-    /// As the configuration has it.
+    /// Its name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -34,24 +34,23 @@ impl SiteKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillConfig {
-    /// nightwatt's own, which are anonymous.
+    /// nightwatt's own requests, which are anonymous.
     #[default]
     OwnRequests,
-    /// Those of anonymous clients: for test suites.
+    /// Requests of anonymous clients too: for test suites.
     Clients,
 }
 
-/// What the operator decides; the rest is RFC 9111's.
+/// What the operator decides; the rest follows RFC 9111.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct CacheConfig {
-    /// Lifetime of answers that say nothing, instead of the scenario's. A site without a `kind` keeps such
+    /// Lifetime of answers without one of their own, instead of the scenario's. A site without a `kind` stores such
     /// answers only if this is set and not 0.
     #[serde(deserialize_with = "given")]
     pub ttl: Option<Duration>,
-    /// Lifetime of 404, 405, 410, 414 and 501 that say nothing; default: that of other answers,
-    /// but for `ttl`.
+    /// Lifetime of 404, 405, 410, 414 and 501 without one of their own; default: that of other answers, except `ttl`.
     #[serde(deserialize_with = "given")]
     pub negative_ttl: Option<Duration>,
     /// How long past its lifetime an answer is served while the server sleeps, instead of the
@@ -61,19 +60,19 @@ pub struct CacheConfig {
     /// How long past its lifetime an answer is served when the server fails.
     #[serde(with = "duration_text")]
     pub stale_if_error: Duration,
-    /// This share of the time since `Last-Modified` is the lifetime of what says nothing else; 0: do
-    /// not guess.
+    /// This share of the time since `Last-Modified` is the lifetime of an answer without one of its own; 0: do not
+    /// guess.
     pub heuristic_percent: u32,
-    /// No guess is longer.
+    /// Longest guess.
     #[serde(with = "duration_text")]
     pub heuristic_longest: Duration,
     /// What a cookie in a request means.
     pub cookies: Cookies,
     /// Whose requests fill the cache with answers that their server did not mark.
     pub fill: FillConfig,
-    /// Request fields that make no difference, beside those that are listed: `x-app-version`.
+    /// Request fields that make no difference, in addition to the built-in list: `x-app-version`.
     pub harmless_headers: Vec<String>,
-    /// Cookies that make no difference, beside those that are listed: `theme`.
+    /// Cookies that make no difference, in addition to the built-in list: `theme`.
     pub harmless_cookies: Vec<String>,
     /// Query parameters that change nothing: `utm_*`.
     pub ignore_query: Vec<String>,
@@ -81,16 +80,16 @@ pub struct CacheConfig {
     pub sort_query: bool,
     /// Keep answers that set cookies, and give the cookies to every client.
     pub store_set_cookie: bool,
-    /// Heed what requests say of caching, a browser's reload above all.
+    /// Obey cache directives of requests, such as a browser's reload.
     pub heed_requests: bool,
-    /// Keep `must-revalidate` and its kin while the server sleeps.
+    /// Do not serve answers with `must-revalidate`, `no-cache` or `s-maxage` stale while the server sleeps.
     pub respect_must_revalidate: bool,
-    /// `CDN-Cache-Control` goes before `Cache-Control`.
+    /// `CDN-Cache-Control` takes precedence over `Cache-Control`.
     pub cdn_cache_control: bool,
-    /// Fetch `/robots.txt` and the sitemaps that it names whenever the server wakes, and keep them: of sites
-    /// with a `kind`.
+    /// For sites with a `kind`: fetch `/robots.txt` and the sitemaps that it names whenever the server wakes, and store
+    /// them.
     pub crawler_files: bool,
-    /// Paths that are not evicted, nor ever too old while the server sleeps.
+    /// Paths that are never evicted, and never too old while the server sleeps.
     pub pinned: Vec<String>,
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Wrong, wrong};
-use crate::disk_cache::log::Bounds;
 
 const MB: u64 = 1 << 20;
 
@@ -35,15 +34,33 @@ impl Default for DiskConfig {
     }
 }
 
+/// How large a disk cache may become.
+#[derive(Debug, Clone, Copy)]
+pub struct DiskBounds {
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Bytes of one.
+    pub segment: u64,
+    /// Stored answers.
+    pub records: usize,
+}
+
+impl DiskBounds {
+    /// The longest record that is written.
+    pub const fn largest(&self) -> u64 {
+        self.segment / 4
+    }
+}
+
 impl DiskConfig {
     /// The folder it lies in.
     pub fn folder(&self, state_dir: &Path) -> PathBuf {
         self.directory.clone().unwrap_or_else(|| state_dir.join("cache"))
     }
 
-    pub(crate) fn bounds(&self, records: usize) -> Bounds {
+    pub(crate) fn bounds(&self, records: usize) -> DiskBounds {
         let bytes = self.size_mb * MB;
-        Bounds { bytes, segment: (bytes / 32).clamp(MB, 16 * MB), records }
+        DiskBounds { bytes, segment: (bytes / 32).clamp(MB, 16 * MB), records }
     }
 
     /// The largest answer that is written, in bytes.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use nightwatt_energy::duration_text;
 use nightwatt_http1::MOST_FIELDS;
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::rate::Rate;
+use nightwatt_policy::rate::Rate;
 use serde::Deserialize;
 
 use super::cache::given;

@@ -3,9 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Config, TcpConfig};
+use super::{Config, TcpConfig, own};
 use crate::authority::Authority;
-use crate::passthrough::own;
 
 /// Two values that do not go together: their dotted keys, and what is wrong and what would be right.
 pub(super) type Clash = ([String; 2], String);

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::scenario::Server;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::scenario::Server;
 use nightwatt_power::ControllerConfig;
 use nightwatt_power::probe;
 use serde::Deserialize;

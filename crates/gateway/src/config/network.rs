@@ -4,6 +4,16 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
+/// The field in which trusted proxies name the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientField {
+    /// `X-Forwarded-For`, never `Forwarded`.
+    XForwardedFor,
+    /// `Forwarded`, never `X-Forwarded-For`.
+    Forwarded,
+}
+
 /// Addresses that share their first bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {

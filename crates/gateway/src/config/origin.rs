@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nightwatt_power::{ConfigError, Fingerprint, probe, tls};
+use nightwatt_host::tls::{self, TlsError};
+use nightwatt_power::{Fingerprint, probe};
 use rustls::ClientConfig;
 use serde::Deserialize;
 
@@ -100,7 +101,7 @@ impl Default for OriginTls {
 
 impl OriginTls {
     /// Whom to believe.
-    pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, ConfigError> {
+    pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, TlsError> {
         if self.verify {
             tls::config(self.ca.as_deref(), self.fingerprint.as_ref())
         } else {

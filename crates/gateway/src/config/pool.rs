@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::places_within;
-use nightwatt_model::scenario::Server;
-use nightwatt_model::time::Nanos;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_energy::time::Nanos;
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_policy::queueing::places_within;
+use nightwatt_policy::scenario::Server;
 use nightwatt_power::{ControllerConfig, probe};
 use serde::Deserialize;
 

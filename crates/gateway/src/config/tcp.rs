@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::passage::KeepAwake;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::passage::KeepAwake;
 use serde::Deserialize;
 
 use super::{Config, SiteConfig, Wrong, cache, check_name, wrong};
-use crate::authority::Authority;
-use crate::client_hello;
-use crate::passthrough::UNKNOWN;
+use crate::authority::{Authority, is_name};
+
+/// The name of what is no service: of connections that were refused before it was known which one they want.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A service behind the gateway whose bytes are passed through: SSH, Git, media, TLS that ends at the
 /// server.
@@ -196,7 +197,7 @@ impl TcpConfig {
         }
         for name in &self.sni {
             let bare = name.strip_prefix("*.").unwrap_or(name);
-            if !client_hello::is_name(bare) {
+            if !is_name(bare) {
                 let text = format!(
                     "`{name}` is not a name that TLS can ask for: write `git.example.org`, or \
                      `*.example.org` for all names one step below"

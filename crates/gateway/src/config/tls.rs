@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
-use super::{AcmeConfig, Config, SiteConfig, Wrong, wrong};
-use crate::acme::proofs::PATH;
+use super::{AcmeConfig, CHALLENGE_PATH, Config, SiteConfig, Wrong, wrong};
+use crate::authority::is_name;
 
 /// TLS to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -69,7 +69,7 @@ impl Hsts {
 
 /// Where certificate authorities look for a proof by plain HTTP (RFC 8555, 8.3).
 pub(super) fn default_exempt() -> Vec<String> {
-    vec![PATH.to_owned()]
+    vec![CHALLENGE_PATH.to_owned()]
 }
 
 impl TlsConfig {
@@ -97,6 +97,65 @@ impl TlsConfig {
         }
         self.acme.as_ref().map_or(Ok(()), |acme| acme.check(plain))?;
         (0..self.certificate.len()).try_for_each(|at| self.check_certificate(at))
+    }
+}
+
+impl CertificateConfig {
+    /// Files in which certificates may be that were got for the same first name in another way.
+    pub(crate) fn before(&self) -> Vec<PathBuf> {
+        let (Some(first), Some(dir)) = (self.acme.first(), self.chain.parent()) else {
+            return Vec::new();
+        };
+        let start = format!("{}-", first.to_ascii_lowercase());
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let is_it = |path: &PathBuf| {
+            let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+            let tag = name.strip_prefix(&start).and_then(|it| it.strip_suffix(".pem"));
+            tag.is_some_and(|it| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit()))
+        };
+        files.map(|file| file.path()).filter(is_it).collect()
+    }
+}
+
+impl TlsConfig {
+    fn check_certificate(&self, at: usize) -> Result<(), Wrong> {
+        let CertificateConfig { chain, key, acme } = &self.certificate[at];
+        let key_of = |name: &str| format!("tls.certificate.{at}{name}");
+        let has = |path: &PathBuf| !path.as_os_str().is_empty();
+        if acme.is_empty() {
+            return if has(chain) && has(key) {
+                Ok(())
+            } else {
+                wrong(
+                    key_of(""),
+                    "write `chain` and `key`, both files in PEM; or `acme = [\"NAME\"]`",
+                )
+            };
+        }
+        if has(chain) || has(key) {
+            let text = "`chain` and `key` are files of yours; with `acme` nightwatt has its own: leave one out";
+            return wrong(key_of(".acme"), text);
+        }
+        if self.acme.is_none() {
+            let text = "whose certificates? Add `[tls.acme]` with `terms_agreed = true`";
+            return wrong(key_of(".acme"), text);
+        }
+        if let Some(name) = acme.iter().find(|name| !is_name(name) || !name.contains('.')) {
+            let text = format!(
+                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, without a \
+                 star (that takes a proof by DNS, which is not there)"
+            );
+            return wrong(key_of(".acme"), text);
+        }
+        let earlier = self.certificate[..at].iter().flat_map(|it| &it.acme).chain(&[]);
+        let twice = acme.iter().enumerate().find(|(index, name)| {
+            let same = |it: &&String| it.eq_ignore_ascii_case(name);
+            earlier.clone().any(|it| same(&it)) || acme[..*index].iter().any(|it| same(&it))
+        });
+        if let Some((_, name)) = twice {
+            return wrong(key_of(".acme"), format!("a certificate for `{name}` is got already"));
+        }
+        Ok(())
     }
 }
 

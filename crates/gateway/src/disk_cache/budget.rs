@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
 
 use super::record::Day;
 
@@ -26,19 +26,20 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes a day. `known` is what an earlier start wrote on its last day.
+    /// Allows this many bytes a day. `known` is what an earlier process wrote on its last day.
     pub fn new(allowed: u64, known: Option<Day>) -> Self {
         let known = known.unwrap_or_default();
         let (day, cache, whole) = (known.day, known.cache, known.spent());
         Self { allowed, day, behind: None, cache, whole, seen: None }
     }
 
-    /// What time it is, and how many bytes the process has written since it started, if the kernel tells.
+    /// Updates the time, and the number of bytes that the process has written since it started, if the kernel reports
+    /// it.
     pub fn look(&mut self, now: Now, kernel: Option<u64>) {
         let day = now.wall.0.div_euclid(DAY_MS);
-        // A board without a clock of its own starts in 1970, or when it was last off, and comes back to
-        // its day: that gives it no second budget. Only a clock that has stood there for a whole day is
-        // believed: else one that was once set to a far year would be the last.
+        // A board without a battery-backed clock starts in 1970, or when it was last off, and returns to the current
+        // day later: that must not give it a second budget. A clock that is behind is believed only after a whole day:
+        // otherwise a clock that was once set to a far year would end all budgets.
         let since = (day < self.day).then(|| self.behind.unwrap_or(now.mono));
         self.behind = since;
         if day > self.day || since.is_some_and(|since| now.mono.since(since) >= DAY) {
@@ -51,7 +52,7 @@ impl Budget {
         self.seen = kernel;
     }
 
-    /// The cache has written so many bytes.
+    /// The cache has written this many bytes.
     pub const fn wrote(&mut self, bytes: u64) {
         self.cache = self.cache.saturating_add(bytes);
     }
@@ -73,8 +74,8 @@ impl Budget {
     }
 }
 
-/// Bytes that this process has handed to disks, as the kernel counts them: by pages that were made dirty,
-/// in all files. Nothing where the kernel does not say.
+/// Bytes that this process has passed to disks, as the kernel counts them: by dirtied pages, in all files. Nothing if
+/// the kernel does not report it.
 pub(super) fn kernels_count() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     count_in(&text)
@@ -87,7 +88,7 @@ fn count_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::time::Wall;
+    use nightwatt_energy::time::Wall;
 
     use super::*;
 

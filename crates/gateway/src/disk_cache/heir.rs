@@ -1,7 +1,7 @@
-//! The disk cache at a hand-over: another process has it, or gives it back by its end.
+//! The disk cache during a hand-over: another process uses it, and returns it when that process ends.
 
 use std::io::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,29 +10,38 @@ use tokio::sync::oneshot;
 
 use super::index::Index;
 use super::{DiskCache, Forgotten, SiteDisk, look, writer};
-use crate::control::{Order, Reply, ask};
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 
-/// A process that ends lets go of its files one after the other.
+/// A process that ends releases its files one after the other.
 const ENDS: Duration = Duration::from_secs(2);
 
+/// The process that uses the disk cache after this one.
+pub(crate) trait Heir: std::fmt::Debug + Send + Sync {
+    /// Makes it forget what a site has stored at these places; returns the outcome, in words if that failed.
+    fn forget(
+        &self,
+        site: String,
+        places: Vec<String>,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<(), String>> + Send + '_>>;
+}
+
 impl DiskCache {
-    fn lock_heir(&self) -> MutexGuard<'_, Option<PathBuf>> {
+    fn lock_heir(&self) -> MutexGuard<'_, Option<Arc<dyn Heir>>> {
         self.heir.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the process answers that has it now.
-    pub(super) fn heir(&self) -> Option<PathBuf> {
+    /// The process that uses the cache now.
+    pub(super) fn heir(&self) -> Option<Arc<dyn Heir>> {
         self.lock_heir().clone()
     }
 
-    /// Lets another process have it, which answers at `heir`. Nothing is found here any more, and nothing
-    /// written.
-    pub(crate) async fn let_go(&self, heir: &Path) {
+    /// Leaves the cache to another process. From now on nothing is found or written here.
+    pub(crate) async fn let_go(&self, heir: Arc<dyn Heir>) {
         {
-            // What was forgotten before is told to the disk, what comes now to the other process.
+            // What was forgotten before this is recorded on the disk; what is forgotten after it goes to the other
+            // process.
             let mut index = self.shared.index();
-            *self.lock_heir() = Some(heir.to_owned());
+            *self.lock_heir() = Some(heir);
             *index = Index::default();
         }
         self.close().await;
@@ -41,7 +50,7 @@ impl DiskCache {
         }
     }
 
-    /// Has it again: the process that was to have it has failed.
+    /// Takes the cache back: the process that was to use it has failed.
     pub(crate) async fn take_back(self: &Arc<Self>) -> Result<()> {
         let until = self.clock.now().mono + ENDS;
         loop {
@@ -79,18 +88,13 @@ impl DiskCache {
 }
 
 impl SiteDisk {
-    /// Has the other process forget what a request has changed that was still served here.
-    pub(super) fn have_forgotten(&self, heir: PathBuf, keys: &[CacheKey]) -> Forgotten {
+    /// Makes the other process forget what a request that was still served here has changed.
+    pub(super) fn have_forgotten(&self, heir: Arc<dyn Heir>, keys: &[CacheKey]) -> Forgotten {
         let places = keys.iter().map(|key| format!("http://{}", key.as_str())).collect();
-        let site = Some(self.site.to_string());
-        let order = Order::Purge { site, places, prefix: false, all: false };
+        let site = self.site.to_string();
         let (done, settled) = oneshot::channel();
         tokio::spawn(async move {
-            let told = match ask(&heir, &order).await {
-                Ok(Reply::Error(why)) => Err(why),
-                Ok(_) => Ok(()),
-                Err(error) => Err(error.to_string()),
-            };
+            let told = heir.forget(site, places).await;
             let _ = done.send(told);
         });
         Forgotten(Some((settled, self.cache.clock.clone())))

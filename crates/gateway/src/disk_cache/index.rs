@@ -1,4 +1,4 @@
-//! What is on the disk and where: in memory, rebuilt from the records at each start.
+//! The index: what is stored on the disk, and where. It is kept in memory, and rebuilt from the records at each start.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,17 +23,17 @@ pub struct Spot {
 /// A stored answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
-    /// By what it was chosen.
+    /// Identifies the variant, by the request fields that selected it.
     pub id: u64,
     /// Its record.
     pub record: Spot,
     /// Its body, there or in an earlier record.
     pub body: Body,
-    /// When it came in.
+    /// When the answer was received.
     pub received: Timestamp,
-    /// How much it was asked for when that was last known.
+    /// Its popularity, as last known.
     pub popularity: u64,
-    /// It was asked for since it was written.
+    /// It was requested since it was written.
     pub used: bool,
 }
 
@@ -49,19 +49,19 @@ pub(super) struct Segment {
     pub(super) length: u64,
 }
 
-/// All of it.
+/// The whole index.
 #[derive(Debug, Default)]
 pub struct Index {
     entries: HashMap<Name, Vec<Variant>>,
     variants: usize,
     pub(super) segments: BTreeMap<u64, Segment>,
-    /// Newer answers have been seen than what the disk has under these names. It is not used any more,
-    /// and either rewritten or forgotten on the disk too.
+    /// Variants on the disk that newer answers have replaced, by name. They are not used any more, and are either
+    /// rewritten or forgotten on the disk too.
     outdated: HashMap<Name, Vec<u64>>,
-    /// Being written just now. What is forgotten meanwhile is taken out.
+    /// Names being written now. A name that is forgotten meanwhile is removed from here.
     writing: HashSet<Name>,
-    /// When the answer that was written last came in: it cannot be earlier now. (Not the latest of all: one that
-    /// came in while the clock was ahead must not keep the others from being used until then.)
+    /// When the answer that was written last was received: the time cannot be earlier than that. (Not the maximum: an
+    /// answer that was received while the clock was ahead must not keep the others from being used until then.)
     pub(super) last_received: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl Index {
         self.segments.values().map(|it| it.length).sum()
     }
 
-    /// Takes note of a variant, in the place of the one that it supersedes.
+    /// Adds a variant, in place of the one that it supersedes.
     fn add(&mut self, name: &Name, variant: Variant) {
         self.last_received = variant.received;
         let known = self.entries.entry(name.clone()).or_default();
@@ -99,8 +99,8 @@ impl Index {
         self.variants = self.variants + known.len() - before;
     }
 
-    /// Takes note of a variant that is older than all that is known of its name. [`Index::drop_lost_bodies`]
-    /// follows when all are known.
+    /// Adds a variant that is older than all known ones of its name. Call [`Index::drop_lost_bodies`] when all are
+    /// added.
     pub(super) fn add_older(&mut self, name: &Name, variant: Variant) {
         let known = self.entries.entry(name.clone()).or_default();
         if known.len() < VARIANTS {
@@ -109,7 +109,7 @@ impl Index {
         }
     }
 
-    /// After some have gone.
+    /// Updates the counts after variants were removed.
     fn recount(&mut self) {
         self.variants = self.entries.values().map(Vec::len).sum();
         let all = self.entries.values().flatten();
@@ -117,7 +117,7 @@ impl Index {
         self.last_received = last.map(|it| it.received).unwrap_or_default();
     }
 
-    /// The same after these have gone, where it makes a difference.
+    /// The same after these variants were removed, where it matters.
     fn recount_without(&mut self, gone: &[Variant]) {
         self.variants -= gone.len();
         if gone.iter().any(|it| it.received == self.last_received) {
@@ -125,35 +125,34 @@ impl Index {
         }
     }
 
-    /// Begins to write something of this name.
+    /// Marks a name as being written.
     pub(super) fn begin(&mut self, name: &Name) {
         self.writing.insert(name.clone());
     }
 
-    /// It is written; takes note of it unless its name was forgotten meanwhile.
+    /// A variant was written: adds it, unless its name was forgotten meanwhile.
     pub(super) fn written(&mut self, name: &Name, variant: Variant) {
         if self.writing.contains(name) {
             self.add(name, variant);
         }
     }
 
-    /// Nothing is being written any more.
+    /// No name is being written any more.
     pub(super) fn all_written(&mut self) {
         self.writing.clear();
     }
 
-    /// A newer answer has been seen than this variant; if there is one.
-    /// Gives where its body lies.
+    /// A newer answer than this variant has been seen, if the variant exists. Returns where its body is.
     pub fn outdate(&mut self, name: &Name, id: u64) -> Option<Body> {
         let removed = self.take(name, |it| it.id == id);
-        // What is being written may be this one.
+        // The variant may be the one that is being written.
         if removed.is_some() | self.writing.remove(name) {
             self.must_go(name, id);
         }
         removed.map(|it| it.body)
     }
 
-    /// Takes a variant out of what is used.
+    /// Removes a variant from those in use.
     fn take(&mut self, name: &Name, is_meant: impl Fn(&Variant) -> bool) -> Option<Variant> {
         let place = self.get(name).iter().position(is_meant);
         let removed = place.zip(self.entries.get_mut(name)).map(|(at, all)| all.remove(at));
@@ -164,7 +163,7 @@ impl Index {
         removed
     }
 
-    /// The disk has it, and it is not used any more: it is to be superseded or forgotten there too.
+    /// The disk has a variant that is not used any more: it has to be superseded or forgotten there too.
     fn must_go(&mut self, name: &Name, id: u64) {
         let ids = self.outdated.entry(name.clone()).or_default();
         if !ids.contains(&id) {
@@ -172,7 +171,7 @@ impl Index {
         }
     }
 
-    /// Has the disk something under this name that must not be used again?
+    /// Whether the disk has something under this name that must not be used again.
     pub fn is_outdated(&self, name: &Name) -> bool {
         self.outdated.contains_key(name)
     }
@@ -182,8 +181,8 @@ impl Index {
         self.outdated.keys().cloned().collect()
     }
 
-    /// Settles what was outdated and has been rewritten. The rest of these names is forgotten; gives
-    /// them, for the disk to be told.
+    /// Removes the names that were outdated and have been rewritten. Forgets the rest of `names`, and returns them, to
+    /// be recorded on the disk.
     pub fn settle(&mut self, names: &[Name]) -> Vec<Name> {
         let superseded = |name: &Name, ids: &Vec<u64>| {
             let known = self.entries.get(name).map_or(&[][..], Vec::as_slice);
@@ -211,7 +210,7 @@ impl Index {
             || self.writing.contains(name)
     }
 
-    /// Forgets one name; says whether the disk has to be told.
+    /// Forgets one name; returns whether that has to be recorded on the disk.
     pub fn forget(&mut self, name: &Name) -> bool {
         let known = self.knows(name);
         let gone = self.remove(name);
@@ -219,14 +218,14 @@ impl Index {
         known
     }
 
-    /// Gives what was used; to be counted by the caller.
+    /// Removes and returns what was in use; the caller updates the counts.
     fn remove(&mut self, name: &Name) -> Vec<Variant> {
         self.outdated.remove(name);
         self.writing.remove(name);
         self.entries.remove(name).unwrap_or_default()
     }
 
-    /// Forgets all names that are meant; gives those of which the disk has to be told.
+    /// Forgets all names that match; returns those for which that has to be recorded on the disk.
     pub fn forget_all(&mut self, is_meant: impl Fn(&Name) -> bool) -> Vec<Name> {
         let all = self.entries.keys().chain(self.outdated.keys()).chain(&self.writing);
         let meant: HashSet<Name> = all.filter(|name| is_meant(name)).cloned().collect();
@@ -237,7 +236,7 @@ impl Index {
         meant.into_iter().collect()
     }
 
-    /// It was asked for.
+    /// A variant was requested.
     pub fn used(&mut self, name: &Name, id: u64, popularity: u64) {
         let known = self.entries.get_mut(name).into_iter().flatten();
         for variant in known.filter(|it| it.id == id) {
@@ -246,23 +245,23 @@ impl Index {
         }
     }
 
-    /// It was read.
+    /// A variant was read.
     pub(super) fn was_read(&mut self, name: &Name) {
         for variant in self.entries.get_mut(name).into_iter().flatten() {
             variant.used = true;
         }
     }
 
-    /// What lies there is not what was written, or could not be read now. Its record may be whole all
-    /// the same, or be so again: it is forgotten on the disk too, else it would come back.
+    /// A record is not what was written, or could not be read now. It may still be whole, or be readable later: it is
+    /// forgotten on the disk too, otherwise it would come back.
     pub(super) fn spoilt(&mut self, name: &Name, record: Spot) {
         if let Some(spoilt) = self.take(name, |it| it.record == record) {
             self.must_go(name, spoilt.id);
         }
     }
 
-    /// Variants that were used and go with this segment, the most popular first. They are taken to be
-    /// rewritten: see [`Index::begin`].
+    /// The variants in use that are lost with this segment, the most popular first. They are marked as being rewritten:
+    /// see [`Index::begin`].
     pub(super) fn used_in(&mut self, segment: u64) -> Vec<(Name, Variant)> {
         let all = self.entries.iter().flat_map(|(name, all)| all.iter().map(move |it| (name, it)));
         let used = all.filter(|(_, it)| it.used && it.is_in(segment));
@@ -274,7 +273,7 @@ impl Index {
         used
     }
 
-    /// A segment is gone, and all that it had.
+    /// Removes a segment and everything in it.
     pub(super) fn gone(&mut self, segment: u64) {
         self.segments.remove(&segment);
         self.entries.retain(|_, variants| {
@@ -284,7 +283,7 @@ impl Index {
         self.recount();
     }
 
-    /// Drops variants whose body cannot be where it is said to be.
+    /// Drops variants whose body cannot be where their record says.
     pub(super) fn drop_lost_bodies(&mut self) {
         let segments = &self.segments;
         let has = |body: &Body| {

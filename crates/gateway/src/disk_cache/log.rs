@@ -1,13 +1,15 @@
-//! The log: segments of bounded size, each written from its beginning to its end and never changed, the
-//! oldest removed when there is no more room.
+//! The log: segments of limited size, each written from start to end and never changed. The oldest is removed when
+//! there is no more room.
 //!
-//! What is written at one time is one batch, on pages of its own, and on the disk when it returns. Removing
-//! follows the age of segments strictly, so that a record that says `forget` outlives all that it is about.
+//! What is written at one time is one batch, on pages of its own, and on the disk when the write returns. Segments are
+//! removed strictly by age, so that a `forget` record outlives everything that it applies to.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+
+pub use crate::config::DiskBounds as Bounds;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
@@ -16,52 +18,34 @@ use super::record::{
 use super::scan::{Found, scan};
 use super::storage::Storage;
 
-/// How large it may become.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Bytes of all segments.
-    pub bytes: u64,
-    /// Bytes of one.
-    pub segment: u64,
-    /// Stored answers.
-    pub records: usize,
-}
-
-impl Bounds {
-    /// The longest record that is written.
-    pub const fn largest(&self) -> u64 {
-        self.segment / 4
-    }
-}
-
-/// What is to be written.
+/// An answer to write.
 pub struct New {
-    /// What of the answer is not its body.
+    /// The answer without its body.
     pub meta: Meta,
     /// Its body.
     pub body: Bytes,
-    /// Where that lies already, if it does.
+    /// Where the body is already stored, if it is.
     pub known: Option<Body>,
-    /// Asked as late as can be: is it still to be written?
+    /// Checked as late as possible: whether it still has to be written.
     pub is_meant: Box<dyn Fn() -> bool + Send>,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Bytes that the disk was given, by whole pages.
+    /// Bytes written to the disk, in whole pages.
     pub bytes: u64,
     /// Answers written.
     pub records: usize,
-    /// Answers left out since there was no more to spend.
+    /// Answers left out because the budget was spent.
     pub left_out: usize,
-    /// Names of answers left out since they are too long, and always will be.
+    /// Names of answers left out because they are too long to be stored at all.
     pub too_long: Vec<Name>,
-    /// Answers of the oldest segments that were rewritten, since they had been used.
+    /// Answers of the oldest segments that were rewritten because they had been used.
     pub carried: usize,
 }
 
-/// What readers and the writer have in common.
+/// State shared by readers and the writer.
 #[derive(Debug)]
 pub struct Shared<S> {
     storage: S,
@@ -69,7 +53,7 @@ pub struct Shared<S> {
 }
 
 impl<S: Storage> Shared<S> {
-    /// Of segments that have not been scanned yet.
+    /// For segments that have not been scanned yet.
     pub(super) fn new(storage: S) -> Arc<Self> {
         Arc::new(Self { storage, index: Mutex::default() })
     }
@@ -78,12 +62,12 @@ impl<S: Storage> Shared<S> {
         &self.storage
     }
 
-    /// What is there.
+    /// The index.
     pub fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all variants of a name. What is not as it was written is left out, and counted.
+    /// Reads all variants of a name. Leaves out and counts what is not as it was written.
     pub fn fetch(&self, name: &Name) -> (Vec<(Meta, Bytes, Variant)>, usize) {
         let known = self.index().get(name).to_vec();
         let (mut all, mut spoilt) = (Vec::new(), 0);
@@ -93,7 +77,7 @@ impl<S: Storage> Shared<S> {
                 continue;
             }
             let mut index = self.index();
-            // Unless its segment has just gone.
+            // Unless its segment was removed just now.
             spoilt += usize::from(index.segments.contains_key(&variant.body.segment));
             index.spoilt(name, variant.record);
         }
@@ -120,12 +104,12 @@ impl<S: Storage> Shared<S> {
     }
 }
 
-/// A record that is to be written.
+/// A record to write.
 struct Record {
     kind: Kind,
     meta: Vec<u8>,
     body: Bytes,
-    /// Where its body is, if it has none of its own.
+    /// Where its body is, if the record does not contain it.
     known: Option<Body>,
 }
 
@@ -135,14 +119,14 @@ struct Current {
     number: u64,
     salt: u64,
     end: u64,
-    /// Up to here it is on the disk.
+    /// Everything before this offset is on the disk.
     synced: u64,
-    /// Where the batch begins that is being written, and the first page that has not been counted.
+    /// Where the current batch begins, and the first page that has not been counted.
     batch: u64,
     counted: u64,
 }
 
-/// The writer's end of it.
+/// The writer's side of the log.
 #[derive(Debug)]
 pub struct Log<S> {
     shared: Arc<Shared<S>>,
@@ -151,12 +135,12 @@ pub struct Log<S> {
     current: Option<Current>,
     /// No segment has had a higher number.
     last: u64,
-    /// It was said that what is forgotten cannot be written.
+    /// A warning was logged that forgotten names cannot be recorded.
     warned: bool,
 }
 
 impl<S: Storage> Log<S> {
-    /// Finds out what is there. `secret` is a random number that never leaves the process.
+    /// Scans the disk. `secret` is a random number that never leaves the process.
     pub fn open(
         storage: S,
         bounds: Bounds,
@@ -166,7 +150,7 @@ impl<S: Storage> Log<S> {
         Self::look(Shared::new(storage), bounds, secret, is_late)
     }
 
-    /// The same for readers that are there already: another process may have written meanwhile.
+    /// The same for existing readers: another process may have written meanwhile.
     pub(super) fn look(
         shared: Arc<Shared<S>>,
         bounds: Bounds,
@@ -177,7 +161,7 @@ impl<S: Storage> Log<S> {
         *shared.index() = std::mem::take(&mut found.index);
         let last = shared.index().segments.keys().next_back().copied().unwrap_or(0);
         let mut log = Self { shared, bounds, secret, current: None, last, warned: false };
-        // The bound may have been lowered.
+        // The limit may be lower than before.
         while log.shared.index().bytes() > bounds.bytes {
             log.remove_oldest()?;
         }
@@ -189,8 +173,8 @@ impl<S: Storage> Log<S> {
         &self.shared
     }
 
-    /// Writes a batch, with no more than `allowed` bytes. What is left out was not meant any more, or
-    /// would have been too much.
+    /// Writes a batch of at most `allowed` bytes. Leaves out what is not wanted any more, and what would exceed the
+    /// limit.
     pub fn write(&mut self, batch: Vec<New>, allowed: u64, day: Day) -> io::Result<Written> {
         let mut written = Written::default();
         let names: Vec<Name> = batch.iter().map(|new| new.meta.name.clone()).collect();
@@ -210,12 +194,12 @@ impl<S: Storage> Log<S> {
         Ok(written)
     }
 
-    /// Writes that these names are forgotten; they have left the index already. On the disk when this
-    /// returns; gives the bytes that it took.
+    /// Records that these names are forgotten; they have left the index already. The record is on the disk when this
+    /// returns; returns its bytes.
     ///
     /// # Errors
     ///
-    /// If neither that could be written nor everything be removed.
+    /// If neither the record could be written nor everything be removed.
     pub fn forget(&mut self, names: &[Name]) -> io::Result<u64> {
         let mut bytes = 0;
         let told = names.iter().try_for_each(|name| {
@@ -237,7 +221,7 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// Removes everything, but keeps in mind what was written today. Gives the bytes that that took.
+    /// Removes everything, except the record of what was written today. Returns the bytes written.
     ///
     /// # Errors
     ///
@@ -253,7 +237,7 @@ impl<S: Storage> Log<S> {
         }))
     }
 
-    /// Writes what was written on a day. Gives the bytes that that took.
+    /// Records what was written on a day. Returns the bytes written.
     pub fn note(&mut self, day: Day) -> io::Result<u64> {
         let noted = self.say_with_room(&Said::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
         noted.inspect_err(|_| self.current = None)
@@ -274,7 +258,7 @@ impl<S: Storage> Log<S> {
             return Ok(());
         };
         let bytes = (HEAD + meta.len() + body.len()) as u64;
-        // The pages that its ends share with others are counted as well.
+        // Counts the pages too that it shares with others at its ends.
         if written.bytes + pages(bytes) > allowed {
             written.left_out += 1;
             return Ok(());
@@ -288,7 +272,7 @@ impl<S: Storage> Log<S> {
             written.carried += 1;
         }
         if known.is_some_and(|it| !self.shared.index().segments.contains_key(&it.segment)) {
-            // Its body has just gone, to make room: now it needs one of its own.
+            // Its body was removed just now to make room: write it with the record.
             return self.put(new, allowed, written);
         }
         self.append((kind, &meta), &body, (&new.meta, known), written)?;
@@ -296,7 +280,7 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    /// One of its own, or one that names a body that is there. Nothing for what is too long.
+    /// A record with its body, or one that refers to a stored body. Nothing if it is too long.
     fn record(&self, new: &New) -> Option<Record> {
         let length = u32::try_from(new.body.len()).ok()?;
         let is_there = |it: &Body| {
@@ -346,7 +330,7 @@ impl<S: Storage> Log<S> {
 
     /// Writes a record without a body, if it fits.
     fn say(&mut self, said: &Said) -> io::Result<()> {
-        // What is said of names that were written, and of days, is short.
+        // Records of names that were written, and of days, are short.
         let Some((kind, meta)) = said.write() else { return Ok(()) };
         let Current { number, salt, end, synced, .. } = self.current()?;
         let bytes = head_and_meta((kind, &meta), (0, 0), salt, (end, synced));
@@ -371,8 +355,8 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// What was written so far is on the disk: the batch ends. Gives the bytes by which pages are larger
-    /// than what was written into them.
+    /// Syncs what was written so far: the batch ends. Returns the bytes by which the pages exceed what was written into
+    /// them.
     fn sync(&mut self) -> io::Result<u64> {
         let Some(current) = &mut self.current else { return Ok(0) };
         self.shared.storage.sync(current.number)?;
@@ -380,7 +364,7 @@ impl<S: Storage> Log<S> {
         if written > 0 {
             current.synced = current.end;
         }
-        // The next one does not touch these pages again: what is on the disk stays as it is.
+        // The next batch does not touch these pages again: what is on the disk stays unchanged.
         current.end = current.end.next_multiple_of(PAGE);
         let whole = current.end - current.counted;
         (current.batch, current.counted) = (current.end, current.end);
@@ -388,14 +372,14 @@ impl<S: Storage> Log<S> {
         Ok(whole - written)
     }
 
-    /// The segment to write to; a new one if no segment is open.
+    /// The segment to write to; a new one if none is open.
     fn current(&mut self) -> io::Result<Current> {
         if let Some(current) = self.current {
             return Ok(current);
         }
         let number = self.last + 1;
         let salt = body_sum(&[self.secret.to_le_bytes(), number.to_le_bytes()].concat());
-        // Not used again, whatever becomes of it.
+        // Never used again, whatever happens to the segment.
         self.last = number;
         let storage = &self.shared.storage;
         storage.create(number)?;
@@ -404,7 +388,7 @@ impl<S: Storage> Log<S> {
             .and_then(|()| storage.sync(number))
             .and_then(|()| storage.sync_names());
         if let Err(error) = begun {
-            // If that fails as well: at the start one without records is removed.
+            // If that fails too: a segment without records is removed at the next start.
             let _ = storage.remove(number);
             return Err(error);
         }
@@ -413,15 +397,14 @@ impl<S: Storage> Log<S> {
         Ok(*self.current.insert(current))
     }
 
-    /// Makes room for a record; returns what is worth rewriting of what had to go, `spare` bytes
-    /// at most.
+    /// Makes room for a record; returns which of the removed answers to rewrite, at most `spare` bytes.
     fn make_room(
         &mut self,
         bytes: u64,
         spare: u64,
         written: &mut Written,
     ) -> io::Result<Vec<(Meta, Bytes)>> {
-        // Room for what is said of the day is kept.
+        // Keep room for the record of the day.
         const DAY: u64 = 64;
         if self.current.is_some_and(|it| it.end + bytes + DAY > self.bounds.segment) {
             written.bytes += self.sync()?;
@@ -443,7 +426,7 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// What was used of the oldest segment, half of it at most.
+    /// The answers of the oldest segment that were used, at most half of it.
     fn worth_carrying(&self, spare: u64) -> Vec<(Meta, Bytes)> {
         let used = {
             let mut index = self.shared.index();
@@ -475,7 +458,7 @@ impl<S: Storage> Log<S> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // For good, before anything newer goes: what is forgotten in it lies in older ones.
+        // Synced before any newer segment is removed: what it forgets is in older ones.
         self.shared.storage.sync_names()?;
         self.shared.index().gone(oldest);
         Ok(())

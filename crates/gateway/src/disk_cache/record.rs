@@ -1,5 +1,5 @@
-//! What lies in a segment: a head of its own, then records, each with lengths, what it is about, the
-//! body, and sums over both. Numbers are little-endian.
+//! The format of a segment: a header, then records, each with lengths, metadata, the body, and checksums over both.
+//! Numbers are little-endian.
 //!
 //! ```text
 //! segment  "nightwatt cache2"  number u64  salt u64  sum of these u64  zeros to the end of the page
@@ -8,14 +8,13 @@
 //!          meta  body
 //! ```
 //!
-//! What is written and synced together is a batch. Each begins on a page of its own, so that no page that
-//! is on the disk for certain is written again; between two there are zeros. A record says in `synced`
-//! where the batch before its own ended: if not everything up to there is whole, something was lost of
-//! what had been on the disk.
+//! What is written and synced together is a batch. Each batch begins on a new page, so that no page that is on the disk
+//! for certain is written again; the gap before it is filled with zeros. `synced` of a record is the offset at which
+//! the previous batch ended: if not everything before it is whole, something was lost that had been on the disk.
 //!
-//! A record's first sum covers the rest of its head and its meta, seeded by the segment's salt and the
-//! record's place. So what an older file has left in the same blocks is no record, nor is what looks like
-//! one within a body that a server sent.
+//! A record's first checksum covers the rest of its head and its metadata, seeded with the segment's salt and the
+//! record's offset. So bytes that an older file left in the same blocks are no record, and neither are bytes of a body
+//! that look like one.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nightwatt_httpcache::{Basis, Times, Timestamp};
@@ -24,27 +23,27 @@ use twox_hash::XxHash3_64;
 /// Length of a segment's head. It has a page of its own.
 pub const SEGMENT_HEAD: u64 = 40;
 
-/// What the kernel writes at once.
+/// The size of a page: what the kernel writes at once.
 pub const PAGE: u64 = 4096;
 
-/// No segment is longer: places within it have 24 bits.
+/// Maximum length of a segment: offsets within it have 24 bits.
 pub const LONGEST_SEGMENT: u64 = 1 << 24;
 
 /// Length of a record's head.
 pub const HEAD: usize = 32;
 
-/// No meta is longer.
+/// Maximum length of the metadata.
 pub const LONGEST_META: usize = 256 << 10;
 
 const SEGMENT_MAGIC: &[u8; 16] = b"nightwatt cache2";
 
-/// Segments of earlier versions begin so.
+/// Magic of segments that earlier versions wrote.
 const EARLIER_MAGIC: &[u8; 16] = b"nightwatt cache1";
 
-/// Begins every record, behind its sum.
+/// Magic of a record, after its checksum.
 pub(super) const MAGIC: &[u8; 4] = b"nwr1";
 
-/// Where the magic is in a record.
+/// Offset of the magic in a record.
 pub(super) const MAGIC_AT: usize = 8;
 
 /// The head of a segment.
@@ -58,19 +57,19 @@ pub fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
     head
 }
 
-/// The salt of the segment of this number, if that is its head.
+/// The salt of the segment with this number, if that is its header.
 pub fn salt_of(number: u64, head: &[u8; SEGMENT_HEAD as usize]) -> Option<u64> {
     let salt = u64::from_le_bytes(head[24..32].try_into().ok()?);
     (*head == segment_head(number, salt)).then_some(salt)
 }
 
-/// Whether an earlier version has written this segment. What it kept is not to be trusted: it did not know
-/// who had asked.
+/// Whether an earlier version has written this segment. Its answers cannot be trusted: that version did not record who
+/// had sent the request.
 pub fn is_earlier(head: &[u8; SEGMENT_HEAD as usize]) -> bool {
     head.starts_with(EARLIER_MAGIC)
 }
 
-/// The sum over a body.
+/// The checksum of a body.
 pub fn body_sum(body: &[u8]) -> u64 {
     XxHash3_64::oneshot(body)
 }
@@ -80,9 +79,9 @@ pub fn body_sum(body: &[u8]) -> u64 {
 pub enum Kind {
     /// A stored answer with its body.
     Object,
-    /// New fields of a stored answer whose body lies in an earlier record.
+    /// New fields of a stored answer, whose body is in an earlier record.
     Renewed,
-    /// All that is earlier and has this name is forgotten.
+    /// Forgets everything earlier with this name.
     Forget,
     /// What was written on a day.
     Day,
@@ -112,13 +111,13 @@ pub struct Head {
     pub body: u32,
     /// The sum over the body.
     pub body_sum: u64,
-    /// Up to here the segment was on the disk when this was written.
+    /// Everything before this offset of the segment was on the disk when the record was written.
     pub synced: u32,
     sum: u64,
 }
 
 impl Head {
-    /// Reads a head; whether it is one shows when its meta is known.
+    /// Parses a head; only the metadata shows whether it is valid.
     pub fn read(bytes: &[u8; HEAD]) -> Option<Self> {
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|it| bytes[at + it]));
         let long = |at: usize| u64::from(number(at)) | (u64::from(number(at + 4)) << 32);
@@ -131,7 +130,7 @@ impl Head {
         good.then(|| Self { kind, meta, body, body_sum: long(24), synced, sum: long(0) })
     }
 
-    /// Whether head and meta are what was written at this place of a segment. `bytes` are both.
+    /// Whether head and metadata are what was written at this offset of the segment. `bytes` are both.
     pub fn is_whole(&self, bytes: &[u8], salt: u64, at: u64) -> bool {
         bytes.len() == HEAD + self.meta as usize && sum(&bytes[8..], salt, at) == self.sum
     }
@@ -146,8 +145,8 @@ fn sum(bytes: &[u8], salt: u64, at: u64) -> u64 {
     XxHash3_64::oneshot_with_seed(salt.wrapping_add(at), bytes)
 }
 
-/// Head and meta of a record that lies at this place of a segment. The body, if it has one, follows it.
-/// The segment's bytes before `synced` are on the disk.
+/// Head and metadata of a record at this offset of a segment. The body, if there is one, follows. The segment's bytes
+/// before `synced` are on the disk.
 pub fn head_and_meta(
     (kind, meta): (Kind, &[u8]),
     body: (u32, u64),
@@ -160,7 +159,7 @@ pub fn head_and_meta(
     bytes.extend(MAGIC);
     bytes.push(kind.number());
     bytes.extend(&(synced as u32).to_le_bytes()[..3]);
-    // Callers keep to `LONGEST_META`.
+    // Callers respect `LONGEST_META`.
     bytes.extend((meta.len() as u32).to_le_bytes());
     bytes.extend(body.0.to_le_bytes());
     bytes.extend(body.1.to_le_bytes());
@@ -170,7 +169,7 @@ pub fn head_and_meta(
     bytes
 }
 
-/// Where a body lies.
+/// Where a body is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Body {
     /// In which segment.
@@ -183,14 +182,14 @@ pub struct Body {
     pub sum: u64,
 }
 
-/// What is kept of an answer besides its body.
+/// What is stored of an answer besides its body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
     /// Site and key.
     pub name: Name,
-    /// How much it was asked for.
+    /// Its popularity.
     pub popularity: u64,
-    /// When it was asked for and came in.
+    /// When it was requested and received.
     pub times: Times,
     /// Its status.
     pub status: StatusCode,
@@ -198,7 +197,7 @@ pub struct Meta {
     pub basis: Basis,
     /// The rules under which it was stored ([`sharing::fingerprint`](nightwatt_httpcache::sharing::fingerprint)).
     pub rules: u64,
-    /// The request's fields that it was chosen by.
+    /// The request's fields that selected it.
     pub selecting: Vec<(HeaderName, Option<Vec<u8>>)>,
     /// Its fields.
     pub headers: HeaderMap,
@@ -209,23 +208,23 @@ pub struct Meta {
 pub struct Name(Box<str>);
 
 impl Name {
-    /// Of what a site has under a key.
+    /// The name of what a site has stored under a key.
     pub fn new(site: &str, key: &str) -> Self {
         Self(format!("{site} {key}").into())
     }
 
-    /// Both together.
+    /// Site and key as one text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The key, if it is of this site.
+    /// The key, if the name belongs to this site.
     pub fn key_in(&self, site: &str) -> Option<&str> {
         self.0.strip_prefix(site)?.strip_prefix(' ')
     }
 }
 
-/// What was written on a day, as far as it is known.
+/// What was written on a day, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Day {
     /// Days since 1970 (UTC).
@@ -243,21 +242,21 @@ impl Day {
     }
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// This answer's body follows.
+    /// An answer whose body follows.
     Object(Meta),
-    /// This answer's body lies there.
+    /// An answer whose body is stored there.
     Renewed(Meta, Body),
-    /// Forget what has this name.
+    /// Forgets everything with this name.
     Forget(Name),
-    /// So much was written.
+    /// What was written on a day.
     Day(Day),
 }
 
 impl Said {
-    /// As it is written. Nothing for what is too long to be read again.
+    /// The kind and the metadata to write. Nothing if they would be too long to be read again.
     pub fn write(&self) -> Option<(Kind, Vec<u8>)> {
         let mut out = Vec::new();
         let kind = match self {
@@ -286,12 +285,12 @@ impl Said {
         (out.len() <= LONGEST_META).then_some((kind, out))
     }
 
-    /// Reads what [`Said::write`] wrote; nothing if it is anything else.
+    /// Parses what [`Said::write`] wrote; nothing if it is anything else.
     pub fn read(kind: Kind, meta: &[u8]) -> Option<Self> {
         Self::read_of(kind, meta, false)
     }
 
-    /// The same, or what an earlier version wrote: that did not say why an answer may be shared.
+    /// The same, also for metadata of an earlier version, which did not record why an answer may be shared.
     pub(super) fn read_of(kind: Kind, meta: &[u8], is_earlier: bool) -> Option<Self> {
         let mut rest = Rest(meta);
         let said = match kind {
@@ -311,7 +310,7 @@ impl Said {
     }
 }
 
-/// Tells apart the variants of one resource: by the fields that they were chosen by.
+/// Identifies a variant of a resource, by the request fields that selected it.
 pub fn variant<'a>(selecting: impl Iterator<Item = (&'a HeaderName, Option<&'a [u8]>)>) -> u64 {
     let mut text = Vec::new();
     for (name, value) in selecting {
@@ -362,7 +361,7 @@ fn write_meta(out: &mut Vec<u8>, meta: &Meta) -> Option<()> {
     Some(())
 }
 
-/// What is left to be read.
+/// Bytes still to parse.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -407,7 +406,7 @@ impl<'a> Rest<'a> {
         for _ in 0..self.long()? {
             let name = HeaderName::from_bytes(self.text()?).ok()?;
             let value = HeaderValue::from_bytes(self.text()?).ok()?;
-            // More than a map can hold were never written.
+            // A map cannot hold more: such metadata was never written.
             headers.try_append(name, value).ok()?;
         }
         Some(Meta {

@@ -1,9 +1,9 @@
-//! At the start: what is on the disk is found by the heads of its records. Bodies are not read.
+//! The scan at the start: finds what is on the disk by the heads of its records. Bodies are not read.
 //!
-//! Segments are read from the newest to the oldest, and within each the last record counts first: what a
-//! newer record has superseded or forgotten is passed over. Behind a gap (blocks that were lost when the
-//! power was cut) the next whole record is looked for, since it may say what is to be forgotten. If
-//! something is lost that had been on the disk, it may have said so too: all that is older is dropped.
+//! Segments are scanned from the newest to the oldest, and within each the last record counts first: what a newer
+//! record has superseded or forgotten is skipped. After a gap (blocks that were lost in a power cut) the scan looks for
+//! the next whole record, since it may forget names. If something was lost that had been on the disk, it may have
+//! forgotten names too: everything older is dropped.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,25 +15,25 @@ use super::record::{
 };
 use super::storage::Storage;
 
-/// Read in one go: most heads lie within it.
+/// Bytes per read: most heads fit into it.
 const PIECE: u64 = 4 << 10;
 
-/// When looking for whole records behind gaps of a segment, no more is read than this: else crafted
-/// bodies could make it take forever.
+/// Limit of bytes read while looking for whole records after gaps of a segment: otherwise crafted bodies could make
+/// that take forever.
 const SEARCHED: u64 = 64 << 20;
 
-/// What was found at the start.
+/// The result of the scan.
 #[derive(Debug, Default)]
 pub struct Found {
     /// What is to be used.
     pub index: Index,
-    /// What was last said about a day's writes.
+    /// The last record of a day's writes.
     pub day: Option<Day>,
-    /// Bytes cut off as torn.
+    /// Bytes that were truncated as torn.
     pub torn: u64,
-    /// Segments that were dropped: no time to read them, or no telling what they say.
+    /// Segments that were dropped: there was no time to read them, or they were unreadable.
     pub dropped: usize,
-    /// An earlier version wrote some of them.
+    /// Some of them were written by an earlier version.
     pub has_earlier: bool,
 }
 
@@ -42,7 +42,7 @@ struct Scan<'a, S> {
     records: usize,
     is_late: &'a dyn Fn() -> bool,
     found: Found,
-    /// Said by newer records.
+    /// Variants that newer records have superseded.
     superseded: HashSet<(Name, u64)>,
     forgotten: HashSet<Name>,
 }
@@ -54,28 +54,28 @@ struct Event {
     said: Said,
 }
 
-/// What is at a place.
+/// What is at an offset.
 enum There {
     Record(Box<Event>),
-    /// A record whose body runs past the end: nothing can be behind it.
+    /// A record whose body extends past the end: nothing can follow it.
     Torn,
-    /// Zeros to the end of the page, as there are behind a batch.
+    /// Zeros to the end of the page, as after a batch.
     Padding,
-    /// Nothing that was written as a whole; so many bytes were read to know that.
+    /// No complete record; this many bytes were read to find out.
     Nothing(u64),
 }
 
-/// What a segment says.
+/// The content of a segment.
 #[derive(Default)]
 struct Events {
     all: Vec<Event>,
     /// Where the last of them ends.
     end: u64,
-    /// Something is lost that had been on the disk: nothing older can be trusted.
+    /// Something was lost that had been on the disk: nothing older can be trusted.
     damaged: bool,
 }
 
-/// Reads all segments, `records` variants at most, as long as there is time. What is torn is cut off.
+/// Scans all segments, up to `records` variants, while there is time. Truncates what is torn.
 pub(super) fn scan<S: Storage>(
     storage: &S,
     records: usize,
@@ -118,7 +118,7 @@ pub(super) fn scan<S: Storage>(
         }
         break;
     }
-    // The oldest first, each for good before the next: what a segment forgets lies in older ones.
+    // The oldest first, each synced before the next: what a segment forgets is in older ones.
     for (number, _) in all[read..].iter().rev() {
         storage.remove(*number)?;
         storage.sync_names()?;
@@ -129,11 +129,11 @@ pub(super) fn scan<S: Storage>(
 }
 
 impl<S: Storage> Scan<'_, S> {
-    /// Takes what a segment says. True if it is damaged, so that nothing older can be trusted; nothing if
-    /// it cannot be either.
+    /// Adds the content of a segment. True if the segment is damaged, so that nothing older can be trusted; nothing if
+    /// the segment itself cannot be trusted either.
     fn read(&mut self, number: u64, length: u64) -> io::Result<Option<bool>> {
         if length <= PAGE {
-            // No record was ever written into it: the power was cut when it was made, or the disk was full.
+            // It never had a record: the power was cut when it was created, or the disk was full.
             self.storage.remove(number)?;
             self.storage.sync_names()?;
             self.found.torn += length;
@@ -160,7 +160,7 @@ impl<S: Storage> Scan<'_, S> {
         Ok(Some(damaged))
     }
 
-    /// What a segment says; nothing if there is no telling.
+    /// The content of a segment; nothing if it is unreadable.
     fn events(&self, number: u64, salt: u64, length: u64) -> io::Result<Option<Events>> {
         let mut events = Events { end: PAGE, ..Events::default() };
         let (mut at, mut searched) = (PAGE, 0);
@@ -168,7 +168,7 @@ impl<S: Storage> Scan<'_, S> {
             match self.there(number, salt, (at, length))? {
                 There::Record(event) => {
                     if u64::from(event.head.synced) > events.end {
-                        // What is missing before it may have said what to forget of these.
+                        // The lost records before it may have forgotten names.
                         events.damaged = true;
                         events.all.clear();
                     }
@@ -193,7 +193,7 @@ impl<S: Storage> Scan<'_, S> {
         Ok(Some(events))
     }
 
-    /// What is at a place.
+    /// Reads what is at an offset.
     fn there(&self, number: u64, salt: u64, (at, length): (u64, u64)) -> io::Result<There> {
         let mut bytes = vec![0; (length - at).min(PIECE) as usize];
         self.storage.read(number, at, &mut bytes)?;
@@ -224,7 +224,7 @@ impl<S: Storage> Scan<'_, S> {
         Ok(said.map_or(nothing, |said| There::Record(Box::new(Event { at, head, said }))))
     }
 
-    /// Where the next record may begin. What is read is added to `searched`.
+    /// Where the next record may begin. Adds the bytes read to `searched`.
     fn next_magic(
         &self,
         number: u64,
@@ -240,7 +240,7 @@ impl<S: Storage> Scan<'_, S> {
             if let Some(place) = memchr::memmem::find(&bytes, MAGIC) {
                 return Ok(Some(at + place as u64 - MAGIC_AT as u64));
             }
-            // It may lie across the end of the piece.
+            // The magic may cross the end of the piece.
             at += (bytes.len() - (MAGIC.len() - 1)) as u64;
         }
         Ok(None)

@@ -1,5 +1,4 @@
-//! The files: what the log asks of them is few calls, so that tests can put in their place a disk whose
-//! power is cut.
+//! The files of the log. The trait has few methods, so that tests can replace the files with a disk whose power is cut.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,41 +8,42 @@ use std::sync::{Mutex, PoisonError};
 
 /// Segments by number.
 pub trait Storage: Send + Sync + 'static {
-    /// The segments there are, with their lengths.
+    /// The existing segments, with their lengths.
     fn list(&self) -> io::Result<Vec<(u64, u64)>>;
     /// Makes an empty segment.
     fn create(&self, segment: u64) -> io::Result<()>;
     /// Writes at a place.
     fn write(&self, segment: u64, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Reads from a place, no less than asked for.
+    /// Reads from a place, exactly as much as `into` holds.
     fn read(&self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<()>;
-    /// Whatever was written into a segment is on the disk when this returns.
+    /// Returns when everything that was written into a segment is on the disk.
     fn sync(&self, segment: u64) -> io::Result<()>;
-    /// Whatever was created and removed is on the disk when this returns.
+    /// Returns when everything that was created and removed is on the disk.
     fn sync_names(&self) -> io::Result<()>;
-    /// Cuts a segment off.
+    /// Truncates a segment.
     fn cut(&self, segment: u64, length: u64) -> io::Result<()>;
     /// Removes a segment.
     fn remove(&self, segment: u64) -> io::Result<()>;
 }
 
-/// Segments have names like this: 16 hexadecimal digits, and this behind them.
+/// Names of segments are 16 hexadecimal digits followed by this suffix.
 const SUFFIX: &str = ".segment";
 
 /// Segments as files of a folder; nothing else in it is touched.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Open, to be synced.
+    /// The folder, open to be synced.
     names: File,
     /// The segment that was last written to.
     open: Mutex<Option<(u64, File)>>,
-    /// Two must not write the same segments. It goes with the process, however that ends.
+    /// Two processes must not write the same segments. The kernel releases the lock when the process ends, however it
+    /// ends.
     lock: File,
 }
 
 impl Folder {
-    /// Opens a folder, or makes one, for this user alone.
+    /// Opens a folder, or creates one that only this user can access.
     ///
     /// # Errors
     ///
@@ -53,18 +53,18 @@ impl Folder {
         let names = File::open(path)?;
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false).mode(0o600);
-        // Named so that the folder may be one that is locked by this name already: `state_dir`.
+        // Named so that the folder may be `state_dir`, which is locked by another name already.
         let lock = lock.open(path.join("cache.lock"))?;
         let folder = Self { path: path.to_owned(), names, open: Mutex::default(), lock };
         folder.lock()?;
         Ok(folder)
     }
 
-    /// Has it for this process.
+    /// Locks the folder for this process.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if another process has it.
+    /// `WouldBlock` if another process has locked it.
     pub(super) fn lock(&self) -> io::Result<()> {
         self.lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
@@ -72,7 +72,7 @@ impl Folder {
         })
     }
 
-    /// Lets another process have it.
+    /// Unlocks the folder for another process.
     pub(super) fn unlock(&self) -> io::Result<()> {
         self.lock.unlock()
     }
@@ -81,7 +81,7 @@ impl Folder {
         self.path.join(format!("{segment:016x}{SUFFIX}"))
     }
 
-    /// Does something with a segment that is open for writing.
+    /// Runs `work` on a segment that is open for writing.
     fn with<T>(&self, segment: u64, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match open.take() {
@@ -119,7 +119,7 @@ impl Storage for Folder {
             let entry = entry?;
             let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
             let about = entry.metadata()?;
-            // Whatever else has such a name is not ours.
+            // Anything else with such a name is not ours.
             if about.is_file() {
                 all.push((number, about.len()));
             }

@@ -1,5 +1,5 @@
-//! What kinds of answers a disk cache holds, site by site: `nightwatt init --upgrade` proposes the `kind` of
-//! a site by it. What an earlier version has stored is dropped at the start, and counted before that.
+//! Counts the kinds of answers that a disk cache holds, by site: `nightwatt init --upgrade` proposes the `kind` of a
+//! site from it. What an earlier version stored is dropped at the start, and counted before that.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{HEAD, Head, Kind, Meta, PAGE, SEGMENT_HEAD, Said, is_earlier};
 use super::storage::files_of;
 
-/// In the folder of the cache: what an earlier version had stored.
+/// File in the folder of the cache: counts of what an earlier version had stored.
 const EARLIER: &str = "earlier-version.json";
 
 /// Stored answers of one site.
@@ -21,11 +21,11 @@ const EARLIER: &str = "earlier-version.json";
 pub struct Survey {
     /// HTML.
     pub pages: u64,
-    /// JSON and XML that is no feed: what interfaces answer.
+    /// JSON and XML except feeds: answers of APIs.
     pub data: u64,
-    /// Everything else.
+    /// All others.
     pub files: u64,
-    /// Of all these, answers that their server marked as cacheable.
+    /// Of all these, answers that the server marked as cacheable.
     pub marked: u64,
 }
 
@@ -41,7 +41,7 @@ impl Survey {
         }
         let says = ResponseDirectives::parse(headers);
         let is_marked = match says.s_maxage.or(says.max_age) {
-            // A lifetime of nothing is no leave to share.
+            // A lifetime of zero does not permit sharing.
             Some(lifetime) => says.public || !lifetime.is_zero(),
             None => says.public || headers.contains_key(EXPIRES),
         };
@@ -54,8 +54,8 @@ impl Survey {
     }
 }
 
-/// Counts what lies in the folder of a disk cache, and what an earlier version had left there. Empty if
-/// there is no such folder.
+/// Counts what is in the folder of a disk cache, and what an earlier version had left there. Empty if there is no such
+/// folder.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub fn survey(folder: &Path) -> io::Result<BTreeMap<String, Survey>> {
     Ok(sites)
 }
 
-/// Notes what an earlier version has stored, which is dropped next.
+/// Saves the counts of what an earlier version has stored, which is dropped next.
 pub(super) fn remember_earlier(folder: &Path) -> io::Result<()> {
     let mut files = files_of(folder)?;
     files.retain(|path| head_of(path).is_ok_and(|head| is_earlier(&head)));
@@ -106,7 +106,7 @@ fn count(files: &[PathBuf], sites: &mut BTreeMap<String, Survey>) -> io::Result<
     Ok(())
 }
 
-/// What the whole records of a segment are about.
+/// The metadata of the whole records of a segment.
 fn metas(segment: &[u8]) -> Vec<Meta> {
     let Some(head) = segment.first_chunk::<{ SEGMENT_HEAD as usize }>() else { return Vec::new() };
     let is_earlier = is_earlier(head);

@@ -1,9 +1,8 @@
-//! What is written, and when: a thread that writes, and a task that looks now and then for what is worth
-//! it.
+//! What is written, and when: a thread that writes, and a task that checks periodically what is worth writing.
 //!
-//! An answer is worth it once it was asked for twice (by crawlers as often as makes two such requests), or
-//! is pinned; one that is newer than what the disk has, always. Looked is every five minutes and at the
-//! end, so that what is stored for a moment never gets there.
+//! An answer is worth writing once it was requested twice (more often if only by crawlers), or if it is pinned; one
+//! that is newer than what the disk has, always. The task checks every five minutes and at the end, so that short-lived
+//! answers are never written.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::CacheKey;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use tokio::sync::oneshot;
 
 use super::budget::{Budget, kernels_count};
@@ -22,35 +21,33 @@ use super::log::{Log, New, Written};
 use super::record::{Day, HEAD, Meta, Name, PAGE, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
-use crate::gateway::Gateway;
-use crate::live::Live;
-use crate::repeats::Repeats;
+use crate::repeated_warnings::Repeats;
 use crate::store::{Object, Popularity, Store};
 
-/// Between two looks.
+/// Time between two checks.
 const EVERY: Duration = Duration::from_mins(5);
 
-/// Answers that are looked at in one go, before others have their turn.
+/// Answers that are checked at once, before other tasks run.
 const LOOKED_AT: usize = 512;
 
-/// Two requests of people.
+/// The popularity of two requests by people.
 const TWICE: u64 = 2 * Popularity::worth(ClientClass::Human);
 
-/// Bytes that are handed to the writer at once: they are kept in memory until they are written.
+/// Bytes passed to the writer at once: they stay in memory until they are written.
 const BATCH: u64 = 16 << 20;
 
-/// What others have written is noted once it is so much more than the disk knows: a power cut forgets no
-/// more of it. A note takes a page.
+/// Writes of the rest of the process are recorded once they exceed what the disk knows by this much: a power cut loses
+/// no more of the count. A record needs a page.
 const UNSAID: u64 = 1 << 20;
 
-/// What an answer counts there beside its body.
+/// What an answer counts besides its body.
 const FIELDS: u64 = 1 << 10;
 
-/// What the thread is to do.
+/// A job of the thread.
 pub(super) enum Job {
     /// Write this.
     Write(Vec<New>, oneshot::Sender<Written>),
-    /// Tell the disk that these are forgotten.
+    /// Record on the disk that these are forgotten.
     Forget(Vec<Name>, oneshot::Sender<Result<(), String>>),
     /// Remove everything.
     Clear(oneshot::Sender<Result<(), String>>),
@@ -58,7 +55,7 @@ pub(super) enum Job {
 
 pub(super) struct Writer {
     pub(super) log: Log<Folder>,
-    /// What the disk knows of the day.
+    /// The writes of the day as recorded on the disk.
     pub(super) noted: Day,
     pub(super) budget: Arc<Mutex<Budget>>,
     pub(super) tally: Arc<Tally>,
@@ -67,7 +64,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Something could not be written: that is counted, and logged as often as it may be.
+    /// Counts a failed write, and logs it with rate limiting.
     fn failed(&self, error: &std::io::Error, what: &'static str) {
         self.tally.failed.fetch_add(1, Ordering::Relaxed);
         let error = error.to_string();
@@ -76,7 +73,7 @@ impl Writer {
         });
     }
 
-    /// Begins. It ends when no sender is left that could give it work.
+    /// Starts the thread. It ends when no sender is left that could give it work.
     pub(super) fn start(self) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
         let (jobs, taken) = channel();
         let thread = std::thread::Builder::new().name("nightwatt-cache".to_owned());
@@ -104,11 +101,11 @@ impl Writer {
                 }
             }
         }
-        // Its next owner goes on from there.
+        // Its next owner continues from there.
         self.note(PAGE);
     }
 
-    /// Has the disk know what was written today, if that is so many bytes more than it knows.
+    /// Records on the disk what was written today, if that exceeds the last record by this many bytes.
     fn note(&mut self, unsaid: u64) {
         let today = self.look();
         let known = if self.noted.day == today.day { self.noted.spent() } else { 0 };
@@ -126,7 +123,7 @@ impl Writer {
         }
     }
 
-    /// So many bytes were written to say what is forgotten, if that went well.
+    /// Counts the bytes written to record forgotten names, if that succeeded.
     fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
         let bytes = told.map_err(|error| {
             let what = "the disk cache cannot record what was purged: remove its directory before the next start";
@@ -168,36 +165,29 @@ impl Writer {
     }
 }
 
-/// Looks every five minutes for what is worth being written.
-async fn run(mut live: Live) {
-    loop {
-        let clock = live.now().clock.clone();
-        clock.sleep(EVERY).await;
-        look(&live.now(), false).await;
+/// Writes what is worth it from these stores, for the last time: what cannot be written leaves nothing older behind.
+pub(crate) async fn write_back(disk: &DiskCache, stores: &[Arc<Store>]) {
+    look(disk, stores, true).await;
+}
+
+/// Writes what is worth it now. What exceeds the budget has to wait; until then the disk's older version is not used,
+/// but not forgotten there either.
+async fn look(disk: &DiskCache, stores: &[Arc<Store>], is_last: bool) {
+    if !disk.is_open() {
+        return;
     }
-}
-
-/// Writes what is worth it now, for the last time: what cannot be written leaves nothing older behind.
-pub(crate) async fn write_back(gateway: &Gateway) {
-    look(gateway, true).await;
-}
-
-/// Writes what is worth it now. What there is no more to spend for has its turn another time; until then
-/// what the disk has of it is not used, but not forgotten there either.
-async fn look(gateway: &Gateway, is_last: bool) {
-    let Some(disk) = gateway.disk.as_ref().filter(|it| it.is_open()) else { return };
-    let _debt = gateway.clock.owe();
-    // An earlier look may have been broken off: what it has handed over is not to be written twice.
+    let _debt = disk.clock.owe();
+    // An earlier check may have been cancelled: do not write twice what it passed on.
     disk.have_written(Vec::new()).await;
-    // What is outdated while this goes on has its turn the next time.
+    // What becomes outdated while this runs has to wait for the next check.
     let outdated = disk.shared.index().outdated();
     let mut found = Vec::new();
-    for site in &gateway.sites {
-        if let Some(part) = site.store.disk() {
-            found.extend(worth_writing(&site.store, part).await);
+    for store in stores {
+        if let Some(part) = store.disk() {
+            found.extend(worth_writing(store, part).await);
         }
     }
-    // What is newer than what the disk has, then what is never to be lost, then what is asked for most.
+    // First what is newer than what the disk has, then what must not be lost, then the most popular.
     found.sort_by_key(|it| std::cmp::Reverse((it.is_newer, it.is_pinned, it.popularity)));
     let too_long = disk.write_all(&found).await;
     let forgotten = {
@@ -211,19 +201,19 @@ async fn look(gateway: &Gateway, is_last: bool) {
         outdated.retain(|name| !waiting.contains(name));
         index.settle(&outdated)
     };
-    // If the disk cannot be told, that is in the log.
+    // If it cannot be recorded, that is logged.
     let _ = disk.tell(forgotten).settled().await;
 }
 
-/// Something worth being written.
+/// An answer worth writing.
 struct Worth {
     store: Arc<Store>,
     key: CacheKey,
     name: Name,
     id: u64,
-    /// It need not stay in memory until it has its turn.
+    /// Weak: it need not stay in memory until it is written.
     object: Weak<Object>,
-    /// Bytes that are kept for it until they are written.
+    /// Bytes that it keeps in memory until they are written.
     bytes: u64,
     popularity: u64,
     /// The rules under which it is stored.
@@ -233,7 +223,7 @@ struct Worth {
 }
 
 impl Worth {
-    /// As it is handed over, unless it has left the memory.
+    /// The job for the writer, unless the answer has left the memory.
     fn as_new(&self) -> Option<New> {
         let Self { name, popularity, rules, .. } = self;
         let (store, key, object) =
@@ -257,7 +247,7 @@ impl Worth {
     }
 }
 
-/// What of a site's memory is worth it, and not on the disk.
+/// The answers of a site's memory that are worth writing, and not on the disk.
 async fn worth_writing(store: &Arc<Store>, disk: &SiteDisk) -> Vec<Worth> {
     let mut found = Vec::new();
     let mut all = store.all();
@@ -292,10 +282,10 @@ fn worth(
     let is_worth_it = is_newer || object.stored.is_pinned() || popularity >= TWICE;
     let fits = name.as_str().len() <= LONGEST_NAME
         && (HEAD + object.body.len()) as u64 <= disk.cache.bounds.largest();
-    // What was chosen by a field that says who asks is in memory only.
+    // Answers that were selected by a field that may identify the sender stay in memory only.
     let may = object.stored.selecting().is_anonymous();
     let store = Arc::clone(store);
-    // A body that lies on the disk is not written again.
+    // A body that is on the disk is not written again.
     let body = if object.body_on_disk.is_some() { 0 } else { object.body.len() as u64 };
     (is_worth_it && fits && may).then(|| Worth {
         store,
@@ -312,14 +302,14 @@ fn worth(
 }
 
 impl DiskCache {
-    /// Has a batch written, after all that was given before; tells what became of it, unless that failed.
+    /// Writes a batch, after all earlier jobs; returns the result, unless that failed.
     async fn have_written(&self, batch: Vec<New>) -> Option<Written> {
         let (done, written) = oneshot::channel();
         self.give(Job::Write(batch, done));
         written.await.ok()
     }
 
-    /// Has all of a store written, whatever it is worth.
+    /// Writes all of a store, whatever it is worth.
     #[cfg(test)]
     pub(crate) async fn write_all_of(&self, store: &Arc<Store>) {
         for (_, object) in store.all() {
@@ -329,7 +319,7 @@ impl DiskCache {
         self.write_all(&found).await;
     }
 
-    /// Has all of this written, a batch at a time; gives the names of what is too long for that.
+    /// Writes all of this, a batch at a time; returns the names of answers that are too long.
     async fn write_all(&self, found: &[Worth]) -> HashSet<Name> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut too_long = HashSet::new();
@@ -346,8 +336,14 @@ impl DiskCache {
         too_long
     }
 
-    /// Begins to look for what is worth being written.
-    pub(crate) fn drive(mut live: Live) -> Option<tokio::task::JoinHandle<()>> {
-        live.now().disk.as_ref().map(|_| tokio::spawn(run(live.clone())))
+    /// Checks every five minutes what is worth writing from the current stores.
+    pub(crate) async fn drive<F>(self: Arc<Self>, mut stores: F)
+    where
+        F: FnMut() -> Vec<Arc<Store>> + Send,
+    {
+        loop {
+            self.clock.sleep(EVERY).await;
+            look(&self, &stores(), false).await;
+        }
     }
 }

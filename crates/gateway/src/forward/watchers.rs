@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body::{Sending, Watcher};
+use crate::body::Watcher;
 use crate::flights::Flight;
 use crate::origin::{Loan, OriginPool};
+use crate::request_body::Sending;
 use crate::store::Collecting;
 
-/// Gives a connection back when the answer has passed whole, and the request before it.
+/// Returns a connection to the pool when the answer, and the request before it, have passed completely.
 pub(super) struct GivesBack {
     pub(super) origin: Arc<OriginPool>,
     pub(super) loan: Option<Loan>,
@@ -30,7 +31,7 @@ impl Watcher for GivesBack {
 pub(super) struct Keeping {
     /// Until the answer has passed, or has become too large.
     pub(super) kept: Option<Collecting>,
-    /// Others wait for what becomes of it.
+    /// Other requests wait for the result.
     pub(super) flight: Option<Flight>,
 }
 

@@ -1,7 +1,7 @@
-//! What a proxy says of the request that it asks about.
+//! Reads from a proxy's question which request it is about.
 //!
-//! One set of names, those that Caddy and Traefik send by themselves; other proxies are told to set them.
-//! A second set would be one that a client can fill in behind the back of a proxy that sets the first.
+//! One set of field names, those that Caddy and Traefik send by default; other proxies are configured to set them. A
+//! second set would let clients set the fields that their proxy does not set.
 
 use http::header::HOST;
 use http::request::Parts;
@@ -9,7 +9,8 @@ use http::{HeaderName, Method, Request, StatusCode, Uri};
 use nightwatt_traffic::address;
 
 use crate::authority::host_name;
-use crate::facts::{FORWARDED_FOR, REQUEST_ID};
+use crate::facts::REQUEST_ID;
+use crate::forwarded::FORWARDED_FOR;
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -17,8 +18,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 pub(super) const NO_SITE: &str = "No such site here.";
 
-/// The status by which a refusal is to be told: of `/ask/403`. It is not in the query, since Caddy adds
-/// the client's to the path that it asks for.
+/// The status for refusals, from `/ask/403`. It is not in the query, since Caddy adds the client's query to the path.
 pub(super) fn status(behind: &str) -> Result<Option<StatusCode>, &'static str> {
     if behind.is_empty() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn status(behind: &str) -> Result<Option<StatusCode>, &'static str> {
     }
 }
 
-/// For which host a proxy asks.
+/// The host for which a proxy asks.
 pub(super) fn host(asked: &Parts) -> String {
     let host = text(asked, &FORWARDED_HOST).or_else(|| text(asked, &HOST)).unwrap_or_default();
     host_name(host)
@@ -39,9 +39,9 @@ pub(super) fn host(asked: &Parts) -> String {
 /// What is wrong with a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// How the proxy asks: so it asks about every request.
+    /// The proxy asks in a wrong way, and will for every request.
     Proxy(&'static str),
-    /// What the client wants.
+    /// The client's request is not valid.
     Client(&'static str),
 }
 
@@ -60,13 +60,13 @@ pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
         "Asked without X-Forwarded-Method, the method of the request: have the proxy set it \
          (docs/gates.md).",
     )?;
-    // Without it all clients would share one wake budget.
+    // Without the client's address, all clients would share one wake budget.
     bytes(
         &FORWARDED_FOR,
         "Asked without X-Forwarded-For, the address of the client: have the proxy set it \
          (docs/gates.md).",
     )?;
-    // What is in front of the last one may be the client's own.
+    // Earlier values may be the client's own.
     let last = asked.headers.get_all(FORWARDED_FOR).iter().next_back();
     let last = last.and_then(|value| value.as_bytes().rsplit(|byte| *byte == b',').next());
     let last = last.and_then(|it| std::str::from_utf8(it).ok());
@@ -90,7 +90,7 @@ pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
     if let Some(host) = host {
         told.headers.insert(HOST, host);
     }
-    // The client's own, as likely as not.
+    // This may well be the client's own.
     told.headers.remove(REQUEST_ID);
     Ok(told)
 }

@@ -1,10 +1,10 @@
-//! Why a request may not go to its server, and what its client is told.
+//! Why a request may not go to its server, and the answer for its client.
 
 use std::fmt;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_model::policy::admission::{Budget, Route, Want};
+use nightwatt_policy::admission::{Budget, Route, Want};
 
 use crate::access::Answered;
 use crate::answers;
@@ -12,7 +12,7 @@ use crate::body::Answer;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
-/// Why not; with the time after which to come again.
+/// Why it is refused; with the time after which to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     WaitingPage(Duration),
@@ -20,7 +20,7 @@ pub(super) enum Refusal {
     Scanner(Duration),
     /// An icon that no visitor waits for.
     Icon(Duration),
-    /// A health check, or a monitor: it is for the admin address to answer with 200.
+    /// A health check or a monitor: only the admin address answers those with 200.
     Monitor,
     Budget {
         budget: Budget,
@@ -32,12 +32,12 @@ pub(super) enum Refusal {
     /// The site has several servers.
     Pool,
     NoSite,
-    /// It was not the gate that refused.
+    /// The gate did not refuse it.
     Unknown,
 }
 
 impl Refusal {
-    /// What the manager's word comes to for a request that is not let through.
+    /// The refusal for a request that the manager does not let through.
     pub(super) fn of(route: Route, supervisor: &Supervisor, want: Want) -> Self {
         match route {
             Route::WaitingPage => Self::WaitingPage(supervisor.expected_wake_time()),
@@ -46,7 +46,7 @@ impl Refusal {
             Route::State => Self::Monitor,
             Route::OverBudget { budget, wait } => Self::Budget { budget, wait },
             Route::Unavailable(after) => Self::Unavailable(after),
-            // The gate has no cache, and these are not refused.
+            // The gate has no cache, and the others are not refused.
             Route::Cache | Route::Stale | Route::Forward | Route::Hold | Route::Refuse => {
                 Self::Unavailable(Duration::from_secs(1))
             }
@@ -70,7 +70,7 @@ impl Refusal {
         }
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the output of [`Display`](fmt::Display).
     pub(super) fn read(text: &str) -> Self {
         let (name, after) = text.split_once(' ').unwrap_or((text, "1"));
         let after = Duration::from_secs(after.parse().unwrap_or(1));
@@ -107,7 +107,7 @@ impl Refusal {
         }
     }
 
-    /// What the client is told. Never a 2xx: to a proxy that asks by `/ask`, that is permission.
+    /// The client's answer. Never a 2xx: for a proxy that asks by `/ask`, that is permission.
     pub(super) fn answer(self, site: &Site, observe: bool) -> Response<Answer> {
         const LATER: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         match self {
@@ -146,7 +146,7 @@ impl Refusal {
     }
 }
 
-/// For a header field: its name, and seconds.
+/// The value of a header field: its name, and seconds.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

@@ -1,46 +1,46 @@
-//! Whether anything of what was let through is still with the server, by what this machine's connections
-//! to it do. Those of guests, which may not keep it awake, are on the same connections.
+//! Whether a request that was let through is still at the server, judged by this machine's connections to the server.
+//! Requests of guests, which may not keep the server awake, use the same connections.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Looks that are remembered: this many happen in the time for which a request counts.
+/// Number of checks remembered: this many happen in the time for which a request counts.
 pub(super) const LOOKS: u32 = 8;
 
 /// A connection to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connection {
-    /// Tells it from all others, also from a later one between the same ports.
+    /// Identifies the connection, also against a later one between the same ports.
     pub(super) cookie: u64,
     /// How long ago the last byte was sent on it.
     pub(super) sent: Duration,
-    /// How long ago the last one came.
+    /// How long ago the last byte was received.
     pub(super) received: Duration,
-    /// How long ago the other end last confirmed that something came.
+    /// How long ago the peer last acknowledged data.
     pub(super) confirmed: Duration,
-    /// Something was sent, and nothing ever came.
+    /// Data was sent, and nothing was ever received.
     pub(super) unanswered: bool,
 }
 
-/// The kernel counts these times in steps of up to 10 ms.
+/// The resolution of the kernel's times: steps of up to 10 ms.
 const STEP: Duration = Duration::from_millis(10);
 
-/// An end that has nothing to answer yet confirms what came after this long at most.
+/// Longest delay of an acknowledgement by a peer that has nothing to answer yet.
 const CONFIRMS: Duration = Duration::from_millis(100);
 
 impl Connection {
-    /// Something was asked, and nothing has come since; nothing if that cannot be told.
+    /// Whether data was sent, and nothing has been received since; nothing if that is unknown.
     fn owes_an_answer(&self, look: Duration) -> Option<bool> {
         if self.unanswered || self.sent != self.received {
             return Some(self.unanswered || self.sent < self.received);
         }
-        // In the same step: what was asked after the answer to something else was confirmed without one.
-        // Later the kernel's own looks whether the other end is there are confirmed too.
+        // Both in the same step: a request that was sent after the answer to an earlier one was acknowledged without an
+        // answer. Later, acknowledgements of the kernel's keep-alive probes count too.
         (self.received < look + CONFIRMS).then(|| self.confirmed + STEP <= self.received)
     }
 }
 
-/// What connections have done at the last looks, by cookie.
+/// What connections did at the last checks, by cookie.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     known: HashMap<u64, Known>,
@@ -48,31 +48,31 @@ pub(super) struct Traffic {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    /// A bit for each look: whether something moved since the one before.
+    /// One bit per check: whether data moved since the previous one.
     looks: u8,
     /// A request that was let through has not been answered yet.
     is_owed: bool,
 }
 
-/// Times of a look.
+/// Times of a check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ago {
-    /// The look before this one.
+    /// Since the previous check.
     pub(super) look: Duration,
-    /// When the last request was let through.
+    /// Since the last request was let through.
     pub(super) let_through: Duration,
 }
 
 impl Traffic {
-    /// Looks at all connections; says whether something is under way.
+    /// Checks all connections; returns whether a request is under way.
     ///
-    /// What was sent last when the last request was let through, or before, may be such a request: it is
-    /// under way while it is still sent, while its answer is owed, and while that comes in. Whatever else
-    /// was sent later may be a guest's, or a WebSocket's: only who says something again and again counts,
-    /// which guests that come now and then do not.
+    /// Data that was last sent when the last request was let through, or before, may be such a request: it is under way
+    /// while it is sent, while its answer is outstanding, and while the answer arrives. Data that was sent later may
+    /// belong to a guest or a WebSocket: it counts only if it moves again and again, which occasional guests do not
+    /// cause.
     pub(super) fn look(&mut self, all: &[Connection], ago: Ago, quiet: Duration) -> bool {
         let before = std::mem::take(&mut self.known);
-        // Until the other proxy has passed it on.
+        // Time for the other proxy to pass the request on.
         let slack = quiet / 4;
         let mut is_busy = false;
         for connection in all {
@@ -97,9 +97,9 @@ mod tests {
 
     const QUIET: Duration = Duration::from_secs(64);
 
-    /// Looks every eight seconds for as long as `what` says what a connection has done at a second: how
-    /// long ago it sent, and received. Gives the first second at which nothing is under way, a quiet time
-    /// after the only request was let through, if that comes within an hour.
+    /// Checks every eight seconds. `what` returns what a connection did by a given second: how long ago it sent, and
+    /// received. Returns the first second at which nothing is under way if that comes within an hour; the only request
+    /// was let through one quiet time before the start.
     fn ends(what: impl Fn(u64) -> (u64, u64)) -> Option<u64> {
         let mut traffic = Traffic::default();
         (8..3600).step_by(8).find(|second| {
@@ -121,7 +121,7 @@ mod tests {
     fn a_download_counts_while_it_comes_and_as_long_again_as_it_is_quiet() {
         let last = |second: u64| second.saturating_sub(600);
         assert_eq!(ends(|second| (second, last(second))), Some(664));
-        // In bursts, less than a quiet time apart.
+        // In bursts with less than a quiet time between them.
         assert_eq!(ends(|second| (second, second % 60)), None);
     }
 
@@ -142,7 +142,7 @@ mod tests {
             let mut traffic = Traffic::default();
             for look in 0..100 {
                 let age = Duration::from_millis(100) + look * QUIET / LOOKS;
-                // Later ones are those of idle connections.
+                // Later ones are keep-alive acknowledgements.
                 let confirmed = if look == 0 { confirmed } else { 0 };
                 let confirmed = Duration::from_millis(confirmed);
                 let connection = Connection {
@@ -163,7 +163,7 @@ mod tests {
     fn guests_that_come_now_and_then_count_for_nothing() {
         // Every 20 s, on a connection that is kept: always within the quiet time. Each is answered.
         assert_eq!(ends(|second| (second % 20, second % 20)), Some(64));
-        // One that is never answered.
+        // A request that is never answered.
         let unanswered =
             |second| if second < 40 { (second, second) } else { (second - 40, second) };
         assert_eq!(ends(unanswered), Some(64));
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn uploads_and_websockets_count_while_something_moves() {
         assert_eq!(ends(|second| (0, second)), None);
-        // In bursts, and until it is answered, however long that takes.
+        // In bursts until it is answered, after any time.
         assert_eq!(ends(|second| (second % 50, second + 1)), None);
         assert_eq!(ends(|second| (second % 10, second % 7)), None);
         // Answered after ten minutes.
@@ -186,7 +186,7 @@ mod tests {
     fn many_guests_together_are_no_more_than_each_of_them() {
         let mut traffic = Traffic::default();
         for look in 1..100_u64 {
-            // Eight kept connections, of which another one is used each time.
+            // Eight kept connections, of which a different one is used each time.
             let guests: Vec<_> = (0..8)
                 .map(|cookie| {
                     let age = Duration::from_secs((look + cookie) % 8 * 8);

@@ -1,5 +1,5 @@
-//! What the kernel tells of this machine's connections to a server (`sock_diag(7)`): how long ago something
-//! moved on each. It needs no privileges, and sees the connections of this network namespace.
+//! Reads from the kernel (`sock_diag(7)`) how long ago data moved on each of this machine's connections to a server. It
+//! needs no privileges, and sees the connections of this network namespace.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,18 +20,18 @@ const NLMSG_DONE: u16 = 3;
 const DUMP: u16 = 0x301;
 /// Attribute with a `struct tcp_info`.
 const INET_DIAG_INFO: u16 = 2;
-/// `TCP_ESTABLISHED`, `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT`: something may still move.
+/// `TCP_ESTABLISHED`, `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT`: data may still move.
 const OPEN: u32 = 1 << 1 | 1 << 4 | 1 << FIN_WAIT2 | 1 << 8;
 const FIN_WAIT2: u8 = 5;
-/// Places in `struct inet_diag_msg`.
+/// Offsets in `struct inet_diag_msg`.
 const COOKIE: usize = 44;
 const INODE: usize = 68;
-/// Places in `struct tcp_info`: milliseconds since the last data, of either way.
+/// Offsets in `struct tcp_info`: milliseconds since the last data, in each direction.
 const LAST_DATA_SENT: usize = 44;
 const LAST_DATA_RECV: usize = 52;
-/// Milliseconds since the other end last confirmed anything.
+/// Milliseconds since the last acknowledgement by the peer.
 const LAST_ACK_RECV: usize = 56;
-/// Bytes that the other end has confirmed (and one for the handshake), and that came.
+/// Bytes that the peer has acknowledged (plus one for the handshake), and bytes received.
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 /// `struct nlmsghdr`, `struct inet_diag_msg`.
@@ -40,13 +40,13 @@ const MESSAGE: usize = 72;
 /// The kernel's answer comes in parts of at most 32 KiB.
 const PART: usize = 64 << 10;
 
-/// The connections to one of these.
+/// The connections to one of these servers.
 pub(super) fn connections(servers: &[SocketAddr]) -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
     let mut ports: Vec<u16> = servers.iter().map(SocketAddr::port).collect();
     ports.dedup();
     for port in ports {
-        // An address of IPv4 may be connected to by a socket of IPv6.
+        // An IPv6 socket may be connected to an IPv4 address.
         for family in [AF_INET, AF_INET6] {
             let there = |address: IpAddr| {
                 servers.iter().any(|it| it.port() == port && it.ip().to_canonical() == address)
@@ -61,11 +61,11 @@ pub(super) fn connections(servers: &[SocketAddr]) -> io::Result<Vec<Connection>>
     Ok(found)
 }
 
-/// Shows each connection of a family to a port.
+/// Calls `show` for each connection of a family to a port.
 fn dump(family: u8, port: u16, mut show: impl FnMut(IpAddr, Connection)) -> io::Result<()> {
     let protocol = Some(Protocol::from(NETLINK_SOCK_DIAG));
     let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::DGRAM, protocol)?;
-    // Without an address it goes to the kernel, which has its answer ready.
+    // Without an address it goes to the kernel, which answers at once.
     socket.send(&question(family, port))?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
     let mut piece = vec![0; PART];
@@ -87,14 +87,14 @@ fn question(family: u8, port: u16) -> Vec<u8> {
     // TCP, with `tcp_info`.
     bytes.extend([family, 6, 1 << (INET_DIAG_INFO - 1), 0]);
     bytes.extend(OPEN.to_ne_bytes());
-    // From any port to this one; in a dump the kernel looks at nothing else.
+    // From any port to this one; a dump filters by nothing else.
     bytes.extend([0, 0]);
     bytes.extend(port.to_be_bytes());
     bytes.resize(HEADER + 56, 0);
     bytes
 }
 
-/// Reads a part of the answer; false if it was the last one.
+/// Parses a part of the answer; false if it was the last part.
 fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Connection)) -> io::Result<bool> {
     while let (Some(length), Some(kind)) = (number(part, 0), short(part, 4)) {
         let length = length as usize;
@@ -118,7 +118,7 @@ fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Connection)) -> io::Resul
 }
 
 fn connection(message: &[u8]) -> Option<(IpAddr, Connection)> {
-    // The address of the other end lies behind family and timers (4), ports (4) and our own (16).
+    // The peer's address comes after family and timers (4), ports (4) and our own address (16).
     let peer: [u8; 16] = message.get(24..40)?.try_into().ok()?;
     let address = match *message.first()? {
         AF_INET => Ipv4Addr::new(peer[0], peer[1], peer[2], peer[3]).into(),
@@ -126,7 +126,7 @@ fn connection(message: &[u8]) -> Option<(IpAddr, Connection)> {
         _ => return None,
     };
     if message.get(1) == Some(&FIN_WAIT2) && number(message, INODE)? == 0 {
-        // No process has it any more.
+        // The connection belongs to no process any more.
         return None;
     }
     let cookie = long(message, COOKIE)?;
@@ -137,7 +137,7 @@ fn connection(message: &[u8]) -> Option<(IpAddr, Connection)> {
         if kind == INET_DIAG_INFO {
             let ago = |place| Some(Duration::from_millis(number(value, place)?.into()));
             let (sent, received) = (ago(LAST_DATA_SENT)?, ago(LAST_DATA_RECV)?);
-            // Since Linux 4.1; before that the times have to do.
+            // Since Linux 4.1; before that, the times have to suffice.
             let bytes = long(value, BYTES_ACKED).zip(long(value, BYTES_RECEIVED));
             let unanswered = bytes.is_some_and(|(acked, received)| acked > 1 && received == 0);
             let confirmed = ago(LAST_ACK_RECV)?;
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections from this machine to `address`; none where the kernel does not tell.
+    /// Connections from this machine to `address`; none if the kernel does not report them.
     fn seen(address: SocketAddr) -> Option<Vec<Connection>> {
         let seen = connections(&[address]);
         seen.inspect_err(|error| eprintln!("skipped: no sock_diag: {error}")).ok()
@@ -198,11 +198,11 @@ mod tests {
             let two = seen(address).unwrap();
             assert!(two.len() == 2 && two[0].cookie != two[1].cookie, "{two:?}");
             drop((another, listener.accept().unwrap()));
-            // Who has said all may still be answered.
+            // A client that has sent everything may still get an answer.
             client.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(server.read(&mut [0]).unwrap(), 0);
             assert_eq!(seen(address).unwrap().len(), 1);
-            // Another server on the same port is not meant.
+            // Another server on the same port does not count.
             let other = SocketAddr::new([127, 0, 0, 3].into(), address.port());
             assert!(seen(other).unwrap().is_empty());
             drop((client, server));

@@ -1,4 +1,4 @@
-//! Requests as HTTP/1.1 would have brought them.
+//! Turns requests over HTTP/2 into the form of HTTP/1.1.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,7 +13,7 @@ use hyper::body::Incoming as FromClient;
 use nightwatt_clock::Clock;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Limits, Refusal};
 
-/// The request as it would have come by HTTP/1.1; or what is wrong with it.
+/// The request in the form of HTTP/1.1; or why it is rejected.
 pub(super) fn by_http1(
     request: Request<FromClient>,
     limits: &Limits,
@@ -22,7 +22,7 @@ pub(super) fn by_http1(
     let (mut parts, body) = request.into_parts();
     join_cookies(&mut parts.headers);
     let fields = parts.headers.iter();
-    // As they would be written by HTTP/1.1: `name: value` and the end of the line.
+    // Their size in HTTP/1.1: `name: value` and the line end.
     let bytes: usize = fields.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     let target = parts.uri.path_and_query().map_or(0, |it| it.as_str().len());
     if parts.headers.len() > limits.fields || bytes + target > limits.head_bytes {
@@ -32,7 +32,7 @@ pub(super) fn by_http1(
         let authority = authority.as_str();
         let differs = |it: &HeaderValue| !it.as_bytes().eq_ignore_ascii_case(authority.as_bytes());
         if parts.headers.get_all(HOST).iter().any(differs) {
-            // RFC 9113, 8.3.1: they may not differ.
+            // RFC 9113, 8.3.1: they must not differ.
             return Err(Refusal::Malformed("The Host field is not that of the target."));
         }
         if let Ok(host) = HeaderValue::from_str(authority) {
@@ -48,7 +48,7 @@ pub(super) fn by_http1(
         return Ok(Request::from_parts(parts, Incoming::empty()));
     }
     if !parts.headers.contains_key(CONTENT_LENGTH) {
-        // So the server is told of it.
+        // This tells the server that there is a body.
         parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     let limit = (!clock.is_virtual()).then_some(limits.body_timeout);
@@ -57,7 +57,7 @@ pub(super) fn by_http1(
     Ok(Request::from_parts(parts, Incoming::other(body)))
 }
 
-/// Cookies may come in several fields, which in HTTP/1.1 are one (RFC 9113, 8.2.3).
+/// Joins the cookies, which may come in several fields, into one as in HTTP/1.1 (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if crumbs.len() > 1
@@ -67,8 +67,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// The body of a request. It fails if nothing comes for too long while it is being read, and once it
-/// has failed it has failed for all readers.
+/// The body of a request. It fails if nothing arrives for too long while it is being read; then it has failed for all
+/// readers.
 struct Asked {
     /// Nothing once it is dropped.
     body: Option<FromClient>,
@@ -90,13 +90,13 @@ impl Asked {
     }
 }
 
-/// How long the rest of a request is read whose answer has come before its end, in all and without anything coming.
+/// How long to read the rest of a request after its answer has ended: in all, and without progress.
 const LINGER: Duration = Duration::from_secs(30);
 const LINGER_SILENT: Duration = Duration::from_secs(5);
 
 impl Drop for Asked {
-    /// Reads and discards what follows: a stream that is reset while its client still sends makes some clients
-    /// (curl 7.88) lose the answer.
+    /// Reads and discards the rest: a reset while its client still sends makes some clients (curl 7.88) lose the
+    /// answer.
     fn drop(&mut self) {
         let Some(mut body) = self.body.take() else { return };
         if self.has_failed || body.is_end_stream() || self.limit.is_none() {
@@ -130,7 +130,7 @@ impl Body for Asked {
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(error))) => return this.fail(error.into()),
-            // hyper takes a stream that was reset without an error for one that ended.
+            // hyper reports a stream that was reset without an error as ended.
             Poll::Ready(None) if !body.is_end_stream() => return this.fail(BrokenOff.into()),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => {}

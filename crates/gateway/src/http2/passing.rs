@@ -12,23 +12,23 @@ use nightwatt_httpcache::fields;
 use super::watch::Turn;
 use crate::body::Answer;
 
-/// What hyper gets of an answer lies in memory until the client has taken it, and then the rest counts as
-/// gone. So it gets no more than this at once.
+/// What hyper gets of an answer stays in memory until the client has read it, but counts as sent. So hyper gets no more
+/// than this at once.
 pub(super) const PART: usize = 16 << 10;
 
 /// An answer, in small parts.
 pub(crate) struct Passing {
     answer: Answer,
-    /// What of the answer's last part is still to go.
+    /// The unsent rest of the answer's last part.
     rest: Bytes,
-    /// It broke off. What came before goes first: a stream that is reset loses what hyper still has.
+    /// The answer failed. Earlier data is sent first: a reset discards what hyper still has.
     broken: Option<BodyError>,
     turn: Arc<Turn>,
 }
 
 impl Passing {
     pub(super) fn new(answer: Answer, turn: Arc<Turn>) -> Self {
-        // hyper asks for the first part when the client has room for it.
+        // hyper polls for the first part when the client has room for it.
         turn.is_clients(true);
         Self { answer, rest: Bytes::new(), broken: None, turn }
     }
@@ -45,7 +45,7 @@ impl Passing {
                 },
                 Some(Err(error)) => {
                     self.broken = Some(error);
-                    // Behind the connection, which has been woken by what it got.
+                    // Polled after the connection, which was woken by this part.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -57,7 +57,7 @@ impl Passing {
     }
 }
 
-/// Trailers without fields of a connection, which HTTP/2 has none of.
+/// Removes connection fields from trailers: HTTP/2 has none.
 fn without_connection(frame: Frame<Bytes>) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(mut trailers) => {

@@ -1,14 +1,14 @@
-//! Whether a connection goes on: requests that are under way in it, and whose turn it is in each.
+//! Whether a connection makes progress: its requests under way, and whose turn it is in each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::Limits;
-use nightwatt_model::time::Mono;
 use tokio::sync::Notify;
 
-/// What goes on in one connection.
+/// The state of one connection.
 pub(super) struct Conversation {
     clock: Clock,
     limits: Arc<Limits>,
@@ -20,9 +20,9 @@ pub(super) struct Conversation {
 struct State {
     /// Requests whose answers have not gone whole.
     under_way: usize,
-    /// There was a request.
+    /// There has been a request.
     has_begun: bool,
-    /// When a request began or ended.
+    /// When the last request began or ended.
     last: Mono,
 }
 
@@ -41,23 +41,23 @@ impl Conversation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something went on.
+    /// Notes progress.
     pub(super) fn touch(&self) {
         self.state().last = self.clock.now().mono;
     }
 
-    /// The connection is to end after what is under way.
+    /// Makes the connection end after the requests under way.
     pub(super) fn end_soon(&self) {
         self.ending.notify_one();
     }
 
-    /// Comes when another task said so.
+    /// Returns when another task has called [`end_soon`](Self::end_soon).
     pub(super) async fn is_to_end(&self) {
         self.ending.notified().await;
     }
 
-    /// For how long nothing may be under way: until the first request as long as its head may take. One
-    /// that ends only has the time in which it must take something.
+    /// For how long the connection may be idle: before the first request, the time limit for its head. A connection
+    /// that is ending only has the time limit for reading.
     fn patience(&self, has_begun: bool, is_ending: bool) -> Duration {
         match (is_ending, has_begun) {
             (true, _) => self.limits.send_timeout,
@@ -66,14 +66,14 @@ impl Conversation {
         }
     }
 
-    /// Has nothing been under way for this long?
+    /// Whether it has been idle for this long.
     pub(super) fn is_idle(&self, is_ending: bool) -> bool {
         let state = self.state();
         let until = state.last + self.patience(state.has_begun, is_ending);
         state.under_way == 0 && self.clock.now().mono >= until
     }
 
-    /// When to look again. It cannot be idle before that, whatever begins or ends meanwhile.
+    /// When to check again. It cannot be idle before that, whatever begins or ends meanwhile.
     pub(super) fn next_look(&self, is_ending: bool) -> Mono {
         let (state, now) = (self.state(), self.clock.now().mono);
         let fresh = now + self.patience(true, is_ending);
@@ -84,17 +84,17 @@ impl Conversation {
     }
 }
 
-/// One request, and whose turn it is: the client's, who is to take what is there of its answer, or that of
-/// the task that makes the answer.
+/// One request, and whose turn it is: the client's, which has to read what is there of its answer, or that of the task
+/// that makes the answer.
 pub(super) struct Turn {
     watch: Arc<Conversation>,
     clock: Clock,
-    /// Since when it is the client's.
+    /// Since when it has been the client's turn.
     clients: Mutex<Option<Mono>>,
 }
 
 impl Turn {
-    /// A request begins. It is under way until all have dropped this.
+    /// Begins a request. It is under way until all have dropped this.
     pub(super) fn begin(watch: &Arc<Conversation>, clock: &Clock) -> Arc<Self> {
         let mut state = watch.state();
         (state.under_way, state.has_begun) = (state.under_way + 1, true);
@@ -108,12 +108,12 @@ impl Turn {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is the client's turn from now on, or not.
+    /// Sets whether it is the client's turn.
     pub(super) fn is_clients(&self, is_it: bool) {
         *self.clients() = is_it.then(|| self.clock.now().mono);
     }
 
-    /// Comes when the client has taken nothing for this long of what is there.
+    /// Returns when the client has read nothing for this long although there was data.
     pub(super) async fn stands_still(&self, clock: &Clock, limit: Duration) {
         loop {
             let now = clock.now().mono;

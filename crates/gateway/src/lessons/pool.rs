@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::FleetLessons;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::fleet::FleetLessons;
 use serde::{Deserialize, Serialize};
 
-use super::{LessonsError, Shelf, damaged, shown};
+use super::{LessonsError, LessonsStore, damaged, shown};
 
-/// The form.
+/// Version of the format.
 const VERSION: u64 = 1;
 
 /// The policy that learns.
 const POLICY: &str = "predictive";
 
-/// A longer file is not ours: a level of the pool has some 600 bytes.
+/// Maximum length of the file: a level of the pool has some 600 bytes.
 const LONGEST: usize = 16 << 20;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Head {
     policy: String,
 }
 
-/// What was learned, and when it was written down.
+/// The lessons, and when they were written.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PoolLessons {
     at: Wall,
@@ -41,15 +41,15 @@ pub struct PoolLessons {
 }
 
 impl PoolLessons {
-    /// How long the proxy has not run since. Of a clock that stands before their time (a board without a
-    /// battery) that cannot be told: then for as long as can be.
+    /// For how long the proxy has not run since. If the clock is before that time (a board without a battery), that is
+    /// unknown: then the maximum.
     pub fn stopped(&self, now: Wall) -> Duration {
         let millis = u64::try_from(now.0.saturating_sub(self.at.0));
         millis.map_or(Duration::MAX, Duration::from_millis)
     }
 }
 
-/// As they are stored.
+/// The stored form.
 pub fn write(lessons: &FleetLessons, servers: usize, at: Wall) -> Vec<u8> {
     let sheet = Sheet { v: VERSION, policy: POLICY, at, servers, lessons };
     let mut text = serde_json::to_vec(&sheet).unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn write(lessons: &FleetLessons, servers: usize, at: Wall) -> Vec<u8> {
     text
 }
 
-/// What is stored, whichever version wrote it.
+/// Parses what is stored, whichever version wrote it.
 pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
     if text.len() > LONGEST {
         return Err(LessonsError::Long);
@@ -79,11 +79,11 @@ pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
 }
 
 /// Where the lessons of a pool are stored.
-pub(crate) struct Place(Shelf);
+pub(crate) struct Place(LessonsStore);
 
 impl Place {
-    /// Takes up what is stored, if that is possible; says so either way.
-    pub(crate) fn open(shelf: Shelf) -> (Option<Self>, Option<PoolLessons>) {
+    /// Loads the stored lessons if possible, and logs the result.
+    pub(crate) fn open(shelf: LessonsStore) -> (Option<Self>, Option<PoolLessons>) {
         match shelf.bytes(LONGEST).and_then(|text| text.as_deref().map(read).transpose()) {
             Ok(lessons) => (Some(Self(shelf)), lessons),
             Err(why) => (shelf.put_aside(&why).map(Self), None),
@@ -97,13 +97,13 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
-    use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-    use nightwatt_model::time::Mono;
+    use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+    use nightwatt_energy::time::Mono;
+    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
 
     use super::*;
 
-    /// What nothing has been learned for yet.
+    /// Lessons of a policy that has learned nothing yet.
     fn nothing() -> FleetLessons {
         let kind = Kind {
             servers: 2,

@@ -1,8 +1,8 @@
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::Observation;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Observation;
+use nightwatt_policy::visit::Visitor;
 
 use super::*;
 
@@ -90,7 +90,7 @@ fn a_file_of_no_use_is_kept_aside_and_the_next_one_takes_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("blog.lessons.json");
     let bad = dir.path().join("blog.lessons.json.bad");
-    let open = || Shelf::open("blog", path.clone(), DRAWN, true);
+    let open = || LessonsStore::open("blog", path.clone(), DRAWN, true);
     let (shelf, none) = open();
     assert_eq!(none, None);
     assert!(!path.exists() && !bad.exists(), "nothing to take up is nothing to complain about");
@@ -115,7 +115,7 @@ fn what_cannot_be_moved_out_of_the_way_is_not_overwritten() {
     std::fs::write(&path, "precious").unwrap();
     // A folder with something in it cannot be replaced by a file.
     std::fs::create_dir_all(dir.path().join("blog.lessons.json.bad/full")).unwrap();
-    let (shelf, none) = Shelf::open("blog", path.clone(), DRAWN, false);
+    let (shelf, none) = LessonsStore::open("blog", path.clone(), DRAWN, false);
     assert!(shelf.is_none() && none.is_none());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
@@ -124,11 +124,11 @@ fn what_cannot_be_moved_out_of_the_way_is_not_overwritten() {
 fn an_unfinished_file_of_a_crash_is_passed_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("blog.lessons.json");
-    let (shelf, _) = Shelf::open("blog", path.clone(), DRAWN, true);
+    let (shelf, _) = LessonsStore::open("blog", path.clone(), DRAWN, true);
     let shelf = shelf.unwrap();
     shelf.store(&lessons());
     std::fs::write(dir.path().join("blog.lessons.json.new"), vec![b'x'; 100_000]).unwrap();
-    assert!(Shelf::open("blog", path.clone(), DRAWN, true).1.is_some());
+    assert!(LessonsStore::open("blog", path.clone(), DRAWN, true).1.is_some());
     shelf.store(&lessons());
-    assert!(Shelf::open("blog", path, DRAWN, true).1.is_some());
+    assert!(LessonsStore::open("blog", path, DRAWN, true).1.is_some());
 }

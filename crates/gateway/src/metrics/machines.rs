@@ -1,6 +1,6 @@
 //! Machines on the page: their states, what is awake on them, and their ledgers.
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_report::exposition::Exposition;
 
 use super::{gauge, times};

@@ -1,8 +1,8 @@
-//! Pools on the page: how many servers are on, who waits, and each server with its ledger.
+//! Pools on the page: servers that are on, requests that wait, and each server with its ledger.
 
 use std::fmt::Display;
 
-use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_policy::lifecycle::Phase;
 use nightwatt_report::exposition::{Exposition, Family};
 
 use super::{Scraped, counter, gauge, times};

@@ -1,11 +1,11 @@
-//! What the kernel says of this process, under the names that Prometheus's own clients use.
+//! Figures of this process from the kernel, with the names that Prometheus's own clients use.
 
 use nightwatt_report::exposition::{Exposition, Family, Kind};
 
 /// `/proc` counts processor time in hundredths of a second, whatever the kernel's own clock does.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A figure of this process; not written where there is no `/proc`.
+/// A figure of this process; omitted without `/proc`.
 struct Figure {
     name: &'static str,
     kind: Kind,
@@ -78,7 +78,7 @@ fn status_field(name: &str) -> Option<f64> {
 }
 
 fn open_fds() -> Option<f64> {
-    // The one that lists them is open too.
+    // The descriptor of the listing is open too.
     let listed = std::fs::read_dir("/proc/self/fd").ok()?.count();
     Some(listed.saturating_sub(1) as f64)
 }

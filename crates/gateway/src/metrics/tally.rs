@@ -1,18 +1,18 @@
-//! What is counted while requests pass: fixed arrays of atomics, nothing to lock or to allocate.
+//! Counters for requests: fixed arrays of atomics, without locks or allocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::lifecycle::Change;
 
 use crate::access::Answered;
-use crate::journal::WakeCause;
+use crate::wake_cause::WakeCause;
 use nightwatt_report::exposition::Counts;
 
-/// Bounds of delays, from an answer out of memory to a request held as long as may be.
+/// Bounds of delays, from an answer out of memory to the longest hold.
 const DELAYS: [Duration; 13] = [
     Duration::from_millis(1),
     Duration::from_millis(5),
@@ -87,7 +87,7 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-/// Why the proxy did not accept a request.
+/// Why the proxy rejected a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     Malformed,
@@ -160,29 +160,29 @@ impl Reason {
     }
 }
 
-/// The hundreds of a status.
+/// The first digit of a status.
 pub(crate) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const ANSWERS: usize = Answered::ALL.len();
 const CLASSES: usize = ClientClass::ALL.len();
 
-/// So many threads count without getting in each other's way.
+/// Threads up to this number count without contention.
 const STRIPES: usize = 8;
 
 thread_local! {
-    /// Where this thread counts.
+    /// The stripe of this thread.
     static STRIPE: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES
     };
 }
 
-/// Requests of a site since the start. Threads count in stripes of their own: two that add to the
-/// same number cost each other some ten times what the addition costs.
+/// Requests of a site since the start. Threads count in stripes: two threads that add to the same number cost each
+/// other some ten times the addition.
 #[derive(Debug)]
 pub(crate) struct RequestTally(Box<[Stripe; STRIPES]>);
 
-/// What some threads counted. On cache lines of its own (processors fetch them in pairs).
+/// Counts of some threads. On cache lines of its own (processors fetch them in pairs).
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe {
@@ -213,8 +213,8 @@ impl RequestTally {
         self.0.iter().map(of).sum()
     }
 
-    /// Counts a request: how it was answered, to whom, with which status, and how long it took from
-    /// its head to the head of its answer. All that a request costs.
+    /// Counts a request: how it was answered, its client's class, the status, and the time from its head to the head of
+    /// its answer. This is the whole accounting cost of a request.
     pub(crate) fn count(
         &self,
         (class, answered): (ClientClass, Answered),
@@ -231,7 +231,7 @@ impl RequestTally {
         }
     }
 
-    /// Counts what was refused before it was a request: a head that cannot be read.
+    /// Counts a rejected head that could not be parsed.
     pub(crate) fn refuse(&self, status: StatusCode) {
         add_one(&self.mine().refused[Reason::of(status) as usize]);
     }
@@ -260,7 +260,7 @@ impl RequestTally {
     }
 }
 
-/// What happened to a server since the start.
+/// Events of a server since the start.
 #[derive(Debug)]
 pub(crate) struct ServerTally {
     changes: [AtomicU64; Change::ALL.len()],
@@ -285,7 +285,7 @@ impl ServerTally {
         }
     }
 
-    /// Counts how long it took from the wake command to the first answer.
+    /// Counts the time from the wake command to the first answer.
     pub(crate) fn woke_in(&self, time: Duration) {
         self.wake_times.count(time);
     }
@@ -307,23 +307,23 @@ impl ServerTally {
     }
 }
 
-/// Why the proxy asked by itself.
+/// Why the proxy sent a request of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Stale,
-    Wish,
+    Prefetch,
 }
 
-/// What came of it.
+/// The result of such a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WarmedUp {
     /// What is stored was confirmed by a 304.
     Confirmed,
     /// A new answer was stored.
     Stored,
-    /// The answer may not be stored; what was is forgotten.
+    /// The answer may not be stored; the stored one is forgotten.
     Dropped,
-    /// There was no answer, or none of use. What is stored stays.
+    /// There was no answer, or no usable one. What is stored stays.
     Failed,
 }
 
@@ -345,7 +345,7 @@ impl WarmUpTally {
         add_one(&self.0[why as usize][result as usize]);
     }
 
-    /// Why, what came of it, how often.
+    /// Reason, result, count.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         WHYS.into_iter().zip(&self.0).flat_map(|(why, counts)| {
             RESULTS.into_iter().zip(counts).map(move |(result, count)| (why, result, get(count)))
@@ -361,19 +361,19 @@ pub(crate) struct ConnectionTally {
     refused: AtomicU64,
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct Open(Arc<ConnectionTally>);
 
 impl ConnectionTally {
-    /// A connection is served from now until what is returned is dropped.
+    /// Counts a connection until the returned value is dropped.
     pub(crate) fn accept(self: &Arc<Self>) -> Open {
         add_one(&self.accepted);
         add_one(&self.open);
         Open(Arc::clone(self))
     }
 
-    /// A connection was closed as it came: its client has too many.
+    /// Counts a connection that was closed at once: its client has too many.
     pub(crate) fn refuse(&self) {
         add_one(&self.refused);
     }

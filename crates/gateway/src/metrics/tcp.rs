@@ -3,16 +3,17 @@
 use nightwatt_report::exposition::Exposition;
 
 use super::{counter, gauge};
+use crate::config::UNKNOWN;
 use crate::gateway::Gateway;
-use crate::passthrough::{Service, UNKNOWN};
+use crate::passthrough::Service;
 use crate::status::TcpStatus;
 
 /// Nothing for a configuration without services.
 pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
-    if gateway.services.is_empty() {
+    if gateway.front.services.all.is_empty() {
         return;
     }
-    let services: Vec<TcpStatus> = gateway.services.iter().map(Service::status).collect();
+    let services: Vec<TcpStatus> = gateway.front.services.all.iter().map(Service::status).collect();
     let connections = gauge(
         "nightwatt_tcp_connections",
         &["service", "state"],
@@ -33,12 +34,12 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
          refused before it was known.",
     );
     page.family(ended, |samples| {
-        for (service, it) in gateway.services.iter().zip(&services) {
+        for (service, it) in gateway.front.services.all.iter().zip(&services) {
             for (outcome, count) in service.tally.outcomes() {
                 samples.add(&[&it.name, outcome], count);
             }
         }
-        for (outcome, count) in gateway.unclaimed.outcomes() {
+        for (outcome, count) in gateway.front.services.unclaimed.outcomes() {
             samples.add(&[UNKNOWN, outcome], count);
         }
     });

@@ -10,7 +10,7 @@ use crate::status::CertificateStatus;
 
 /// Nothing for a configuration without it.
 pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
-    let Some(tls) = &gateway.tls else { return };
+    let Some(tls) = &gateway.front.tls else { return };
     let succeeded = counter(
         "nightwatt_tls_handshakes_total",
         &[],
@@ -29,7 +29,7 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
             samples.add(&[reason], count);
         }
     });
-    write_certificates(page, &tls.status(gateway.clock.now()).certificates);
+    write_certificates(page, &tls.status(gateway.serving.clock.now()).certificates);
 }
 
 fn write_certificates(page: &mut Exposition, all: &[CertificateStatus]) {

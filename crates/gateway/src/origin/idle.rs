@@ -1,32 +1,32 @@
-//! Connections by HTTP/1.1 that wait for their next requests.
+//! Idle HTTP/1.1 connections.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_http1::client::Connection;
-use nightwatt_model::time::Mono;
 
 use super::{LONGEST_IDLE, Reuse, Stream};
 
-/// Idle connections kept. So many come about only if as many requests were under way at once; the
-/// server closes those that it does not want to keep.
+/// Maximum number of idle connections. There are so many only if as many requests were under way at once; the server
+/// closes those that it does not want to keep.
 const MOST: usize = 1024;
 
-/// A connection is given up this long before the server's announced end of it.
+/// A connection is dropped this long before its announced end.
 const BEFORE_ITS_END: Duration = Duration::from_secs(1);
 
-/// A connection that waits.
+/// An idle connection.
 pub(crate) struct Waiting {
     pub(crate) connection: Connection<Stream>,
-    /// How long the server keeps it, if it said so.
+    /// How long the server keeps it open, if it announced that.
     pub(super) keeps: Option<Duration>,
     pub(super) since: Mono,
 }
 
 impl Waiting {
-    /// Closed, about to be closed by the server, or too old.
+    /// Whether it is closed, about to be closed by the server, or too old.
     fn has_ended(&mut self, now: Mono) -> bool {
         let idle = now.since(self.since);
         idle >= LONGEST_IDLE
@@ -51,10 +51,10 @@ fn lock(list: &Mutex<List>) -> MutexGuard<'_, List> {
 }
 
 impl Idle {
-    /// One that may take this request.
+    /// Takes a connection that this request may use.
     pub(super) fn take(&self, reuse: Reuse, now: Mono) -> Option<Waiting> {
         let mut list = lock(&self.0);
-        // The last one used is the least likely to have been closed by the server.
+        // The most recently used one is the least likely to have been closed by the server.
         while let Some(mut last) = list.waiting.pop() {
             if last.has_ended(now) {
                 continue;
@@ -68,7 +68,7 @@ impl Idle {
         None
     }
 
-    /// It can serve again, unless the server closes it right away or it belongs to one user.
+    /// Returns a connection, unless the server closes it at once or it belongs to one user.
     pub(super) fn put(&self, mut waiting: Waiting) {
         if waiting.keeps.is_some_and(|keeps| keeps <= BEFORE_ITS_END) {
             return;
@@ -82,7 +82,7 @@ impl Idle {
                 return;
             }
         } else {
-            // The task looks at all of them first.
+            // The task checks all of them first.
             list.watcher = Some(Waker::noop().clone());
             tokio::spawn(watch(Arc::downgrade(&self.0)));
         }
@@ -105,8 +105,8 @@ impl Drop for Idle {
     }
 }
 
-/// Closes connections when the server has closed them, until there are no more: one task for all, so that
-/// an exchange costs none.
+/// Drops connections that the server has closed, until there are no more: one task for all, so that an exchange costs
+/// none.
 async fn watch(list: Weak<Mutex<List>>) {
     poll_fn(|cx| {
         let Some(list) = list.upgrade() else { return Poll::Ready(()) };

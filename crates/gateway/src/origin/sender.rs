@@ -1,5 +1,4 @@
-//! What requests are sent by: a connection of HTTP/1.1, which takes one at a time, or one of HTTP/2, which
-//! takes many.
+//! Sends requests on a connection: over HTTP/1.1, one at a time, or over HTTP/2, many at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,27 +17,26 @@ use nightwatt_httpcache::fields;
 
 use super::shared::Connection;
 use super::{OriginError, Stream};
-use crate::body::Question;
-use crate::question::trailer_names;
+use crate::request_body::{Question, trailer_names};
 
-/// A request that was not answered: itself, if nothing of it was sent.
+/// A request without an answer: returned if nothing of it was sent.
 pub(super) type Unanswered = (Option<Request<Question>>, OriginError);
 
 pub(super) enum Sender {
     Http1(client::Connection<Stream>),
-    /// As long as this lives, it counts as one of the requests that are under way on the connection.
+    /// While this exists, it counts as one of the requests under way on the connection.
     Http2(Arc<Connection>),
 }
 
-/// By what a request goes.
+/// How a request is sent.
 pub(super) enum Way {
-    /// A connection of its own.
+    /// On a connection of its own.
     Free(client::Connection<Stream>),
-    /// It goes already, or has gone.
+    /// It is being sent, or has been.
     Underway(client::Underway<Stream>),
 }
 
-/// A connection whose answer is under way.
+/// A connection whose answer is in progress.
 pub(super) enum Lent {
     Http1(Return<Stream>),
     Http2(Arc<Connection>),
@@ -62,9 +60,9 @@ impl http_body::Body for FromOrigin {
             Self::Http1(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|it| it.map_err(Into::into)))
             }
-            // What breaks off is no error by HTTP/2 if the server says so (`RST_STREAM` with `NO_ERROR`, for a
-            // request of which it wants no more): hyper ends the body then, whether or not the answer had
-            // come to its end.
+            // An HTTP/2 answer that the server ends early is no error if the server says so (`RST_STREAM` with
+            // `NO_ERROR`, when it wants no more of the request): hyper ends the body then, whether or not the answer
+            // was complete.
             Self::Http2(body) => Pin::new(&mut *body).poll_frame(cx).map(|frame| match frame {
                 None if !has_ended(body) => Some(Err(ClientError::BrokenOff.into())),
                 frame => frame.map(|it| it.map_err(Into::into)),
@@ -87,14 +85,14 @@ impl http_body::Body for FromOrigin {
     }
 }
 
-/// Its length has come, or the stream's end was said.
+/// Whether its full length has arrived, or the end of the stream was received.
 fn has_ended(body: &Incoming) -> bool {
     use http_body::Body;
     body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
 impl Sender {
-    /// Speaks what was agreed upon.
+    /// Starts the negotiated protocol.
     pub(super) async fn over(stream: Stream) -> hyper::Result<Self> {
         Ok(if stream.is_http2() {
             Self::Http2(Arc::new(Connection::over(stream).await?))
@@ -128,7 +126,7 @@ pub(super) async fn by_http1(
     }
 }
 
-/// `authority`: whom it is asked for if the request does not say so.
+/// `authority`: the host to request if the request itself names none.
 pub(super) async fn by_http2(
     connection: &Connection,
     request: Request<Question>,
@@ -136,15 +134,15 @@ pub(super) async fn by_http2(
 ) -> Result<Response<FromOrigin>, Unanswered> {
     let (parts, mut body) = request.into_parts();
     let as_it_was = parts.clone();
-    // By HTTP/1.1 no others are sent: a server may take what comes behind for what came before, and our own
-    // fields for the client's.
+    // Over HTTP/1.1 no others are sent: a server may confuse trailers with header fields, and our own fields with the
+    // client's.
     let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
     body.keep_trailers(named.collect());
     let request = Request::from_parts(said_by_http2(parts, authority), body);
     match connection.sender().try_send_request(request).await {
         Ok(response) => Ok(as_by_http1(response).map(FromOrigin::Http2)),
         Err(mut failure) => {
-            // It may go out by HTTP/1.1 next.
+            // It may be sent over HTTP/1.1 next.
             let unsent = failure.take_message();
             let unsent = unsent.map(|it| Request::from_parts(as_it_was, it.into_body()));
             Err((unsent, why_not_answered(failure.into_error())))
@@ -152,8 +150,8 @@ pub(super) async fn by_http2(
     }
 }
 
-/// A request that the server refuses it has not acted upon (RFC 9113, 8.7). What else ended with its
-/// connection may have reached it, whatever the `GOAWAY` said: hyper does not tell what it had sent by then.
+/// A request that the server refuses was not acted upon (RFC 9113, 8.7). Any other request that ended with its
+/// connection may have reached the server, whatever the `GOAWAY` said: hyper does not report what it had sent.
 fn why_not_answered(error: hyper::Error) -> OriginError {
     let source = std::error::Error::source(&error);
     let refused = source.and_then(|it| it.downcast_ref::<h2::Error>()).is_some_and(|it| {
@@ -162,7 +160,7 @@ fn why_not_answered(error: hyper::Error) -> OriginError {
     if refused { OriginError::Refused } else { OriginError::Broken(error.into()) }
 }
 
-/// What HTTP/1.1 says by fields is said by the frames of HTTP/2 (RFC 9113, 8.2.2 and 8.3.1).
+/// HTTP/2 expresses in frames what HTTP/1.1 expresses in fields (RFC 9113, 8.2.2 and 8.3.1).
 fn said_by_http2(mut parts: Parts, authority: &str) -> Parts {
     for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
         parts.headers.remove(name);
@@ -179,7 +177,7 @@ fn said_by_http2(mut parts: Parts, authority: &str) -> Parts {
     parts
 }
 
-/// What follows knows HTTP/1.1.
+/// The callers expect HTTP/1.1.
 fn as_by_http1<B>(mut response: Response<B>) -> Response<B> {
     *response.version_mut() = Version::HTTP_11;
     response

@@ -9,34 +9,32 @@ use std::time::Duration;
 
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::sync::MutexGuard;
 
-use super::sender::Sender;
-use super::{OriginError, Reuse, Stream};
-use crate::body::Question;
+use super::{Reuse, Stream};
+use crate::request_body::Question;
 
-/// Requests at once on one connection, unless the server allows fewer: what is beyond would wait in it,
-/// unseen. Servers allow so many or more, as RFC 9113 (6.5.2) recommends.
+/// Maximum number of concurrent requests on one connection, unless the server allows fewer: more would queue in it
+/// unseen. Servers allow this many or more, as RFC 9113 (6.5.2) recommends.
 const AT_ONCE: usize = 100;
 
-/// So much of an answer may be here before its client has taken it. Of all together as much as there is:
-/// clients that take their answers slowly are not to stop the others.
+/// Bytes of an answer that may be buffered before its client has read them. There is no limit for all together: slow
+/// clients must not stop the others.
 const WINDOW: u32 = 256 << 10;
 const ALL_WINDOWS: u32 = (1 << 31) - 1;
 
-/// Fields of an answer: as many bytes as hyper takes by HTTP/1.1.
+/// Bytes of an answer's fields: as many as hyper accepts over HTTP/1.1.
 const HEADS: u32 = 400 << 10;
 
-/// While it is asked something, a server that is silent for this long is asked whether it is there (`PING`),
-/// and has as long to say so.
+/// With requests under way, a server that is silent for this long gets a `PING`, and has the same time to answer it.
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 const SAYS_WITHIN: Duration = Duration::from_secs(20);
 
-/// One connection. References to it are requests that are under way on it.
+/// One connection. References to it are requests under way on it.
 pub(super) struct Connection {
     sender: SendRequest<Question>,
-    /// Requests that the server allows at once, as far as it is known.
+    /// Concurrent requests that the server allows, as far as known.
     allowed: Arc<AtomicUsize>,
 }
 
@@ -79,44 +77,48 @@ fn note_end(ended: hyper::Result<()>) {
     }
 }
 
-/// The connections that there are to one server.
+/// The connections to one server.
 #[derive(Default)]
 pub(super) struct Shared {
     open: Mutex<Vec<Open>>,
     /// The holder of this connects, and others wait for the result.
     connecting: tokio::sync::Mutex<()>,
-    /// The server chose HTTP/1.1: no request waits for another.
+    /// The server chose HTTP/1.1: requests do not wait for each other.
     is_refused: AtomicBool,
-    /// How often it could not be connected to.
+    /// How many times connecting failed.
     failures: AtomicUsize,
 }
 
-/// Leave to connect.
+/// The result of an attempt to connect.
+#[derive(Clone, Copy)]
+pub(super) enum Attempt<'a> {
+    /// The server chose HTTP/1.1.
+    Http1,
+    Http2(&'a Arc<Connection>),
+    Failed,
+}
+
+/// Permission to connect.
 pub(super) struct Turn<'a> {
     shared: &'a Shared,
-    /// While there is one, others wait for what comes of it.
+    /// While this is held, others wait for the result.
     _first: Option<MutexGuard<'a, ()>>,
 }
 
 impl Turn<'_> {
-    /// What came of it: others may use it, or know that they need not wait.
-    pub(super) fn outcome(
-        self,
-        connected: Result<Sender, OriginError>,
-        now: Mono,
-    ) -> Result<Sender, OriginError> {
+    /// Publishes the result: others may use the connection, or know that they need not wait.
+    pub(super) fn outcome(self, attempt: Attempt<'_>, now: Mono) {
         let shared = self.shared;
-        match &connected {
-            Ok(Sender::Http1(_)) => shared.is_refused.store(true, Relaxed),
-            Ok(Sender::Http2(connection)) => {
+        match attempt {
+            Attempt::Http1 => shared.is_refused.store(true, Relaxed),
+            Attempt::Http2(connection) => {
                 shared.is_refused.store(false, Relaxed);
                 shared.add(connection, now);
             }
-            Err(_) => {
+            Attempt::Failed => {
                 shared.failures.fetch_add(1, Relaxed);
             }
         }
-        connected
     }
 }
 
@@ -126,7 +128,7 @@ struct Open {
 }
 
 impl Open {
-    /// Those who use it, beside this.
+    /// Requests that use it.
     fn under_way(&self) -> usize {
         Arc::strong_count(&self.connection) - 1
     }
@@ -137,7 +139,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One that may take this request.
+    /// A connection that this request may use.
     pub(super) fn take(&self, reuse: Reuse, now: Mono) -> Option<Arc<Connection>> {
         let mut open = self.open();
         open.retain(|it| !it.connection.sender.is_closed());
@@ -149,14 +151,14 @@ impl Shared {
         open.iter().rev().find(takes).map(|it| Arc::clone(&it.connection))
     }
 
-    /// Others may use it too from now on. Unused ones are closed: one is enough for what comes.
+    /// Shares a connection. Closes unused ones: one is enough for further requests.
     fn add(&self, connection: &Arc<Connection>, now: Mono) {
         let mut open = self.open();
         open.retain(|it| it.under_way() > 0);
         open.push(Open { connection: Arc::clone(connection), used: now });
     }
 
-    /// Something came of it just now.
+    /// It was used just now.
     pub(super) fn was_used(&self, connection: &Arc<Connection>, now: Mono) {
         let mut open = self.open();
         if let Some(it) = open.iter_mut().find(|it| Arc::ptr_eq(&it.connection, connection)) {
@@ -172,14 +174,14 @@ impl Shared {
         }
     }
 
-    /// All of them, and what is known of the server.
+    /// Removes all connections, and what is known about the server.
     pub(super) fn clear(&self) {
         self.open().clear();
         self.is_refused.store(false, Relaxed);
     }
 
-    /// Waits for another request that connects, if any, and says which is next. If the server could not
-    /// be connected to meanwhile, no request waits for the next attempt.
+    /// Waits for another request that is connecting, if any, and returns what to do next. If connecting failed
+    /// meanwhile, no request waits for the next attempt.
     pub(super) async fn turn(&self) -> Turn<'_> {
         let failures = self.failures.load(Relaxed);
         let is_vain = || self.is_refused.load(Relaxed) || self.failures.load(Relaxed) != failures;

@@ -8,16 +8,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::tls::HTTP2;
+/// What is spoken within TLS, by its names in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
-/// What is written to a server, and read from it.
+/// A byte stream to a server.
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Was HTTP/2 agreed upon?
+    /// Whether HTTP/2 was negotiated.
     pub(super) fn is_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -25,7 +27,7 @@ impl Stream {
         }
     }
 
-    /// What is below.
+    /// The TCP connection below.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
@@ -34,7 +36,7 @@ impl Stream {
     }
 }
 
-/// Calls a method of whichever it is.
+/// Calls a method on either variant.
 macro_rules! either {
     ($stream:ident, $it:ident => $call:expr) => {
         match &mut *$stream {

@@ -1,19 +1,16 @@
-//! What is written down of every connection at its end.
+//! Accounting of a connection at its end.
 
 use std::net::SocketAddr;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::clf;
 
 use super::Outcome;
 use crate::access::{Answered, Part};
+use crate::config::UNKNOWN;
 use crate::facts::RequestId;
-use crate::gateway::Gateway;
-
-/// The name of what is no service: of connections that were refused before it was known which they
-/// want.
-pub(crate) const UNKNOWN: &str = "unknown";
+use crate::serving::Serving;
 
 /// A connection at its end.
 pub(super) struct Ended<'a> {
@@ -22,10 +19,10 @@ pub(super) struct Ended<'a> {
     pub(super) arrived: Now,
     /// Name of the service, and of the site or machine that it is on.
     pub(super) service: (&'a str, &'a str),
-    /// The name that it asked for.
+    /// The name that it requested.
     pub(super) name: Option<&'a str>,
     pub(super) outcome: Outcome,
-    /// When it was put through, or turned away.
+    /// When it was put through, or rejected.
     pub(super) settled: Mono,
     /// How it was put through, if it was.
     pub(super) through: Option<Answered>,
@@ -36,13 +33,13 @@ pub(super) struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// A line for the access log.
-    pub(super) fn write_down(&self, gateway: &Gateway) {
+    /// Writes a line to the access log.
+    pub(super) fn write_down(&self, serving: &Serving) {
         let (service, on) = self.service;
         let client = self.client.ip().to_canonical().to_string();
         let outcome = self.outcome.as_str();
         tracing::debug!(service, client, name = self.name, outcome, "a connection ended");
-        let Some(log) = &gateway.access_log else { return };
+        let Some(log) = &serving.access_log else { return };
         let target = target(service, self.name);
         let (status, answered) = self.through.map_or(self.outcome.in_log(), |it| (200, it));
         let entry = clf::Entry {
@@ -71,7 +68,7 @@ impl Ended<'_> {
     }
 }
 
-/// What a connection wants, for people: the service, and the name by which it was asked for.
+/// The target of a connection for the log: the service, and the requested name.
 pub(super) fn target(service: &str, name: Option<&str>) -> String {
     name.map_or_else(|| service.to_owned(), |name| format!("{service}/{name}"))
 }

@@ -4,137 +4,116 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_clock::connect::connect_any;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::{Mono, Now};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Now};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::AdmissionRequest;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::ClientKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
-use super::books::{Ended, target};
-use super::line::{Line, Silent};
+use super::books::target;
 use super::tally::{Waiting, share_of};
-use super::{Ahead, Outcome, Service, Stopped, broken_off, close, own, stops};
-use crate::access::Answered;
-use crate::config::WakeOn;
-use crate::exchange::Exchange;
+use super::{Ahead, Outcome, Service, broken_off};
+use crate::config::{WakeOn, own};
+use crate::exchange::{Exchange, WORD};
 use crate::facts::RequestId;
-use crate::forward::{RETRY_EVERY, STARTING};
-use crate::gateway::Gateway;
-use crate::hold::{Held, Spooling, ToHold, hold};
-use crate::journal::WakeCause;
+use crate::forward::RETRY_EVERY;
+use crate::hold::{Held, ToHold, hold};
 use crate::origin::is_own_shortage;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
-use crate::proxy::WORD;
 use crate::proxy_protocol;
+use crate::request_body::Spooling;
+use crate::serving::Serving;
+use crate::site::STARTING;
 use crate::supervisor::{ExchangeFor, Supervisor};
+use crate::wake_cause::WakeCause;
 
-/// What a connection has of its server: an exchange, which keeps that awake; none in shadow mode on a
+/// The exchange that a connection has with its server, and that keeps the server awake; none in shadow mode on a
 /// machine.
 pub(super) type Hold = Option<Arc<Exchange>>;
 
-/// What a connection got: its hold of the server, and a connection to the service if that was asked already.
+/// The result of reaching a service: the hold of the server, and a connection to the service if there is one already.
 type Reached = (Hold, Option<TcpStream>);
 
 /// Why there is no connection to the service.
 enum NotOpen {
-    /// It has nothing to do with the service: this is what becomes of the client.
+    /// For a reason other than the service: this is the outcome for the client.
     Refused(Outcome),
     /// The service cannot be reached.
     Unreachable(std::io::Error),
 }
 
+/// Nothing is read from a client while its first data waits for the server.
+struct Silent<'a>(&'a TcpStream);
+
+impl Spooling for Silent<'_> {
+    async fn fill(&mut self) -> bool {
+        true
+    }
+
+    async fn gone(&self) {
+        broken_off(self.0).await;
+    }
+}
+
 /// One connection.
 pub(super) struct Course<'a> {
-    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) serving: &'a Arc<Serving>,
     pub(super) service: &'a Service,
-    client: SocketAddr,
-    /// The name it asked for.
-    name: Option<String>,
-    arrived: Now,
+    /// The addresses where the gateway itself listens for services.
+    own_addresses: &'a [SocketAddr],
+    pub(super) client: SocketAddr,
+    /// The name that it requested.
+    pub(super) name: Option<String>,
+    pub(super) arrived: Now,
     /// In shadow mode: how it would have been answered.
-    would: OnceLock<&'static str>,
+    pub(super) would: OnceLock<&'static str>,
 }
 
 impl<'a> Course<'a> {
     pub(super) fn new(
-        gateway: &'a Arc<Gateway>,
+        serving: &'a Arc<Serving>,
         service: &'a Service,
+        own_addresses: &'a [SocketAddr],
         client: SocketAddr,
         name: Option<String>,
     ) -> Self {
-        let arrived = gateway.clock.now();
-        Self { gateway, service, client, name, arrived, would: OnceLock::new() }
+        let arrived = serving.clock.now();
+        Self { serving, service, own_addresses, client, name, arrived, would: OnceLock::new() }
     }
 
-    /// The whole of it; written down at its end.
-    pub(super) async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
-        let number = Supervisor::next_id();
-        let mut held = false;
-        let reach = async {
-            self.first_byte(&mut ahead).await?;
-            let deadline = self.gateway.clock.now().mono + self.gateway.config.limits.hold;
-            let entering = self.enter(number, deadline, &mut ahead, &mut held);
-            match self.or_found(entering).await? {
-                (exchange, Some(server)) => Ok((self.greet(server, &ahead).await?, exchange)),
-                (exchange, None) => {
-                    self.connect(number, deadline, exchange, &mut ahead, &mut held).await
-                }
-            }
-        };
-        let reached = tokio::select! {
-            biased;
-            reached = reach => reached,
-            () = stops(stopped) => Err(Outcome::Stopped),
-        };
-        let settled = self.gateway.clock.now().mono;
-        let was_put_through = reached.is_ok();
-        let (outcome, bytes) = match reached {
-            Ok((server, exchange)) => {
-                let line = Line::new(self, exchange);
-                let Ahead { stream, bytes, .. } = ahead;
-                let outcome = Box::pin(line.run((stream, bytes), server, stopped)).await;
-                (outcome, line.sent())
-            }
-            Err(outcome) => {
-                close(ahead.stream, is_tls.then_some(outcome)).await;
-                (outcome, 0)
-            }
-        };
-        let (config, through) =
-            (&self.service.config, if held { Answered::Held } else { Answered::Server });
-        self.service.tally.count(outcome);
-        let ended = Ended {
-            number,
-            client: self.client,
-            arrived: self.arrived,
-            service: (&config.name, &config.on),
-            name: self.name.as_deref(),
-            outcome,
-            settled,
-            through: was_put_through.then_some(through),
-            bytes,
-            would: self.would.get().copied(),
-        };
-        ended.write_down(self.gateway);
+    /// Admits the connection, waits for its server, and connects to its service.
+    pub(super) async fn reach(
+        &self,
+        number: u64,
+        ahead: &mut Ahead,
+        held: &mut bool,
+    ) -> Result<(TcpStream, Hold), Outcome> {
+        self.first_byte(ahead).await?;
+        let deadline = self.serving.clock.now().mono + self.serving.config.limits.hold;
+        let entering = self.enter(number, deadline, ahead, held);
+        match self.or_found(entering).await? {
+            (exchange, Some(server)) => Ok((self.greet(server, ahead).await?, exchange)),
+            (exchange, None) => self.connect(number, deadline, exchange, ahead, held).await,
+        }
     }
 
-    /// Waits until the client has said something, if only that wakes the server, and that is not awake.
+    /// Waits for data from the client, if only that wakes the server, and the server is not awake.
     async fn first_byte(&self, ahead: &mut Ahead) -> Result<(), Outcome> {
-        let (gateway, service) = (self.gateway, self.service);
-        let Some(supervisor) = service.supervisor(gateway) else { return Ok(()) };
+        let (serving, service) = (self.serving, self.service);
+        let Some(supervisor) = service.supervisor() else { return Ok(()) };
         let is_due = service.config.wake_on == WakeOn::Connect || !ahead.bytes.is_empty();
-        if is_due || gateway.observe {
+        if is_due || serving.observe {
             return Ok(());
         }
-        let deadline = self.arrived.mono + gateway.config.limits.header_timeout;
+        let deadline = self.arrived.mono + serving.config.limits.header_timeout;
         let mut phase = supervisor.phase();
         let mut part = bytes::BufMut::limit(&mut ahead.bytes, ahead.room);
         let said = async {
             tokio::select! {
-                // Of a server that is awake, the service may speak first.
+                // If the server is awake, the service may send first.
                 biased;
                 _ = phase.wait_for(|phase| *phase == Phase::Awake) => Ok(()),
                 read = ahead.stream.read_buf(&mut part) => match read {
@@ -143,10 +122,10 @@ impl<'a> Course<'a> {
                 },
             }
         };
-        gateway.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
+        serving.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
     }
 
-    /// Has the server woken if need be, and waits for it: as a request of a site would.
+    /// Wakes the server if necessary, and waits for it, as for a request of a site.
     async fn enter(
         &self,
         number: u64,
@@ -154,43 +133,43 @@ impl<'a> Course<'a> {
         ahead: &mut impl Spooling,
         held: &mut bool,
     ) -> Result<Hold, Outcome> {
-        let (gateway, service) = (self.gateway, self.service);
-        let Some(supervisor) = service.supervisor(gateway) else { return Ok(None) };
+        let (serving, service) = (self.serving, self.service);
+        let Some(supervisor) = service.supervisor() else { return Ok(None) };
         let knock = self.knock(number);
         let cause = || self.cause(number);
-        if gateway.observe {
-            if let Some(shadow) = service.site(gateway).and_then(|site| site.shadow.as_ref()) {
+        if serving.observe {
+            if let Some(shadow) = service.site().and_then(|site| site.shadow.as_ref()) {
                 let _ = self.would.set(shadow.admit(&knock, cause));
             }
             return Ok(Some(self.begun(supervisor)));
         }
-        // Asked for before the connection is admitted, so that no change after it is missed.
+        // Subscribed before the connection is admitted, so that no later change is missed.
         let mut phase = supervisor.phase();
         match supervisor.admit(&knock, cause) {
             Route::Forward => Ok(Some(Exchange::begun(supervisor, self.sake()))),
             Route::Hold => {
-                let full = supervisor.held() > gateway.config.limits.held;
+                let full = supervisor.held() > serving.config.limits.held;
                 let place = if full { None } else { self.waits(held).ok() };
                 let Some(_place) = place else {
                     supervisor.gave_up(number);
                     return Err(Outcome::QueueFull);
                 };
                 let held = self.to_hold(number, deadline);
-                held_to_the_end(hold(supervisor, &mut phase, held, ahead, &gateway.clock).await)
+                held_to_the_end(hold(supervisor, &mut phase, held, ahead, &serving.clock).await)
             }
             Route::OverBudget { .. } => Err(Outcome::OverBudget),
             _ => Err(Outcome::WakeFailed),
         }
     }
 
-    /// A connection that was put through, and had let its server go, asks for it again. It was let in
-    /// once: it takes no other's place, and neither the bound on those that are held nor the wake budget of
-    /// its client ends it. Over the budget it waits until that allows a wake-up, or another client has
-    /// woken the server.
+    /// Requests the server again for a connection that was put through, and had released its server. It was admitted
+    /// before: it uses no other connection's place, and neither the limit of held connections nor the wake budget of
+    /// its client ends it. Over the budget it waits until the budget allows a wake-up, or another client has woken the
+    /// server.
     pub(super) async fn ask_again(&self, client: &TcpStream) -> Result<Hold, Outcome> {
-        let (gateway, service) = (self.gateway, self.service);
-        let Some(supervisor) = service.supervisor(gateway) else { return Ok(None) };
-        if gateway.observe {
+        let (serving, service) = (self.serving, self.service);
+        let Some(supervisor) = service.supervisor() else { return Ok(None) };
+        if serving.observe {
             return Ok(Some(self.begun(supervisor)));
         }
         loop {
@@ -200,9 +179,9 @@ impl<'a> Course<'a> {
                 Route::Forward => return Ok(Some(Exchange::begun(supervisor, self.sake()))),
                 Route::Hold => {
                     let _place = service.tally.holds(usize::MAX, true);
-                    let deadline = gateway.clock.now().mono + gateway.config.limits.hold;
+                    let deadline = serving.clock.now().mono + serving.config.limits.hold;
                     let held = self.to_hold(number, deadline);
-                    let (mut client, clock) = (Silent(client), &gateway.clock);
+                    let (mut client, clock) = (Silent(client), &serving.clock);
                     let held = hold(supervisor, &mut phase, held, &mut client, clock);
                     let waiting = async { held_to_the_end(held.await) };
                     return self.or_found(waiting).await.map(|(exchange, _)| exchange);
@@ -214,17 +193,16 @@ impl<'a> Course<'a> {
                 }
             };
             tokio::select! {
-                () = gateway.clock.sleep(budget) => {}
+                () = serving.clock.sleep(budget) => {}
                 _ = phase.wait_for(|phase| *phase == Phase::Awake) => {}
                 () = broken_off(client) => return Err(Outcome::Broken),
             }
         }
     }
 
-    /// What comes of waiting for the server, or a connection to the service. A server whose probe fails
-    /// may be up, and the service on it too: SSH is how its web server is repaired. So the service itself is
-    /// asked while it is not known that the server sleeps, and before a client is sent away because it did
-    /// not wake.
+    /// The result of waiting for the server, or a connection to the service. A server whose probe fails may be up, and
+    /// the service on it too: SSH is how its web server is repaired. So this tries to connect to the service itself
+    /// while it is uncertain that the server sleeps, and before it rejects a client because the server did not wake.
     async fn or_found(
         &self,
         waiting: impl Future<Output = Result<Hold, Outcome>>,
@@ -236,7 +214,7 @@ impl<'a> Course<'a> {
             }
         };
         let waited = tokio::select! {
-            // First, since it has the server woken.
+            // First, since it wakes the server.
             biased;
             waited = waiting => waited,
             Some(reached) = may_be_up => return Ok(reached),
@@ -250,23 +228,23 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Who looks after the server, if it is the only one, and is looked after.
+    /// The supervisor of the server, if there is only one server, and it is supervised.
     fn lone_server(&self) -> Option<&'a Arc<Supervisor>> {
-        let is_pool = self.service.site(self.gateway).is_some_and(|site| site.pool.is_some());
-        self.service.supervisor(self.gateway).filter(|_| !self.gateway.observe && !is_pool)
+        let is_pool = self.service.site().is_some_and(|site| site.pool.is_some());
+        self.service.supervisor().filter(|_| !self.serving.observe && !is_pool)
     }
 
-    /// A connection to the service of a server that does not answer itself.
+    /// A connection to the service on a server that does not answer itself.
     async fn found_up(&self, supervisor: &Arc<Supervisor>) -> Option<Reached> {
         let server = self.open(&self.authority(None)).await.ok()?;
         Some((Some(self.begun(supervisor)), Some(server)))
     }
 
-    /// A place among those that are held, of which each client has its share.
+    /// A place among the held connections, of which each client has a share.
     fn waits(&self, held: &mut bool) -> Result<Waiting<'a>, Outcome> {
         let (tally, most) = (&self.service.tally, self.service.config.held);
         let client = self.client.ip();
-        let share = if self.gateway.client_limits.is_exempt(client) {
+        let share = if self.serving.client_limits.is_exempt(client) {
             None
         } else {
             let number = ClientKey::from(client).number();
@@ -277,7 +255,7 @@ impl<'a> Course<'a> {
         Ok(Waiting { _counted: counted, _share: share })
     }
 
-    /// The network of the client, which is charged for the awake time that it causes.
+    /// The network of the client, which is charged for the awake time.
     pub(super) fn network(&self) -> u64 {
         ClientKey::from(self.client.ip()).network()
     }
@@ -290,16 +268,16 @@ impl<'a> Course<'a> {
         ToHold { number, network: self.network(), deadline }
     }
 
-    /// An exchange with a server, whatever is known of that.
+    /// Begins an exchange with a server, whatever its state.
     pub(super) fn begun(&self, supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
         let sake = self.sake();
         supervisor.begin_for(sake);
         Exchange::begun(supervisor, sake)
     }
 
-    fn knock(&self, number: u64) -> Knock {
+    fn knock(&self, number: u64) -> AdmissionRequest {
         let address = self.client.ip().to_canonical();
-        Knock {
+        AdmissionRequest {
             id: number,
             visitor: Visitor::new(&address.to_string(), None),
             client: ClientKey::from(address).number(),
@@ -323,8 +301,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A connection to the service, with all that the client has said so far on its way. A server that
-    /// turns out to be gone is reported, and waited for; so is a service that has not begun yet.
+    /// A connection to the service, to which everything from the client so far is sent. A server that turns out to be
+    /// gone is reported, and waited for; so is a service that has not started yet.
     async fn connect(
         &self,
         number: u64,
@@ -333,10 +311,10 @@ impl<'a> Course<'a> {
         ahead: &mut Ahead,
         held: &mut bool,
     ) -> Result<(TcpStream, Hold), Outcome> {
-        let (gateway, service) = (self.gateway, self.service);
-        let pool = service.site(gateway).and_then(|site| site.pool.as_ref());
+        let (serving, service) = (self.serving, self.service);
+        let pool = service.site().and_then(|site| site.pool.as_ref());
         let mut offer = if *held { Offer::Held } else { Offer::New };
-        // Taken once, however often is waited.
+        // Acquired once, however many times this waits.
         let mut place = None;
         loop {
             if let (Some(pool), Some(exchange)) = (pool, &exchange)
@@ -352,28 +330,28 @@ impl<'a> Course<'a> {
             };
             let service_name = &service.config.name;
             tracing::debug!(service = %service_name, %error, "the service could not be reached");
-            if gateway.clock.now().mono >= deadline {
+            if serving.clock.now().mono >= deadline {
                 return Err(Outcome::Unreachable);
             }
-            let Some(supervisor) = service.supervisor(gateway).filter(|_| !gateway.observe) else {
+            let Some(supervisor) = service.supervisor().filter(|_| !serving.observe) else {
                 return Err(Outcome::Unreachable);
             };
             let seat = exchange.as_deref().and_then(Exchange::seat);
             let at = seat.map_or(supervisor, Seat::supervisor);
             if unless_left(ahead, at.ask_after(WORD)).await? {
-                // It is awake. Only just? Then the service may not have begun.
+                // The server is awake. If it has just woken, the service may not have started yet.
                 if !at.woke_within(STARTING) {
                     return Err(Outcome::Unreachable);
                 }
                 if place.is_none() {
                     place = Some(self.waits(held)?);
                 }
-                let pause = gateway.clock.parked(gateway.clock.sleep(RETRY_EVERY));
+                let pause = serving.clock.parked(serving.clock.sleep(RETRY_EVERY));
                 unless_left(ahead, pause).await?;
                 continue;
             }
             if let Some(seat) = seat {
-                // Once more, at another server if there is one with a place.
+                // Try again, at another server if one has a place.
                 if matches!(offer, Offer::FailedAt(_)) {
                     return Err(Outcome::Unreachable);
                 }
@@ -390,12 +368,12 @@ impl<'a> Course<'a> {
                 return Err(Outcome::WakeFailed);
             }
             let waiting = self.to_hold(number, deadline);
-            let outcome = hold(supervisor, &mut phase, waiting, ahead, &gateway.clock).await;
+            let outcome = hold(supervisor, &mut phase, waiting, ahead, &serving.clock).await;
             exchange = held_to_the_end(outcome)?;
         }
     }
 
-    /// A place at a server of a pool; says whether that took a wait.
+    /// A place at a server of a pool; returns whether it had to wait.
     async fn place(
         &self,
         pool: &Arc<ServerPool>,
@@ -416,24 +394,24 @@ impl<'a> Course<'a> {
         Ok(waited)
     }
 
-    /// Where the service is: at the server that has the place, of a pool.
+    /// The address of the service: in a pool, at the server that has the place.
     fn authority(&self, exchange: Option<&Exchange>) -> String {
         let origin = &self.service.config.origin;
         if let Some(seat) = exchange.and_then(Exchange::seat) {
             return origin.at(seat.origin().authority());
         }
-        let site = self.service.site(self.gateway);
+        let site = self.service.site();
         origin.at(site.map_or("", |site| site.origin.authority()))
     }
 
     async fn open(&self, authority: &str) -> Result<TcpStream, NotOpen> {
-        let gateway = self.gateway;
+        let serving = self.serving;
         let connecting = async {
             let at: Vec<SocketAddr> =
                 lookup_host(authority).await.map_err(NotOpen::Unreachable)?.collect();
-            if let Some(at) = at.iter().find(|at| own::listens(&gateway.tcp_addresses, **at)) {
+            if let Some(at) = at.iter().find(|at| own::listens(self.own_addresses, **at)) {
                 let (service, at) = (self.service.config.name.clone(), *at);
-                gateway.warn("loop", &self.service.config.name, move |count| {
+                serving.warn("loop", &self.service.config.name, move |count| {
                     tracing::error!(
                         service,
                         %at,
@@ -444,21 +422,20 @@ impl<'a> Course<'a> {
                 });
                 return Err(NotOpen::Refused(Outcome::Loops));
             }
-            connect_any(&gateway.clock, at).await.map_err(|error| self.not_open(error))
+            connect_any(&serving.clock, at).await.map_err(|error| self.not_open(error))
         };
-        let server = gateway.clock.timeout(gateway.config.limits.connect_timeout, connecting).await;
+        let server = serving.clock.timeout(serving.config.limits.connect_timeout, connecting).await;
         let timed_out = |_| Err(NotOpen::Unreachable(std::io::ErrorKind::TimedOut.into()));
         server.unwrap_or_else(timed_out)
     }
 
-    /// That this machine has nothing left to connect with is no fault of the service's, and says nothing
-    /// of its server.
+    /// A lack of resources on this machine is not the service's fault, and reveals nothing about its server.
     fn not_open(&self, error: std::io::Error) -> NotOpen {
         if !is_own_shortage(&error) {
             return NotOpen::Unreachable(error);
         }
         let service = self.service.config.name.clone();
-        self.gateway.warn("shortage", &self.service.config.name, move |count| {
+        self.serving.warn("shortage", &self.service.config.name, move |count| {
             tracing::warn!(
                 service,
                 %error,
@@ -471,20 +448,20 @@ impl<'a> Course<'a> {
         NotOpen::Refused(Outcome::Exhausted)
     }
 
-    /// The first bytes: whose connection it is, and what came while it was held.
+    /// Sends the first bytes: the PROXY protocol header, and what arrived while the connection was held.
     async fn greet(&self, mut server: TcpStream, ahead: &Ahead) -> Result<TcpStream, Outcome> {
         let _ = server.set_nodelay(true);
         if let Some(version) = self.service.config.send_proxy_protocol {
             let here = ahead.stream.local_addr().map_err(|_| Outcome::Left)?;
             let header = proxy_protocol::write(version, self.client, here);
-            // A new connection takes so much at once.
+            // A new connection accepts this much at once.
             server.write_all(&header).await.map_err(|_| Outcome::Unreachable)?;
         }
         Ok(server)
     }
 }
 
-/// What comes of `work`, unless the client is gone before.
+/// The result of `work`, unless the client leaves before.
 async fn unless_left<T>(ahead: &mut Ahead, work: impl Future<Output = T>) -> Result<T, Outcome> {
     let leaves = async {
         if ahead.fill().await {

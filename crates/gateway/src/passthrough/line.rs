@@ -1,4 +1,4 @@
-//! Client and service put through to each other: bytes both ways, each way to its own end.
+//! Client and service connected to each other: bytes in both directions, each to its own end.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::passage::{Activity, Due};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::passage::{Activity, Due};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -19,12 +19,10 @@ use super::course::{Course, Hold};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
 use crate::exchange::Exchange;
-use crate::hold::Spooling;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;
 
-/// What is passed on at a time. An end that reads slowly is read from slowly: no more than this is between
-/// the two ends here.
+/// Bytes passed on at a time. This is all that is buffered here, so a slow reader slows its sender down.
 const PART: usize = 16 << 10;
 
 /// A connection that was put through.
@@ -33,21 +31,21 @@ pub(super) struct Line<'a> {
     activity: Mutex<Activity>,
     /// Keeps the server awake, as long as the connection counts.
     exchange: Mutex<Hold>,
-    /// A timer is due earlier than was waited for.
+    /// Notified when a timer is due earlier than expected.
     rearm: Notify,
     sent: AtomicU64,
 }
 
-/// Where bytes come from.
+/// The source of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Client,
     Server,
 }
 
-/// Why one way ends before its end.
+/// Why one direction is cut off.
 enum Cut {
-    /// The service takes nothing more. What it has said before is still to be passed on.
+    /// The service accepts no more data. What it has sent before is still passed on.
     Deaf,
     /// The connection ends.
     Off(Outcome),
@@ -59,28 +57,15 @@ impl std::convert::From<Outcome> for Cut {
     }
 }
 
-/// Nothing is read of a client while what it has said waits for its server.
-pub(super) struct Silent<'a>(pub(super) &'a TcpStream);
-
-impl Spooling for Silent<'_> {
-    async fn fill(&mut self) -> bool {
-        true
-    }
-
-    async fn gone(&self) {
-        broken_off(self.0).await;
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(course: &'a Course<'a>, exchange: Hold) -> Self {
-        let (config, limits) = (&course.service.config, &course.gateway.config.limits);
+        let (config, limits) = (&course.service.config, &course.serving.config.limits);
         let idle_timeout = config.idle_timeout.unwrap_or(limits.tunnel_idle);
-        let now = course.gateway.clock.now().mono;
+        let now = course.serving.clock.now().mono;
         Self {
             activity: Mutex::new(Activity::new(course.service.keep_awake, idle_timeout, now)),
             exchange: Mutex::new(exchange),
@@ -95,8 +80,8 @@ impl<'a> Line<'a> {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Passes bytes on until both ends have said all, one has broken off, or the connection is closed
-    /// here; what the client has said before first.
+    /// Passes bytes on until both ends have sent everything, one has reset the connection, or the connection is closed
+    /// here; first the client's earlier data.
     pub(super) async fn run(
         &self,
         (client, before): (TcpStream, BytesMut),
@@ -105,7 +90,7 @@ impl<'a> Line<'a> {
     ) -> Outcome {
         let _open = self.course.service.tally.opens();
         if self.course.service.config.asleep == Asleep::Reset {
-            // What is sent to a server that sleeps may wake it.
+            // Data for a server that sleeps may wake it.
             watch_over(&server);
         }
         let outcome = tokio::select! {
@@ -124,15 +109,15 @@ impl<'a> Line<'a> {
         outcome
     }
 
-    /// Both ways, each to its own end.
+    /// Both directions, each to its own end.
     async fn both(&self, client: &TcpStream, before: BytesMut, server: &TcpStream) -> Outcome {
         let is_deaf = AtomicBool::new(false);
         let mut there = pin!(async {
             match self.pass(From::Client, before, client, server).await {
                 Err(Cut::Deaf) => {
                     is_deaf.store(true, Ordering::Relaxed);
-                    // Read all the same: with bytes unread a connection ends in a reset, which takes from
-                    // the client what it has not read yet.
+                    // Read it anyway: closing with unread bytes causes a reset, which discards what the client has not
+                    // read yet.
                     discard(client).await
                 }
                 Err(Cut::Off(outcome)) => Err(outcome),
@@ -160,8 +145,8 @@ impl<'a> Line<'a> {
                     answered = true;
                     ended
                 }
-                // Nothing more is read of one that has said all: only the kernel knows that it broke off
-                // since.
+                // A client that has sent everything is not read any more: only the kernel knows whether it has reset
+                // the connection since.
                 () = broken_off(client), if said => Err(Outcome::Broken),
                 () = broken_off(server), if answered && !is_deaf.load(Ordering::Relaxed) => {
                     Err(Outcome::Broken)
@@ -174,7 +159,7 @@ impl<'a> Line<'a> {
         Outcome::Passed
     }
 
-    /// One way, to its end.
+    /// One direction, to its end.
     async fn pass(
         &self,
         from: From,
@@ -186,7 +171,7 @@ impl<'a> Line<'a> {
         drop(before);
         loop {
             source.readable().await.map_err(|_| Outcome::Broken)?;
-            // Kept while bytes come: an open connection through which none do takes no memory for them.
+            // Freed while no bytes come: an idle connection needs no buffer.
             let mut part = Vec::with_capacity(PART);
             loop {
                 match source.try_read_buf(&mut part) {
@@ -199,7 +184,7 @@ impl<'a> Line<'a> {
                 self.put(from, &part, source, sink).await?;
                 self.moved(from, source).await?;
                 part.clear();
-                // Others have their turn.
+                // Lets other tasks run.
                 consume_budget().await;
             }
         }
@@ -231,13 +216,13 @@ impl<'a> Line<'a> {
                 tokio::select! {
                     biased;
                     written = write => written.map_err(|_| Cut::Deaf)?,
-                    // Nothing is read of a client whose service does not read.
+                    // A client whose service does not read is not read either.
                     () = broken_off(source) => return Err(Outcome::Broken.into()),
                 }
                 tally.received.fetch_add(length, Ordering::Relaxed);
             }
             From::Server => {
-                // What a service said before it broke off is its client's, however slowly that reads.
+                // What a service sent before it reset the connection belongs to its client, however slowly that reads.
                 write.await.map_err(|_| Outcome::Broken)?;
                 tally.sent.fetch_add(length, Ordering::Relaxed);
                 self.sent.fetch_add(length, Ordering::Relaxed);
@@ -246,8 +231,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// One end has said all: the other is told. That is no byte, and wakes no server: one that sleeps
-    /// under a connection that is kept is told once it is awake.
+    /// One end has sent everything: notifies the other. That sends no byte and wakes no server: a sleeping server with
+    /// a kept connection is notified when it is awake.
     async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Cut> {
         let service = self.course.service;
         let may_sleep = from == From::Client
@@ -266,16 +251,16 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Bytes moved: a connection that had let its server go asks for it again.
+    /// Bytes moved: a connection that had released its server requests it again.
     async fn moved(&self, from: From, source: &TcpStream) -> Result<(), Outcome> {
         let course = self.course;
         if !self.stirs() {
             return Ok(());
         }
-        let exchange = match (from, course.service.supervisor(course.gateway)) {
+        let exchange = match (from, course.service.supervisor()) {
             (_, None) => None,
             (From::Client, Some(_)) => course.ask_again(source).await?,
-            // It speaks, so it is awake, whatever is believed of it.
+            // The server sends, so it is awake, whatever its believed state.
             (From::Server, Some(supervisor)) => {
                 let begun = Exchange::begin(supervisor, course.network())
                     .or_else(|| supervisor.may_be_up().then(|| course.begun(supervisor)));
@@ -286,16 +271,16 @@ impl<'a> Line<'a> {
                 begun
             }
         };
-        // It may have been waited for until the connection fell quiet.
+        // The wait may have lasted until the connection fell quiet.
         self.stirs();
         let before = std::mem::replace(&mut *lock(&self.exchange), exchange);
         drop(before);
         Ok(())
     }
 
-    /// Bytes move now. True if the connection had let its server go.
+    /// Notes that bytes move. True if the connection had released its server.
     fn stirs(&self) -> bool {
-        let now = self.course.gateway.clock.now().mono;
+        let now = self.course.serving.clock.now().mono;
         let stirs = lock(&self.activity).moved(now);
         if stirs {
             self.course.service.tally.stirs();
@@ -308,13 +293,13 @@ impl<'a> Line<'a> {
         lock(&self.activity).let_go();
         self.course.service.tally.falls_quiet();
         let exchange = lock(&self.exchange).take();
-        // Not under the lock: its end is told to the supervisor.
+        // Not under the lock: its end notifies the supervisor.
         drop(exchange);
     }
 
-    /// Runs the timers; comes back when the connection is to be closed.
+    /// Runs the timers; returns when the connection has to be closed.
     async fn time(&self) {
-        let clock = &self.course.gateway.clock;
+        let clock = &self.course.serving.clock;
         loop {
             let next = lock(&self.activity).next_timer();
             tokio::select! {
@@ -330,26 +315,26 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Comes back when nightwatt stops and has waited for the connection for long enough: not at all for
-    /// one that is quiet.
+    /// Returns when nightwatt stops and has waited for the connection for long enough, which for a quiet one is no
+    /// time.
     async fn drained(&self, stopped: &Stopped) {
         stops(stopped).await;
         if lock(&self.activity).keeps() {
-            let gateway = self.course.gateway;
-            gateway.clock.sleep(gateway.config.limits.drain).await;
+            let serving = self.course.serving;
+            serving.clock.sleep(serving.config.limits.drain).await;
         }
     }
 
-    /// Who looks after the server, unless everything is left alone.
+    /// The supervisor of the server, unless it is not touched.
     fn watched(&self) -> Option<&Arc<Supervisor>> {
-        let Course { gateway, service, .. } = self.course;
-        service.supervisor(gateway).filter(|_| !gateway.observe)
+        let Course { serving, service, .. } = self.course;
+        service.supervisor().filter(|_| !serving.observe)
     }
 
-    /// Comes back when the server sleeps, and the connection is not to outlast that.
+    /// Returns when the server sleeps, and the connection must not outlast that.
     async fn server_goes(&self) {
         let seat_lost = async {
-            // One without a seat must not be kept by this: it is let go when the connection falls quiet.
+            // An exchange without a seat must not be held here: it is released when the connection falls quiet.
             let seated = |exchange: &Hold| exchange.as_deref().and_then(Exchange::seat).is_some();
             let exchange = Some(lock(&self.exchange).clone()).filter(seated).flatten();
             match exchange.as_deref().and_then(Exchange::seat) {
@@ -370,8 +355,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A server that slept by itself is not asked for by who believes that it is still awake: a connection
-    /// that is kept lets it go whenever it goes, so that the next byte asks for it.
+    /// Releases the server of a kept connection whenever it goes to sleep by itself, so that the next byte requests it:
+    /// a connection that believes the server awake would not.
     async fn outlasts(&self, supervisor: &Supervisor) {
         let mut phase = supervisor.phase();
         loop {
@@ -388,7 +373,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads on to the end, for nothing.
+/// Reads to the end, and discards the data.
 async fn discard(source: &TcpStream) -> Result<(), Outcome> {
     loop {
         source.readable().await.map_err(|_| Outcome::Broken)?;
@@ -401,8 +386,8 @@ async fn discard(source: &TcpStream) -> Result<(), Outcome> {
     }
 }
 
-/// Comes when the server falls asleep or sleeps, for certain. One that merely does not answer may be up:
-/// what is probed is its web server, not this service. If it is down, TCP will tell.
+/// Returns when the server falls asleep or sleeps, for certain. A server that merely does not answer may be up: the
+/// probe checks its web server, not this service. If it is down, TCP will notice.
 async fn falls_asleep(supervisor: &Supervisor) {
     let mut sleeps = supervisor.sleeps();
     let sleeps_now = match supervisor.phase_now() {
@@ -415,7 +400,7 @@ async fn falls_asleep(supervisor: &Supervisor) {
     }
 }
 
-/// Has a connection end in a reset as soon as it is dropped.
+/// Makes a connection end with a reset when it is dropped.
 pub(super) fn reset(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
         tracing::debug!(%error, "a connection cannot be reset");

@@ -1,11 +1,11 @@
-//! What became of connections, and how many there are.
+//! Outcomes of connections, and their number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Answered;
-use crate::client_limits::{Place, Places};
+use crate::places::{Place, Places};
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was put through, and ended by client or server.
@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
     Unreachable,
     /// This machine has no descriptors, ports or memory left for a connection to the service.
     Exhausted,
-    /// The service is said to be where nightwatt itself listens.
+    /// The service has an address where nightwatt itself listens.
     Loops,
     /// The server did not wake.
     WakeFailed,
@@ -34,13 +34,13 @@ pub(crate) enum Outcome {
     Silent,
     /// Its client left before it was put through.
     Left,
-    /// It does not begin as TLS does, where TLS says whom it is for.
+    /// It does not begin like TLS, although TLS has to name the service.
     NotTls,
-    /// It begins as TLS does and goes on as something else.
+    /// It begins like TLS, but is no `ClientHello`.
     BadHello,
     /// The first message of TLS did not come in time.
     SlowHello,
-    /// No service has the name that it asks for.
+    /// No service has the requested name.
     UnknownName,
     /// nightwatt stops.
     Stopped,
@@ -93,7 +93,7 @@ impl Outcome {
         }
     }
 
-    /// The alert of TLS that says so (RFC 8446, 6.2).
+    /// The TLS alert for it (RFC 8446, 6.2).
     pub(super) const fn alert(self) -> u8 {
         match self {
             Self::BadHello => 50,     // decode_error
@@ -103,7 +103,7 @@ impl Outcome {
         }
     }
 
-    /// As the access log has one that was not put through: status, and how it was answered.
+    /// For the access log of a connection that was not put through: status, and answer.
     pub(super) const fn in_log(self) -> (u16, Answered) {
         match self {
             Self::HeldTooLong => (504, Answered::Timeout),
@@ -125,20 +125,20 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     outcomes: [AtomicU64; Outcome::ALL.len()],
-    /// Put through now; held now; those put through that do not keep the server awake.
+    /// Put through now; held now; put through without keeping the server awake.
     pub(crate) open: AtomicU64,
     pub(crate) held: AtomicU64,
     pub(crate) quiet: AtomicU64,
-    /// Those that are held, by client.
+    /// Held connections by client.
     pub(super) shares: Places,
-    /// So many had to be held.
+    /// How many had to be held.
     pub(crate) waited: AtomicU64,
     /// Bytes from clients, and to them.
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
 }
 
-/// What counts as long as it is there.
+/// Counts as long as it exists.
 pub(super) struct Counted<'a>(&'a AtomicU64);
 
 impl Drop for Counted<'_> {
@@ -147,14 +147,13 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A connection's place among those that are held, and in its client's share of them.
+/// A connection's place among the held ones, and in its client's share of them.
 pub(super) struct Waiting<'a> {
     pub(super) _counted: Counted<'a>,
     pub(super) _share: Option<Place>,
 }
 
-/// How many of `most` places one client may have: a quarter, but never so few that a person with some
-/// windows is sent away.
+/// How many of `most` places one client may have: a quarter, but at least enough for a person with several windows.
 pub(super) const fn share_of(most: usize) -> usize {
     let quarter = most / 4;
     if quarter < 4 { 4 } else { quarter }
@@ -165,7 +164,7 @@ impl Tally {
         self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One more is put through.
+    /// Counts a connection that is put through.
     pub(super) fn opens(&self) -> Counted<'_> {
         self.open.fetch_add(1, Ordering::Relaxed);
         Counted(&self.open)
@@ -177,18 +176,18 @@ impl Tally {
         self.open.load(Ordering::Relaxed).saturating_sub(quiet)
     }
 
-    /// One more is quiet.
+    /// Counts a connection that falls quiet.
     pub(super) fn falls_quiet(&self) {
         self.quiet.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is not any more.
+    /// A quiet connection is active again.
     pub(super) fn stirs(&self) {
         self.quiet.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// One more is held, if no more than `most` are. `first` if it was not held before: it is counted
-    /// once, however often it waits on its way.
+    /// Counts a held connection, if there are no more than `most`. `first` if it was not held before: it is counted
+    /// once, however many times it waits.
     pub(super) fn holds(&self, most: usize, first: bool) -> Option<Counted<'_>> {
         let before = self.held.fetch_add(1, Ordering::Relaxed);
         let place = Counted(&self.held);
@@ -199,7 +198,7 @@ impl Tally {
         Some(place)
     }
 
-    /// How often each came about.
+    /// The count of each outcome.
     pub(crate) fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |outcome: Outcome| self.outcomes[outcome as usize].load(Ordering::Relaxed);
         Outcome::ALL.into_iter().map(move |outcome| (outcome.as_str(), count(outcome)))

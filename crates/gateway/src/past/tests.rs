@@ -1,7 +1,7 @@
-use nightwatt_model::electricity::Electricity;
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::manager::Memory;
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_policy::electricity::Electricity;
+use nightwatt_policy::manager::Memory;
 
 use super::*;
 
@@ -56,18 +56,18 @@ fn write(dir: &Path, records: &[Record]) {
     std::fs::write(dir.join("blog.ledger.jsonl"), lines.collect::<String>()).unwrap();
 }
 
-fn open(dir: &Path, second: i64) -> Chronicle {
+fn open(dir: &Path, second: i64) -> HistoryLog {
     let now = Now { wall: Wall::from_secs(MONDAY + second), ..Now::default() };
-    Chronicle::open(dir, "blog", rates(), now, false).unwrap()
+    HistoryLog::open(dir, "blog", rates(), now, false).unwrap()
 }
 
-fn take(chronicle: &mut Chronicle, record: &Record) {
+fn take(chronicle: &mut HistoryLog, record: &Record) {
     let at = Now { wall: record.at, ..Now::default() };
     chronicle.take(record, (at, &record.memory.bill));
 }
 
 /// Day and seconds asleep.
-fn asleep(chronicle: &Chronicle) -> Vec<(i64, u64)> {
+fn asleep(chronicle: &HistoryLog) -> Vec<(i64, u64)> {
     let days = chronicle.past.history.days();
     days.iter().map(|day| (day.day - 20_780, day.bill.off.as_secs())).collect()
 }
@@ -90,11 +90,11 @@ fn the_past_is_the_same_whether_it_was_lived_or_read() {
         assert_eq!(asleep(&read), [(0, 7205), (1, 7205)]);
         assert_eq!(read.past.states, lived.past.states);
         let wakeups =
-            |it: &Chronicle| it.past.wakeups.iter().map(|it| (it.at, it.took)).collect::<Vec<_>>();
+            |it: &HistoryLog| it.past.wakeups.iter().map(|it| (it.at, it.took)).collect::<Vec<_>>();
         assert_eq!(wakeups(&read), wakeups(&lived));
         assert_eq!(wakeups(&read)[1].1, Some(Duration::from_secs(5)));
         let now = Wall::from_secs(MONDAY + 86_400 + 10_805);
-        let joules = |it: &Chronicle| -> f64 {
+        let joules = |it: &HistoryLog| -> f64 {
             it.past.history.minutes(now).iter().map(|it| it.server.get()).sum()
         };
         // Of the second day: 3600 s at 100 W and 7205 s at 10 W; of the first, what came after 03:00.

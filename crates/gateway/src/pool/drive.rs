@@ -1,11 +1,11 @@
-//! What runs by itself: timers of pool and servers, and the first look.
+//! Background work: timers of pool and servers, and the first probes.
 
 use std::sync::Arc;
 
-use nightwatt_model::policy::fleet::Phase as Duty;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Order;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::Phase as Duty;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Order;
 
 use super::whole::FIRST_LOOK;
 use super::{ServerPool, State};
@@ -22,7 +22,7 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    /// Runs for ever.
+    /// Runs forever.
     pub(crate) async fn run(mut self) {
         self.pool.look().await;
         self.pool.begin(self.sleeps);
@@ -66,7 +66,7 @@ impl Drop for Drive {
 }
 
 impl ServerPool {
-    /// Waits until every server was looked at, but not for ever.
+    /// Waits until every server was probed, with a timeout.
     async fn look(&self) {
         let all = async {
             for server in &self.servers {
@@ -77,7 +77,7 @@ impl ServerPool {
         let _ = self.clock.timeout(FIRST_LOOK, all).await;
     }
 
-    /// Goes on with the servers that are awake, and switches on what is to be on: nothing, if it sleeps.
+    /// Starts with the servers that are awake, and switches on those that should be on: none, if the pool sleeps.
     fn begin(self: &Arc<Self>, sleeps: bool) {
         self.with(|state, now| {
             for number in 0..self.servers.len() as u32 {
@@ -103,14 +103,14 @@ impl ServerPool {
         });
     }
 
-    /// What is due of the servers.
+    /// Handles what is due for the servers.
     pub(super) fn tick_cards(&self, state: &mut State, now: Mono) {
         for number in 0..self.servers.len() as u32 {
             let card = state.cards[number as usize].clone();
             if card.late_at <= now {
                 state.note(number, |card| card.late_at = Mono::NEVER);
                 if state.pool.phase(number) == Some(Duty::Starting) {
-                    // Its supervisor goes on trying.
+                    // Its supervisor keeps trying.
                     self.fail(state, now, number, "it takes too long to wake");
                 }
             }
@@ -141,7 +141,7 @@ impl ServerPool {
                 let back_at = self.back_at(state, now, number);
                 state.note(number, |card| card.back_at = back_at);
             }
-            // It may be tried again, when it is needed.
+            // It may be tried again when it is needed.
             Phase::Asleep | Phase::Failed => {
                 state.pool.repaired(now, number, &mut state.actions);
             }
@@ -149,7 +149,7 @@ impl ServerPool {
         }
     }
 
-    /// Tells the pool what becomes of a server, for ever.
+    /// Reports changes of a server to the pool, forever.
     pub(crate) async fn follow(self: Arc<Self>, number: u32) {
         let mut phase = self.server(number).supervisor.phase();
         let mut was = *phase.borrow_and_update();

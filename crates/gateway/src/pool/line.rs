@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::sync::oneshot;
 
 use super::{Seat, ServerPool};
-use crate::hold::Spooling;
+use crate::request_body::Spooling;
 
-/// What became of a request that wanted a place.
+/// The result for a request that needs a place.
 pub(crate) enum Placed {
     /// It has one.
     At(Seat),
@@ -29,15 +29,14 @@ pub(crate) enum Placed {
 pub(crate) enum Offer {
     /// It has just arrived, and may be refused.
     New,
-    /// It was held for the pool to wake: that is not for nothing.
+    /// It was held until the pool woke: it must not be refused now.
     Held,
-    /// This server had it, and failed.
+    /// It was at this server, which failed.
     FailedAt(u32),
 }
 
 impl ServerPool {
-    /// Finds a place for a request, and waits in line for one until `deadline` if it must; its body is
-    /// spooled meanwhile.
+    /// Finds a place for a request, or waits in line for one until `deadline`; its body is spooled meanwhile.
     pub(crate) async fn place(
         self: &Arc<Self>,
         offer: Offer,
@@ -65,13 +64,13 @@ impl ServerPool {
         }
     }
 
-    /// Counts a request that one server failed, and another is to answer.
+    /// Counts a request that one server failed, and that another has to answer.
     pub(crate) fn count_resent(&self) {
         self.counts.resent.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Leaves the line when its request is gone.
+/// Leaves the line when its request is dropped.
 struct InLine<'a> {
     pool: &'a Arc<ServerPool>,
     id: u64,
@@ -101,7 +100,7 @@ async fn wait(
             return Placed::Left;
         }
     }
-    // Nothing comes from the client any more: only time can help.
+    // The client is not read any more: only time can end this.
     let seat = tokio::select! {
         biased;
         seat = clock.parked(seat) => seat,

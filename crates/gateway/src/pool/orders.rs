@@ -1,19 +1,19 @@
-//! What the operator wants of single servers.
+//! Orders of the operator for single servers.
 
 use std::sync::Arc;
 
-use nightwatt_model::policy::fleet::Phase as Duty;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Order;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::Phase as Duty;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Order;
 
 use super::ServerPool;
 
 impl ServerPool {
-    /// The operator wants this server on, off, or awake for a while.
+    /// Orders this server on, off, or awake for a while.
     ///
-    /// One that is to be off stays so until it is wanted again: the pool would else take it for the next
-    /// that may be switched on.
+    /// A server that is ordered off stays off until it is ordered on: otherwise the pool would consider it next for
+    /// switching on.
     pub(crate) fn order(self: &Arc<Self>, number: u32, order: Order) {
         let supervisor = &self.server(number).supervisor;
         self.with(|state, now| {
@@ -23,13 +23,13 @@ impl ServerPool {
             if order == Order::Sleep {
                 state.note(number, |card| card.pinned_until = Mono::ZERO);
                 state.pool.hold_off(now, number, &mut state.actions);
-                // One that is on is told when it has answered what it has.
+                // A server that is on gets the order when it has answered its requests.
                 if matches!(state.pool.phase(number), Some(Duty::Off | Duty::Failed)) {
                     supervisor.order(Order::Sleep);
                 }
                 return;
             }
-            // The operator knows better than the pause after its failure.
+            // The operator's order overrides the pause after a failure.
             supervisor.order(Order::Wake);
             if state.pool.is_closed() {
                 state.opening = state.pool.on() == 0;
@@ -38,8 +38,8 @@ impl ServerPool {
         });
     }
 
-    /// A server is up that the operator wants off. If it was on its way up already, or would not sleep,
-    /// the order is sent once more; one that another program turned on is left to it.
+    /// A server is up that the operator wants off. If it was waking already, or would not sleep, the order is sent once
+    /// more; a server that another program turned on is left on.
     pub(super) fn came_although_held_off(&self, number: u32, was: Phase) {
         if matches!(was, Phase::Waking | Phase::FallingAsleep) {
             self.server(number).supervisor.order(Order::Sleep);

@@ -4,23 +4,23 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::{PoolServer, ServerPool, State};
 use crate::origin::{OriginError, OriginPool};
 use crate::supervisor::Supervisor;
 
-/// A place at a server, from the moment at which the pool gave it until the server has done its part, or
-/// the exchange is over. While it lasts the server is not put to sleep.
+/// A place at a server, from when the pool assigned it until the server is done, or the exchange is over. Meanwhile the
+/// server is not put to sleep.
 pub(crate) struct Seat {
     pool: Arc<ServerPool>,
     server: u32,
-    /// The server's term: once that is over it has failed, and the pool knows nothing of this seat.
+    /// The server's term: when it is over, the server has failed, and the pool does not know this seat.
     term: u64,
     takes: Mutex<Takes>,
 }
 
-/// What a seat takes of its server.
+/// What a seat occupies at its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     /// A place.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Seat {
 }
 
 impl Seat {
-    /// The pool's lock may be held.
+    /// May be called under the pool's lock.
     pub(super) fn take(pool: &Arc<ServerPool>, server: u32, term: u64) -> Self {
         pool.server(server).supervisor.take();
         Self { pool: Arc::clone(pool), server, term, takes: Mutex::new(Takes::Place) }
@@ -48,7 +48,7 @@ impl Seat {
         self.pool.server(self.server)
     }
 
-    /// The number of its server.
+    /// The index of its server.
     pub(crate) const fn server(&self) -> u32 {
         self.server
     }
@@ -58,17 +58,17 @@ impl Seat {
         &self.at().origin
     }
 
-    /// Is its server awake for less than that, and can its probe not tell whether it is ready?
+    /// Whether its server has been awake for less than this, and its probe cannot tell whether it is ready.
     pub(crate) fn may_still_start(&self, within: Duration) -> bool {
         !self.at().probes_http && self.at().supervisor.woke_within(within)
     }
 
-    /// Who looks after its server.
+    /// The supervisor of its server.
     pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
         &self.at().supervisor
     }
 
-    /// Ends when its server was found to have failed.
+    /// Returns when its server has failed.
     pub(crate) async fn lost(&self) {
         let mut term = self.at().term.subscribe();
         let _ = term.wait_for(|term| *term != self.term).await;
@@ -79,12 +79,12 @@ impl Seat {
         self.at().answered();
     }
 
-    /// Its server did not answer: it is looked at. One that refuses connections, or lets no client in
-    /// twice, is out of the pool until it answers.
+    /// Its server did not answer: probes it. A server that refuses connections, or does not accept one in time twice,
+    /// is out of the pool until it answers.
     pub(crate) fn failed(&self, error: &OriginError) {
         match error {
             OriginError::Exhausted(_) | OriginError::Refused => return,
-            // It may just be busy: the look tells, or the next one that is not let in.
+            // It may just be busy: the probe decides, or the next connection that is not accepted.
             OriginError::Unreachable(_, error)
                 if error.kind() == ErrorKind::TimedOut && !self.at().shuts_out_again() => {}
             OriginError::Unreachable(..) => self.tell(|state, now| {
@@ -108,7 +108,7 @@ impl Seat {
         std::mem::replace(&mut mine, takes)
     }
 
-    /// Tells the pool, unless the server's term is over.
+    /// Notifies the pool, unless the server's term is over.
     fn tell(&self, what: impl FnOnce(&mut State, Mono)) {
         self.pool.with(|state, now| {
             if state.cards[self.server as usize].term == self.term {
@@ -117,8 +117,8 @@ impl Seat {
         });
     }
 
-    /// The server and the client were put through to each other: the place is free, but the server is
-    /// not put to sleep before the end.
+    /// Server and client were connected to each other: the place is free, but the server is not put to sleep before the
+    /// end.
     pub(crate) fn becomes_tunnel(&self) {
         if self.now_takes(Takes::Tunnel) == Takes::Place {
             self.at().supervisor.tunnel_opened();
@@ -126,7 +126,7 @@ impl Seat {
         }
     }
 
-    /// The server has done its part, though the client may not have read all of it.
+    /// The server is done, though the client may not have read the whole answer.
     pub(crate) fn leave(&self) {
         match self.now_takes(Takes::Nothing) {
             Takes::Place => {

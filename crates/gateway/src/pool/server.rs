@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::history::Rates;
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::policy::lifecycle::Patience;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::AlwaysOn;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::{Scenario, Server};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::history::Rates;
+use nightwatt_policy::lifecycle::ProbeTimeouts;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::{Scenario, Server};
+use nightwatt_policy::sleep::AlwaysOn;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
@@ -20,14 +20,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
+use crate::common::Common;
 use crate::config::{ServerConfig, SiteConfig};
 use crate::error::StartError;
 use crate::machine::{self, Machine};
 use crate::metering::Feed;
 use crate::origin::OriginPool;
 use crate::shadow::HandsOff;
-use crate::site::{Common, drop_stale};
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{ServerControl, Supervisor};
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -36,43 +36,43 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct PoolServer {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) origin: Arc<OriginPool>,
-    /// What it draws and can do.
+    /// Its power and capacity.
     pub(crate) kind: Kind,
     /// Name of its kind; empty if it has none.
     pub(crate) kind_name: String,
-    /// How far its watts may be off, as a share of them.
+    /// The uncertainty of its power, as a share.
     pub(crate) uncertainty: f64,
-    /// What its meter says.
+    /// Readings of its meter.
     pub(crate) meter: Option<Feed>,
-    /// It should be awake this long after it was told to wake.
+    /// Time from the wake command by which it should be awake.
     pub(super) wake_timeout: Duration,
-    /// It is tried again this long after it went away.
+    /// Time after which it is retried when it went away.
     pub(super) retry: Duration,
     /// Counts its failures.
     pub(super) term: watch::Sender<u64>,
     /// Failures since it last answered.
     pub(super) strikes: AtomicU32,
     clock: Clock,
-    /// A connection that is not taken within this time has failed.
+    /// A connection that is not accepted within this time has failed.
     connect_timeout: Duration,
-    /// When that happened first since it last answered, ns of monotonic time; or [`NEVER`].
+    /// When that first happened since the server last answered, ns of monotonic time; or [`NEVER`].
     shut_out_at: AtomicU64,
-    /// Its probe can tell a server that answers from one that merely listens.
+    /// Its probe can distinguish a server that answers from one that merely listens.
     pub(super) probes_http: bool,
 }
 
-/// What a server is handed besides its configuration.
+/// What a server needs besides its configuration.
 #[derive(Default)]
 pub(crate) struct Fittings<'a> {
-    /// In the place of the configured one.
+    /// Replaces the configured one.
     pub(crate) controller: Option<Box<dyn Controller>>,
     pub(crate) meter: Option<Feed>,
-    /// What it stands on.
+    /// The machine that it runs on.
     pub(crate) machine: Option<&'a Machine>,
 }
 
 impl PoolServer {
-    /// Opens a server: its ledger, its controller; looks whether it is awake.
+    /// Opens a server: its ledger and its controller; probes whether it is awake.
     pub(crate) fn open(
         server: &ServerConfig,
         (site, kind, kind_name): (&SiteConfig, &Kind, &str),
@@ -80,13 +80,13 @@ impl PoolServer {
         fittings: Fittings<'_>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options, .. } = common;
+        let Common { config, clock, observe, .. } = common;
         let Fittings { controller, meter, machine } = fittings;
         let (controller, guest) = controller_of(server, common, controller, machine)?;
         let probe = server.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
-        let away = !server.is_on_this_machine() && !options.observe;
-        let hands = Hands {
+        let away = !server.is_on_this_machine() && !observe;
+        let hands = ServerControl {
             controller,
             probe: Probe::new(probe, (*clock).clone()),
             neighbour: away.then(|| neighbour(server, clock)).flatten(),
@@ -111,7 +111,10 @@ impl PoolServer {
         let origin = OriginPool::open(&server.origin, site.origin_tls.as_ref(), &limits, clock);
         let wrong = |source| StartError::Power { site: server.name.clone(), source };
         let origin = Arc::new(origin.map_err(wrong)?);
-        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
+        tasks.push(tokio::spawn(OriginPool::drop_stale(
+            Arc::downgrade(&origin),
+            supervisor.phase(),
+        )));
         Ok(Self {
             supervisor,
             origin,
@@ -130,7 +133,7 @@ impl PoolServer {
         })
     }
 
-    /// One of its kind as the scenario of a site would have it; `on_w` is idle.
+    /// One of its kind in the form of the site's scenario; `on_w` is the idle power.
     pub(crate) fn as_server(&self) -> Server {
         as_server(&self.kind)
     }
@@ -140,8 +143,8 @@ impl PoolServer {
         self.shut_out_at.store(NEVER, Ordering::Relaxed);
     }
 
-    /// A connection was not taken in time. Is that one more than a moment's crowd? Those that were tried
-    /// at the same time as the first say nothing new.
+    /// A connection was not accepted in time. Returns whether that is more than a short overload: attempts at the same
+    /// time as the first one do not count.
     pub(super) fn shuts_out_again(&self) -> bool {
         let nanos = |at: Mono| u64::try_from(at.0.as_nanos()).unwrap_or(NEVER);
         let now = self.clock.now().mono;
@@ -155,13 +158,13 @@ impl PoolServer {
         }
     }
 
-    /// Failures since it last answered, this one too.
+    /// Failures since it last answered, including this one.
     pub(super) fn struck(&self) -> u32 {
         self.strikes.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 }
 
-/// One of its kind as the scenario of a site would have it.
+/// One of its kind in the form of the site's scenario.
 fn as_server(kind: &Kind) -> Server {
     Server {
         on_w: kind.idle.get(),
@@ -172,9 +175,9 @@ fn as_server(kind: &Kind) -> Server {
     }
 }
 
-/// What stands on a machine draws what that draws, unless it is said what it draws itself.
+/// A server that runs on a machine is on that machine's bill, unless its own power is configured.
 fn on_others_bill(kind: &Kind) -> Kind {
-    use nightwatt_model::quantity::{Joules, Watts};
+    use nightwatt_energy::quantity::{Joules, Watts};
     Kind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
 }
 
@@ -186,7 +189,7 @@ fn controller_of(
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
 ) -> Result<Controlled, StartError> {
-    let Common { config, clock, options, .. } = common;
+    let Common { config, clock, observe, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
         state_dir: config.state_dir.clone(),
@@ -200,14 +203,14 @@ fn controller_of(
         Some(controller) => Some(controller),
         None => configured()?,
     };
-    if options.observe {
+    if *observe {
         let listens = Probe::new(probe::Config::tcp(&server.origin.authority), (*clock).clone());
         return Ok((Box::new(HandsOff { real: own, listens }), None));
     }
     Ok(machine::stand_on(machine, &server.name, own))
 }
 
-/// It is there for the pool, and promises nothing of its own.
+/// It serves the pool, and has no SLA of its own.
 fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Settings {
     Settings {
         sla: None,
@@ -215,20 +218,20 @@ fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Setti
         quiet: Duration::ZERO,
         wake_time: kind.switch_on,
         grace: Duration::ZERO,
-        patience: Patience {
+        patience: ProbeTimeouts {
             wake_timeout,
             back_off: server.retry,
             sleep_timeout: server.sleep_timeout,
             watch_every: server.watch,
             watch_asleep_every: server.watch_asleep(),
             good_bye: server.good_bye,
-            ..Patience::default()
+            ..ProbeTimeouts::default()
         },
         ..Settings::of(&Scenario::default())
     }
 }
 
-/// The server on the wire.
+/// The server on the local network.
 fn neighbour(server: &ServerConfig, clock: &Clock) -> Option<Neighbour> {
     let authority = Authority::parse(&server.origin.authority)?;
     let host = authority.host.trim_start_matches('[').trim_end_matches(']');

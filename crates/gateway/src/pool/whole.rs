@@ -1,4 +1,4 @@
-//! The pool as one server: what admission and the site's sleep policy know of it.
+//! The pool as one server, as admission and the site's sleep policy see it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Controller, Observed, Work};
 
 use super::ServerPool;
-use crate::supervisor::Hands;
+use crate::supervisor::ServerControl;
 
-/// How long the first look at all servers is waited for.
+/// Timeout for the first probes of all servers.
 pub(super) const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// Awake as long as a server is on or can be switched on; asleep if all were put to sleep.
 pub(crate) struct Whole(pub(crate) Arc<ServerPool>);
 
 impl Whole {
-    /// How it is reached.
-    pub(crate) fn hands(pool: &Arc<ServerPool>) -> Hands {
-        Hands {
+    /// How to control it.
+    pub(crate) fn hands(pool: &Arc<ServerPool>) -> ServerControl {
+        ServerControl {
             controller: Box::new(Self(Arc::clone(pool))),
             probe: Probe::new(probe::Config::Controller, pool.clock.clone()),
             neighbour: None,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Whole {
 }
 
 impl ServerPool {
-    /// Waits until the servers were looked at, so that none is woken while another is awake.
+    /// Waits until the servers were probed, so that none is woken while another is awake.
     pub(super) async fn has_begun(&self) {
         let mut begun = self.begun.subscribe();
         if !*begun.borrow_and_update() {
@@ -51,7 +51,7 @@ impl ServerPool {
         } else if state.opening || state.nobody_left() {
             Observed::Down
         } else {
-            // Who comes may wait in line.
+            // New requests may wait in line.
             Observed::Up
         }
     }

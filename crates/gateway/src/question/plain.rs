@@ -1,4 +1,4 @@
-//! Plain requests as the server gets them: from the bytes they came in, to bytes.
+//! Plain requests for the server: from the bytes they came in, to bytes.
 
 use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
@@ -6,35 +6,35 @@ use std::net::IpAddr;
 use bytes::{BufMut, Bytes, BytesMut};
 use nightwatt_http1::{Field, Head};
 
-use super::Mark;
 use crate::facts::REQUEST_ID_NAME;
+use crate::mark::Mark;
 use crate::request_rules::is_passed_unchanged;
 
-/// What is longer is a case of its own: at 64 KiB it is no address any more.
+/// A longer target goes to the slow path: at 64 KiB it is not valid any more.
 const LONGEST_TARGET: usize = 8 << 10;
 
-/// Whom a plain request is from.
+/// The client of a plain request.
 pub(crate) struct Asker<'a, I> {
-    /// The holder of the connection.
+    /// The peer of the connection.
     pub(crate) peer: IpAddr,
     pub(crate) secure: bool,
-    /// As the `Host` field has it.
+    /// The value of the `Host` field.
     pub(crate) authority: &'a str,
     pub(crate) id: &'a I,
 }
 
-/// Whether the server can be given the fields as they came, but for what is added to them. This follows from their
-/// names alone, if `Connection` says nothing but `keep-alive`.
+/// Whether the server can get the fields unchanged, except for additions. This depends on their names alone, if
+/// `Connection` says nothing but `keep-alive`.
 pub(crate) fn has_plain_fields(head: &Head<'_, '_>) -> bool {
     head.fields.iter().all(|field| is_passed_unchanged(field.name))
 }
 
-/// Whether the server can be given the target as it came.
+/// Whether the server can get the target unchanged.
 pub(crate) fn has_plain_target(head: &Head<'_, '_>) -> bool {
     head.target.len() <= LONGEST_TARGET && head.target.bytes().all(is_plain_in_targets)
 }
 
-/// What an address may have in its path and query by RFC 3986, and nothing that is merely put up with.
+/// The characters that RFC 3986 allows in path and query, without those that are merely tolerated.
 fn is_plain_in_targets(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte)
 }
@@ -66,7 +66,7 @@ pub(crate) fn question<I: Display>(
     out.freeze()
 }
 
-/// A field as it came, its name in lower case as all of ours.
+/// Appends a field unchanged, but with its name in lower case like all of ours.
 pub(crate) fn put_field(out: &mut BytesMut, field: &Field<'_>) {
     let begin = out.len();
     out.put_slice(field.name.as_bytes());

@@ -1,13 +1,14 @@
-//! A site whose configuration changed while it is served: it keeps its server's supervisor, with all who
-//! wait and all that is under way, and of the rest what still holds.
+//! A site whose configuration changes while it is served: it keeps its server's supervisor, with all that wait and all
+//! that is under way, and the rest where it still applies.
 
 use std::sync::{Arc, Mutex};
 
-use nightwatt_model::frontier::Frontier;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::frontier::Frontier;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::Controller;
 
-use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
+use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
+use crate::common::Common;
 use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
@@ -16,7 +17,7 @@ use crate::origin::OriginPool;
 use crate::supervisor::{Learns, Retuning};
 
 impl Site {
-    /// The site as it is to be, and what must be done to its supervisor for that.
+    /// The site with the new configuration, and how its supervisor has to change.
     pub(crate) fn changed(
         &self,
         site: &SiteConfig,
@@ -43,8 +44,7 @@ impl Site {
         let connects_alike = self.connects_alike(site, common);
         let origin =
             if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
-        // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
-        // mean something else.
+        // Answers stored under other rules might reach the wrong clients now, or have keys that mean something else.
         let rules = site.cache_rules(&scenario);
         let keeps_store = self.rules == rules && self.scenario.cache == scenario.cache;
         let (store, wishes) = if keeps_store {
@@ -85,7 +85,7 @@ impl Site {
         Ok((changed, retuning, guest))
     }
 
-    /// Whether its server is still connected to in the same way.
+    /// Whether connections to its server are configured as before.
     fn connects_alike(&self, site: &SiteConfig, common: &Common<'_>) -> bool {
         let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
         let old = &self.config;
@@ -94,7 +94,7 @@ impl Site {
             && timeouts(&site.limits.over(&common.config.limits)) == timeouts(&self.limits)
     }
 
-    /// What was reckoned by other rules cannot be gone on with.
+    /// Results computed with other rules cannot be continued.
     fn next_frontier(
         &self,
         site: &SiteConfig,
@@ -116,12 +116,12 @@ impl Site {
         common: &Common<'_>,
     ) -> Result<Arc<OriginPool>, StartError> {
         let origin = super::origin(site, common)?;
-        tokio::spawn(drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
+        tokio::spawn(OriginPool::drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
         Ok(origin)
     }
 
-    /// Another policy if what it goes by has changed, and where that stores its lessons from now on if that
-    /// is another place than before. What was learned is not forgotten.
+    /// A new policy if its parameters have changed, and where that stores its lessons if the place has changed. What
+    /// was learned is kept.
     fn next_policy(&self, site: &SiteConfig, common: &Common<'_>) -> (Option<AnyPolicy>, Learns) {
         let next = scenario(site, common, self.pool.as_deref());
         let (was, terms) = (&self.scenario, next.terms());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How it is. Bytes of a day count from midnight, UTC, and over restarts.
+/// Its status. Bytes of a day count from midnight UTC, across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
     /// Where it is.
@@ -13,23 +13,23 @@ pub struct DiskStatus {
     pub answers: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// What they may be.
+    /// Maximum of these.
     pub max_bytes: u64,
     /// Bytes that the cache has written today.
     pub written_today_bytes: u64,
-    /// Bytes that the rest of the proxy has written today, ledgers and logs, as the kernel counts them.
+    /// Bytes that the rest of the proxy (ledgers and logs) has written today, as the kernel counts them.
     pub others_today_bytes: u64,
-    /// What both together may be a day.
+    /// Maximum of both together per day.
     pub allowed_a_day_bytes: u64,
     /// What is left of it.
     pub left_today_bytes: u64,
     /// Answers written since the start.
     pub written: u64,
-    /// Answers that were worth it when that was last looked at, and did not fit into the day.
+    /// Answers that were worth writing at the last check, but exceeded the day's budget.
     pub waiting: u64,
     /// Answers read since the start.
     pub read: u64,
-    /// Answers since the start that were not as they had been written, and were not used.
+    /// Answers since the start that were not as written, and were not used.
     pub spoilt: u64,
     /// Writes since the start that failed.
     pub failed_writes: u64,

@@ -1,14 +1,8 @@
 //! What `nightwatt status` shows of a pool of servers.
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::ledger::{Bill, Part};
-use nightwatt_model::policy::fleet::Phase as Duty;
-use nightwatt_model::quantity::{Joules, Watts};
 use serde::{Deserialize, Serialize};
 
-use super::{Basis, LedgerStatus, MeterStatus, Parts};
-use crate::pool::{InPool, PoolServer, ServerPool};
-use crate::site::Site;
+use super::{LedgerStatus, MeterStatus};
 
 /// The servers of a site.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,7 +19,7 @@ pub struct PoolStatus {
     pub waited: u64,
     /// Requests since the start that found neither a place nor room in line: answered with 503.
     pub refused: u64,
-    /// Times since the start that a request was sent to another server because one had failed.
+    /// How many times since the start a request was sent to another server because one had failed.
     pub resent: u64,
     /// Each server.
     pub servers: Vec<ServerStatus>,
@@ -38,165 +32,35 @@ pub struct ServerStatus {
     pub name: String,
     /// Its kind; empty if kinds have no names.
     pub kind: String,
-    /// What it is to the pool: `off`, `starting`, `on`, `draining` or `failed`.
+    /// Its state in the pool: `off`, `starting`, `on`, `draining` or `failed`.
     pub duty: String,
-    /// The operator put it to sleep: it stays off until it is woken by order.
+    /// The operator put it to sleep: it stays off until the operator wakes it.
     pub held_off: bool,
     /// Its state: `awake`, `asleep`, ...
     pub state: String,
-    /// For so many seconds.
+    /// For this many seconds.
     pub state_for_s: f64,
     /// Exchanges with it under way.
     pub in_flight: u32,
-    /// Those of them that are tunnels (WebSocket): they take no place.
+    /// Those of them that are tunnels (WebSocket): they use no place.
     pub tunnels: u32,
-    /// Requests that it gets at a time, at most.
+    /// Maximum number of concurrent requests.
     pub places: u32,
-    /// Times since the start that it was taken out of the pool because it failed.
+    /// How many times since the start it was taken out of the pool because it failed.
     pub failed: u64,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until it may be tried again, if it failed.
     pub retry_after_s: f64,
-    /// Seconds that its next wake-up is expected to take.
+    /// Seconds that its next wake-up is expected to need.
     pub wake_time_s: f64,
-    /// The ledger, all starts together; without the proxy, which is on the site's bill.
+    /// The ledger over all starts; without the proxy, which is on the site's bill.
     pub ledger: LedgerStatus,
     /// Its meter, if it has one.
     pub meters: Vec<MeterStatus>,
 }
 
-const fn word(duty: Duty) -> &'static str {
-    match duty {
-        Duty::Off => "off",
-        Duty::Starting => "starting",
-        Duty::On => "on",
-        Duty::Draining => "draining",
-        Duty::Failed => "failed",
-    }
-}
-
 impl ServerStatus {
-    /// Every word for what a server is to its pool.
+    /// Every name of a server's state in its pool.
     pub(crate) const DUTIES: [&'static str; 5] = ["off", "starting", "on", "draining", "failed"];
-}
-
-impl ServerPool {
-    /// Looks at the pool and each of its servers.
-    pub(crate) fn report(&self, policy: String) -> PoolStatus {
-        let pool = self.status();
-        let servers = self.servers.iter().zip(&pool.servers);
-        PoolStatus {
-            policy,
-            on: pool.on,
-            starting: pool.starting,
-            waiting: pool.waiting,
-            waited: pool.waited,
-            refused: pool.refused,
-            resent: pool.resent,
-            servers: servers.map(|(server, in_pool)| server.status(*in_pool)).collect(),
-        }
-    }
-}
-
-impl PoolServer {
-    fn status(&self, InPool { duty, held_off, failed }: InPool) -> ServerStatus {
-        let server = self.supervisor.status();
-        let meters = self.meter.as_ref().map(|feed| feed.status(Part::Server, server.now));
-        ServerStatus {
-            name: self.supervisor.name().to_owned(),
-            kind: self.kind_name.clone(),
-            duty: word(duty).to_owned(),
-            held_off,
-            state: server.phase.as_str().to_owned(),
-            state_for_s: server.in_phase.as_secs_f64(),
-            in_flight: server.in_flight,
-            tunnels: server.tunnels,
-            places: self.kind.places,
-            failed,
-            failures: server.failures,
-            retry_after_s: server.blocked_for.as_secs_f64(),
-            wake_time_s: server.wake_time.as_secs_f64(),
-            ledger: self.ledger(&server.memory.bill),
-            meters: meters.into_iter().collect(),
-        }
-    }
-
-    /// A bill of it in figures.
-    fn ledger(&self, bill: &Bill) -> LedgerStatus {
-        let basis = Basis {
-            states: self.as_server().power_states(),
-            busy: self.kind.busy - self.kind.idle,
-            uncertainty: self.uncertainty,
-            // It is on the bill of the site.
-            proxy: Watts::ZERO,
-            meters: [self.meter.as_ref(), None],
-        };
-        let ledger = basis.ledger(bill);
-        let saving = saving(ledger.server.joules, ledger.always_on.joules);
-        LedgerStatus { saving, ..ledger }
-    }
-}
-
-/// 1 - used / always on; 0 of nothing.
-fn saving(used: Joules, always_on: Joules) -> f64 {
-    if always_on.get() > 0.0 { 1.0 - used / always_on } else { 0.0 }
-}
-
-impl Site {
-    /// A bill of the site in figures; if it has a pool, with the bills of all servers added up: times
-    /// are server-seconds then.
-    pub(crate) fn whole_ledger(
-        &self,
-        own: &Bill,
-        of: impl Fn(&PoolServer) -> Bill,
-    ) -> LedgerStatus {
-        let own = self.ledger(own);
-        let Some(pool) = &self.pool else { return own };
-        let servers = pool.servers.iter().map(|server| server.ledger(&of(server)));
-        together(own, &servers.collect::<Vec<_>>())
-    }
-}
-
-/// The sum of the servers, and the proxy of the site. What their models may be off has the same
-/// causes, so it adds.
-fn together(own: LedgerStatus, servers: &[LedgerStatus]) -> LedgerStatus {
-    let sum = |of: fn(&LedgerStatus) -> f64| servers.iter().map(of).sum::<f64>();
-    let parts = Parts {
-        measured_j: sum(|it| it.server_parts.measured_j),
-        measured_uncertainty_j: sum(|it| it.server_parts.measured_uncertainty_j),
-        measured_s: sum(|it| it.server_parts.measured_s),
-        modelled_j: sum(|it| it.server_parts.modelled_j),
-        modelled_uncertainty_j: sum(|it| it.server_parts.modelled_uncertainty_j),
-    };
-    let energy = |joules: f64, uncertainty: f64| Energy {
-        uncertainty: Joules(uncertainty),
-        ..Energy::modelled(Joules(joules), 0.0, "power states of the servers")
-    };
-    let modelled = energy(parts.modelled_j, parts.modelled_uncertainty_j);
-    let measured = Energy::measured(
-        Joules(parts.measured_j),
-        Joules(parts.measured_uncertainty_j),
-        "meters of the servers",
-    );
-    let span_s = sum(|it| it.span_s);
-    let share = if span_s > 0.0 { parts.measured_s / span_s } else { 0.0 };
-    let server = Energy::together(&measured, &modelled, share);
-    let always_on =
-        energy(sum(|it| it.always_on.joules.get()), sum(|it| it.always_on.uncertainty.get()));
-    let used = server.joules + own.proxy.joules;
-    LedgerStatus {
-        span_s,
-        awake_s: sum(|it| it.awake_s),
-        asleep_s: sum(|it| it.asleep_s),
-        unobserved_s: sum(|it| it.unobserved_s),
-        busy_s: sum(|it| it.busy_s),
-        sleeps: servers.iter().map(|it| it.sleeps).sum(),
-        wakeups: servers.iter().map(|it| it.wakeups).sum(),
-        saving: saving(used, always_on.joules),
-        server,
-        server_parts: parts,
-        always_on,
-        ..own
-    }
 }

@@ -1,24 +1,20 @@
 //! Services that are passed through.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::Gateway;
-use crate::passthrough::{Service, Tally, UNKNOWN};
-
-/// A service whose connections are passed through, as `[[tcp]]` says; or, called `unknown`, connections
-/// that were refused before it was known which service they want.
+/// A service of `[[tcp]]`, whose connections are passed through; or, with the name `unknown`, connections that were
+/// rejected before it was known which service they want.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpStatus {
     /// Its name.
     pub name: String,
-    /// The site or machine on whose server it is; empty for `unknown`.
+    /// The site or machine that it runs on; empty for `unknown`.
     pub on: String,
-    /// Where it is listened for.
+    /// The addresses where it listens.
     pub listen: Vec<String>,
-    /// By which names in TLS; none: without.
+    /// Its names in TLS; none: without TLS.
     pub sni: Vec<String>,
     /// Connections put through now.
     pub open: u64,
@@ -32,59 +28,6 @@ pub struct TcpStatus {
     pub received_bytes: u64,
     /// Bytes to clients since the start.
     pub sent_bytes: u64,
-    /// Connections since the start that have ended, by what became of them.
+    /// Connections since the start that have ended, by outcome.
     pub outcomes: BTreeMap<String, u64>,
-}
-
-impl Service {
-    /// Looks at a service.
-    pub(crate) fn status(&self) -> TcpStatus {
-        let (config, tally) = (&self.config, &self.tally);
-        TcpStatus {
-            name: config.name.clone(),
-            on: config.on.clone(),
-            listen: config.listen.iter().map(ToString::to_string).collect(),
-            sni: config.sni.clone(),
-            open: tally.open.load(Ordering::Relaxed),
-            quiet: tally.quiet.load(Ordering::Relaxed),
-            held: tally.held.load(Ordering::Relaxed),
-            waited: tally.waited.load(Ordering::Relaxed),
-            received_bytes: tally.received.load(Ordering::Relaxed),
-            sent_bytes: tally.sent.load(Ordering::Relaxed),
-            outcomes: outcomes(tally),
-        }
-    }
-}
-
-impl Gateway {
-    /// Connections passed through to the server of this site, or to this machine, that keep it awake.
-    pub(super) fn connections_to(&self, name: &str) -> u32 {
-        let on_it = self.services.iter().filter(|service| service.config.on == name);
-        let active: u64 = on_it.map(|service| service.tally.active()).sum();
-        u32::try_from(active).unwrap_or(u32::MAX)
-    }
-
-    /// Looks at all services, and at what was for none of them if there was any.
-    pub(super) fn services_status(&self) -> Vec<TcpStatus> {
-        let unknown = TcpStatus {
-            name: UNKNOWN.to_owned(),
-            on: String::new(),
-            listen: Vec::new(),
-            sni: Vec::new(),
-            open: 0,
-            quiet: 0,
-            held: 0,
-            waited: 0,
-            received_bytes: 0,
-            sent_bytes: 0,
-            outcomes: outcomes(&self.unclaimed),
-        };
-        let unknown = Some(unknown).filter(|it| !it.outcomes.is_empty());
-        self.services.iter().map(Service::status).chain(unknown).collect()
-    }
-}
-
-fn outcomes(tally: &Tally) -> BTreeMap<String, u64> {
-    let given = tally.outcomes().filter(|(_, count)| *count > 0);
-    given.map(|(name, count)| (name.to_owned(), count)).collect()
 }

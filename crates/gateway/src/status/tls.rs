@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// TLS to clients, as `[tls]` says.
+/// TLS to clients, of `[tls]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TlsStatus {
-    /// Where it is listened for.
+    /// The addresses where it listens.
     pub listen: Vec<String>,
     /// Handshakes since the start that succeeded.
     pub handshakes: u64,
-    /// Handshakes since the start that failed, by why.
+    /// Handshakes since the start that failed, by reason.
     pub failures: BTreeMap<String, u64>,
     /// Its certificates.
     pub certificates: Vec<CertificateStatus>,
@@ -22,25 +22,25 @@ pub struct TlsStatus {
 pub struct CertificateStatus {
     /// Its file.
     pub chain: String,
-    /// Names of hosts that it is for.
+    /// Host names that it is valid for.
     pub names: Vec<String>,
     /// The first second in which it is valid, in seconds since 1970; nothing if it cannot be read.
     #[serde(default)]
     pub not_before: Option<i64>,
     /// The last second in which it is valid, in seconds since 1970; nothing if it cannot be read.
     pub not_after: Option<i64>,
-    /// The same for people.
+    /// The same as text.
     pub until: Option<String>,
-    /// It is in the place of one that its authority has yet to give.
+    /// It is a temporary one, until its authority issues the real one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_awaited: bool,
-    /// Clients do not accept what they get.
+    /// Clients do not accept the certificate that they get.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_faulty: bool,
-    /// The next one was not given by its authority, or cannot be used: what was served before still is.
+    /// The next one was not issued by its authority, or cannot be used: the previous one is still served.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewal_failed: bool,
-    /// Why clients will not accept it, why what is in its files now is not used, or why its authority gave
-    /// no other.
+    /// Why clients will not accept it, why what is in its files now is not used, or why its authority issued no other
+    /// one.
     pub problem: Option<String>,
 }

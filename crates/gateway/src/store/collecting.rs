@@ -1,19 +1,19 @@
-//! Answers on their way into the cache: their bytes count before they are stored.
+//! Answers being collected for the cache: their bytes count before they are stored.
 
 use bytes::Bytes;
 use nightwatt_httpcache::Stored;
 
 use super::{Object, Ticket};
 
-/// Room is taken by no less than this.
+/// Minimum step for reserving room.
 const STEP: usize = 4 << 10;
 
-/// A body that is being collected. Dropped before its end, it leaves nothing behind.
+/// A body that is being collected. If it is dropped before its end, nothing remains.
 pub(crate) struct Collecting {
     ticket: Ticket,
     stored: Stored,
     body: Vec<u8>,
-    /// How long it will be; none if only its end will tell.
+    /// Its length; none if only its end will show it.
     length: usize,
     reserved: u64,
 }
@@ -24,8 +24,8 @@ impl Collecting {
         Self { ticket, stored, body: Vec::new(), length, reserved: 0 }
     }
 
-    /// Takes the next part. False if it has become too large, or if there is no room beside all that
-    /// is on its way: it is given up then.
+    /// Adds the next part. Returns false if the body has become too large, or if there is no room for it: then
+    /// collecting is given up.
     #[must_use]
     pub(crate) fn take(&mut self, part: &[u8]) -> bool {
         let needed = self.body.len() + part.len();
@@ -33,7 +33,7 @@ impl Collecting {
             return false;
         }
         if needed > self.body.capacity() {
-            // As vectors grow, but not beyond what is known to come.
+            // Grow like a vector, but not beyond the known length.
             let doubled = (self.body.capacity() * 2).max(STEP);
             let room = if self.length >= needed { doubled.min(self.length) } else { doubled };
             let room = room.max(needed);
@@ -48,13 +48,13 @@ impl Collecting {
         true
     }
 
-    /// Bytes of memory it has.
+    /// Bytes of memory allocated.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.body.capacity()
     }
 
-    /// Stores it: it is whole.
+    /// Stores it: it is complete.
     pub(crate) fn finish(mut self) {
         let body = Bytes::from(std::mem::take(&mut self.body).into_boxed_slice());
         self.ticket.store(Object::new(self.stored.clone(), body));

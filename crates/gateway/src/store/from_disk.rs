@@ -1,4 +1,4 @@
-//! Stored answers that come back from the disk.
+//! Stored answers that are read back from the disk.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ impl Store {
         self.disk.as_ref()
     }
 
-    /// Is this very answer what is kept?
+    /// Whether this very answer is stored.
     pub(crate) fn holds(&self, key: &CacheKey, object: &Arc<Object>) -> bool {
         let entry = self.objects.peek(key);
         entry.is_some_and(|entry| entry.variants.iter().any(|it| Arc::ptr_eq(it, object)))
     }
 
-    /// Would a look at the disk give more than what is in memory? All variants of a resource come and go
-    /// together, so what is here in part is not there in part.
+    /// Whether the disk has more than the memory. All variants of a resource are moved together, so
+    /// the disk has no further variants of a resource that is in memory.
     pub(crate) fn is_on_disk_only(&self, key: &CacheKey, now: Timestamp) -> bool {
         let disk = self.disk.as_ref();
         disk.is_some_and(|disk| self.objects.peek(key).is_none() && disk.has(key, now))
     }
 
-    /// Takes what the disk has of a resource into memory, unless that is forgotten meanwhile. What the
-    /// site's rules would not store any more is left out; if that is all of it, the disk forgets it.
+    /// Reads a resource from the disk into memory, unless it is forgotten meanwhile. Leaves out what the site's rules
+    /// would not store any more; if that is all of it, the disk forgets it.
     pub(crate) async fn bring_up(self: &Arc<Self>, key: &CacheKey, now: Timestamp, rules: &Rules) {
         let Some(disk) = self.disk.as_ref().filter(|_| self.is_on_disk_only(key, now)) else {
             return;
         };
-        // As if the server were asked: whatever is forgotten from now on comes too late.
+        // As for a request to the server: if it is forgotten from now on, this is too old.
         let ticket = self.ask(key.clone(), Sake::Nobody);
         let read = disk.read(key).await;
         let is_there = !read.is_empty();
@@ -52,7 +52,7 @@ impl Store {
         }
         let mut books = self.books();
         if books.is_in_time(&ticket) {
-            // Something newer may have come meanwhile, and have left the memory again.
+            // A newer answer may have come meanwhile, and have left the memory again.
             objects.retain(|(variant, _)| disk.still_has(key, variant));
             let objects = objects.into_iter().map(|(_, object)| object).collect();
             self.restore(&mut books, key, objects);
@@ -81,7 +81,7 @@ impl Store {
     }
 }
 
-/// What was stored under a key, as the rules are now.
+/// What was stored under a key, if the present rules permit it.
 fn restored(key: &CacheKey, meta: &Meta, fingerprint: u64, rules: &Rules) -> Option<Stored> {
     let (authority, target) = key.as_str().split_at(key.as_str().find('/')?);
     // The rules for keys may have changed since.
@@ -100,7 +100,7 @@ fn restored(key: &CacheKey, meta: &Meta, fingerprint: u64, rules: &Rules) -> Opt
     Stored::restored(&request, basis, meta.status, &meta.headers, meta.times, rules).ok()
 }
 
-/// The fields by which it was chosen are what they were: `Vary` is among what is stored.
+/// The fields that selected it are unchanged: `Vary` is among what is stored.
 fn is_the_same(object: &Object, meta: &Meta, variant: Variant) -> bool {
     meta.variant() == variant.id
         && crate::disk_cache::record::variant(object.stored.selecting().iter()) == variant.id
@@ -114,7 +114,7 @@ mod tests {
     use http::StatusCode;
     use nightwatt_clock::Clock;
     use nightwatt_httpcache::{Filler, KeyRules, Purge, Times};
-    use nightwatt_model::policy::admission::ClientClass;
+    use nightwatt_policy::admission::ClientClass;
 
     use super::*;
     use crate::config::DiskConfig;
@@ -155,7 +155,7 @@ mod tests {
         (cache, store)
     }
 
-    /// Looks again and again until it is so.
+    /// Polls until it is so.
     fn eventually(what: &str, is_so: impl Fn() -> bool) {
         let clock = Clock::real();
         let deadline = clock.now().mono + Duration::from_secs(30);

@@ -1,29 +1,28 @@
-//! How much a stored answer is asked for. What is renewed without a request goes by it.
+//! The popularity of a stored answer, which determines whether it is renewed without a request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 
-/// For whose sake the server is asked.
+/// Who needs the server's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sake {
-    /// A client of that class wants the answer.
+    /// A client of this class.
     Of(ClientClass),
-    /// No client does: what is stored is renewed.
+    /// No client: a stored answer is renewed.
     Nobody,
 }
 
-/// A sum over those who asked, halved by each renewal without a request.
+/// A sum over its requests, halved by each renewal without a request.
 ///
-/// A person counts 2^27, so that after the last one an answer is renewed 28 times more (2^27, 2^26, ...
-/// 1): two weeks, with a grace of a day. A crawler counts an eighth of that, which makes 25. At zero it
-/// is left to grow too old.
+/// A request by a person counts 2^27, so that after the last one an answer is renewed 28 times more (2^27, 2^26, ...
+/// 1): two weeks, with a grace of a day. A request by a crawler counts an eighth of that, for 25 renewals. At zero the
+/// answer is not renewed any more.
 #[derive(Debug, Default)]
 pub(crate) struct Popularity(AtomicU64);
 
 impl Popularity {
-    /// What one request counts. A client that finds nothing stored wakes the server, is sent away, or is not
-    /// ours.
+    /// What one request counts. Without a stored answer, a client wakes the server, is rejected, or is not ours.
     pub(crate) const fn worth(class: ClientClass) -> u64 {
         match class {
             ClientClass::Human | ClientClass::Api => 1 << 27,
@@ -32,7 +31,7 @@ impl Popularity {
         }
     }
 
-    /// Of an answer that takes the place of `known`.
+    /// The popularity of an answer that replaces `known`.
     pub(crate) fn of(known: Option<&Self>, sake: Sake) -> Self {
         let known = known.map_or(0, Self::get);
         Self(AtomicU64::new(match sake {
@@ -41,12 +40,12 @@ impl Popularity {
         }))
     }
 
-    /// As it was in an earlier life.
+    /// The popularity that was stored on the disk.
     pub(crate) const fn again(popularity: u64) -> Self {
         Self(AtomicU64::new(popularity))
     }
 
-    /// It was given to a client.
+    /// The answer was sent to a client.
     pub(crate) fn asked(&self, class: ClientClass) {
         self.0.fetch_add(Self::worth(class), Ordering::Relaxed);
     }
@@ -60,7 +59,7 @@ impl Popularity {
 mod tests {
     use super::*;
 
-    /// Renewals without a request until there is no more reason for one.
+    /// Number of renewals without a request until the popularity is zero.
     fn renewals(mut popularity: Popularity) -> u32 {
         let mut renewals = 0;
         while popularity.get() > 0 {

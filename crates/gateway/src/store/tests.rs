@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::{Filler, KeyRules, Sender, Times, purge::Place};
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use proptest::prelude::*;
 
 use super::*;

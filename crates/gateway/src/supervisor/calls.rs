@@ -1,37 +1,37 @@
-//! What is asked of a driver by those who look after the process: whether it is still there, to reach the
-//! server in another way, to leave it to another process.
+//! Calls to a driver from the code that manages the process: check that it runs, change the control of the server,
+//! leave the server to another process.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nightwatt_model::policy::lifecycle::Handed;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::Lessons;
+use nightwatt_policy::lifecycle::Handed;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::sleep::Lessons;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::{AnyPolicy, Driver, Hands, Managed, Supervisor};
+use super::{AnyPolicy, Driver, Managed, ServerControl, Supervisor};
 use crate::journal::Journal;
-use crate::lessons::Shelf;
-use crate::past::Chronicle;
+use crate::lessons::LessonsStore;
+use crate::past::HistoryLog;
 
-/// A command that is under way when the server is handed over gets this long to end; a wake command that is
-/// broken off is given again by the next process.
+/// Time limit for a command that is under way at a hand-over; the next process repeats a wake command that is
+/// cancelled.
 const COMMAND_ENDS: Duration = Duration::from_secs(5);
 
-/// What a driver is called for.
+/// A call to a driver.
 pub(super) enum Call {
     /// Answers.
     Ping(oneshot::Sender<()>),
-    /// Writes down how things are.
+    /// Writes a checkpoint.
     Write,
-    /// Reaches the server in another way from now on.
-    Reach(Hands),
-    /// Stores what the next policy learns there; nothing if that learns nothing.
-    Learn(Option<Shelf>),
-    /// Leaves the server to another process, which these hands ask; writes no more.
-    Park(Hands, oneshot::Sender<Handed>),
-    /// That process failed: goes on as before, with this journal.
+    /// Changes the control of the server.
+    Reach(ServerControl),
+    /// Stores what the next policy learns there; nothing if that policy does not learn.
+    Learn(Option<LessonsStore>),
+    /// Leaves the server to another process, which this control asks; stops writing.
+    Park(ServerControl, oneshot::Sender<Handed>),
+    /// That process failed: continues as before, with this journal.
     Resume(Option<Journal>),
 }
 
@@ -41,22 +41,22 @@ pub(super) struct Underway {
     pub(super) task: JoinHandle<()>,
 }
 
-/// What a driver had before its server was left to another process.
+/// The state of a driver while another process controls its server.
 pub(super) struct Parked {
-    hands: Arc<Hands>,
-    shelf: Option<Shelf>,
-    chronicle: Option<Chronicle>,
+    hands: Arc<ServerControl>,
+    shelf: Option<LessonsStore>,
+    chronicle: Option<HistoryLog>,
 }
 
 /// Where a policy stores what it learns.
 pub(crate) enum Learns {
-    /// Where it did before, if it did.
+    /// In the same place as before, if any.
     AsBefore,
-    /// There from now on; or it learns nothing any more.
-    Elsewhere(Option<Shelf>),
+    /// In this place from now on; or it does not learn any more.
+    Elsewhere(Option<LessonsStore>),
 }
 
-/// Changed supervision, ready to be put in place: nothing of it can fail.
+/// Changed supervision, ready to be applied without failure.
 pub(crate) struct Retuning {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) settings: Settings,
@@ -64,12 +64,12 @@ pub(crate) struct Retuning {
     pub(crate) policy: Option<AnyPolicy>,
     /// Where it stores what it learns.
     pub(crate) learns: Learns,
-    /// Another way to the server.
-    pub(crate) hands: Option<Hands>,
+    /// Another control of the server.
+    pub(crate) hands: Option<ServerControl>,
 }
 
 impl Retuning {
-    /// Puts it in place.
+    /// Applies it.
     pub(crate) fn commit(self) {
         let Self { supervisor, settings, policy, learns, hands } = self;
         let now = supervisor.clock.now();
@@ -84,12 +84,12 @@ impl Retuning {
 }
 
 impl Supervisor {
-    /// A driver that has ended hears nothing, and needs not.
+    /// A driver that has ended needs no calls.
     fn call(&self, call: Call) {
         let _ = self.calls.send(call);
     }
 
-    /// Comes when the driver has answered; false if it never will.
+    /// Returns when the driver has answered; false if it never will.
     pub(crate) async fn is_driven(&self) -> bool {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Ping(answer));
@@ -100,26 +100,26 @@ impl Supervisor {
         self.call(Call::Write);
     }
 
-    /// Leaves the server to another process, which these hands ask from now on, and writes no more. Says
-    /// what that process is to know; nothing if the driver has ended.
-    pub(crate) async fn park(&self, hands: Hands) -> Option<Handed> {
+    /// Leaves the server to another process, through which `hands` controls it from now on, and stops writing. Returns
+    /// the state for that process; nothing if the driver has ended.
+    pub(crate) async fn park(&self, hands: ServerControl) -> Option<Handed> {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Park(hands, answer));
         answered.await.ok()
     }
 
-    /// The process that it was left to has failed: goes on as before it was parked.
+    /// The other process has failed: continues as before it was parked.
     pub(crate) fn resume(&self, journal: Option<Journal>) {
         self.call(Call::Resume(journal));
     }
 
-    /// What the policy has learned until now, if it learns.
+    /// What the policy has learned so far, if it learns.
     pub(crate) fn lessons(&self) -> Option<Lessons> {
         let now = self.clock.now();
         self.lock().manager.lessons(now)
     }
 
-    fn chronicle(&self) -> MutexGuard<'_, Option<Chronicle>> {
+    fn chronicle(&self) -> MutexGuard<'_, Option<HistoryLog>> {
         self.chronicle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,14 +130,14 @@ impl Supervisor {
 }
 
 impl Managed {
-    /// Is a client served, or does one wait?
+    /// Whether a client is served, or waits.
     pub(super) fn is_busy(&self) -> bool {
         self.manager.in_flight() > 0 || self.manager.held() > 0
     }
 }
 
 impl Driver {
-    /// Does what it is called for.
+    /// Carries out a call.
     pub(super) async fn answer(&mut self, call: Call) {
         match call {
             Call::Ping(answer) => drop(answer.send(())),
@@ -156,8 +156,8 @@ impl Driver {
         }
     }
 
-    /// Reaches the server by these hands from now on. Gives the ones before.
-    fn reach(&mut self, hands: Arc<Hands>) -> Arc<Hands> {
+    /// Controls the server through these from now on. Returns the previous control.
+    fn reach(&mut self, hands: Arc<ServerControl>) -> Arc<ServerControl> {
         if let Some(command) = self.command.take() {
             command.task.abort();
         }
@@ -167,7 +167,7 @@ impl Driver {
         old
     }
 
-    async fn park(&mut self, hands: Hands) -> Handed {
+    async fn park(&mut self, hands: ServerControl) -> Handed {
         self.catch_up();
         if let Some(command) = &mut self.command {
             let _ = self.supervisor.clock.timeout(COMMAND_ENDS, &mut command.task).await;
@@ -182,12 +182,12 @@ impl Driver {
         let (place, chronicle) = (self.shelf.take(), self.supervisor.chronicle().take());
         let hands = self.reach(Arc::new(hands));
         self.parked = Some(Parked { hands, shelf: place, chronicle });
-        // What it knows of the server is from now on what the other process says.
+        // From now on its knowledge of the server comes from the other process.
         self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
         handed
     }
 
-    /// Does what is waiting to be done, so that what is told of the server is true.
+    /// Handles pending work, so that the reported state of the server is current.
     fn catch_up(&mut self) {
         while let Ok(action) = self.actions.try_recv() {
             self.act(action);

@@ -1,9 +1,9 @@
-//! Who or what caused a wake-up, by name.
+//! The causes of wake-ups, by name.
+use crate::wake_cause::WakeCause;
 
-use nightwatt_model::policy::manager::Cause;
+use nightwatt_policy::manager::Cause;
 
 use super::Managed;
-use crate::journal::WakeCause;
 
 impl Managed {
     pub(super) fn name_cause(&mut self, cause: Cause) -> WakeCause {
@@ -20,7 +20,7 @@ impl Managed {
     }
 }
 
-/// Only after more askers than are remembered.
+/// Only when more clients asked than are remembered.
 fn unnamed(id: u64) -> WakeCause {
     WakeCause::Request {
         id: id.to_string(),

@@ -1,10 +1,10 @@
-//! Exchanges with the server: while one is under way it is kept awake. And who may wake it for one.
+//! Exchanges with the server, which is kept awake while one is under way; and which client may wake it for one.
 
-use nightwatt_model::policy::admission::{Budget, ClientClass, Route};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{BudgetLeft, Knock, Payer};
-use nightwatt_model::time::Now;
+use nightwatt_energy::time::Now;
+use nightwatt_policy::admission::{Budget, ClientClass, Route};
+use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{AdmissionRequest, BudgetLeft, Payer};
 use tokio::sync::watch;
 
 use super::{Managed, Supervisor};
@@ -26,7 +26,7 @@ impl ExchangeFor {
 }
 
 impl Managed {
-    /// Has a pool's server requests now?
+    /// Updates whether a pool's server has requests now.
     fn works(&mut self, now: Now) {
         self.manager.works(now, self.manager.in_flight() > self.tunnels);
     }
@@ -45,13 +45,13 @@ impl Supervisor {
         })
     }
 
-    /// Is it awake, for all that is known?
+    /// Whether it is awake, as far as known.
     pub(crate) fn is_awake(&self) -> bool {
         self.lock().manager.phase() == Phase::Awake
     }
 
-    /// Lets a request through for which nothing is stored, and begins its exchange, if the server is awake.
-    pub(crate) fn admit_awake(&self, knock: &Knock) -> bool {
+    /// Lets a request without a stored answer through, and begins its exchange, if the server is awake.
+    pub(crate) fn admit_awake(&self, knock: &AdmissionRequest) -> bool {
         let now = self.clock.now();
         self.with(|managed, actions| {
             managed.manager.phase() == Phase::Awake
@@ -59,12 +59,12 @@ impl Supervisor {
         })
     }
 
-    /// Begins an exchange, whatever is known of the server. No client is charged for it.
+    /// Begins an exchange, whatever the state of the server. No client is charged for it.
     pub(crate) fn begin(&self) {
         self.begin_for(ExchangeFor::Client { network: UNLIMITED });
     }
 
-    /// The same, for somebody.
+    /// The same, on behalf of the given client.
     pub(crate) fn begin_for(&self, sake: ExchangeFor) {
         let now = self.clock.now();
         self.with(|managed, _| match sake {
@@ -73,7 +73,7 @@ impl Supervisor {
         });
     }
 
-    /// Does it not answer, and may be up all the same?
+    /// Whether it does not answer, but may be up.
     pub(crate) fn may_be_up(&self) -> bool {
         self.lock().manager.lifecycle().may_be_up()
     }
@@ -83,12 +83,12 @@ impl Supervisor {
         self.sleeps.subscribe()
     }
 
-    /// An exchange is over that [`begin`](Self::begin) began.
+    /// Ends an exchange that [`begin`](Self::begin) began.
     pub(crate) fn end(&self) {
         self.end_for(ExchangeFor::Client { network: UNLIMITED });
     }
 
-    /// An exchange is over that was begun for somebody.
+    /// Ends an exchange that was begun on behalf of the given client.
     pub(crate) fn end_for(&self, sake: ExchangeFor) {
         let now = self.clock.now();
         self.with(|managed, _| match sake {
@@ -107,7 +107,7 @@ impl Supervisor {
         });
     }
 
-    /// It is over.
+    /// The exchange ends.
     pub(crate) fn release(&self) {
         let now = self.clock.now();
         self.with(|managed, _| {
@@ -116,7 +116,7 @@ impl Supervisor {
         });
     }
 
-    /// It became a tunnel: that keeps the server awake, but is no work.
+    /// The exchange became a tunnel: that keeps the server awake, but does not count as work.
     pub(crate) fn tunnel_opened(&self) {
         let now = self.clock.now();
         self.with(|managed, _| {
@@ -140,7 +140,7 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.begin_background())
     }
 
-    /// An exchange without a client is over.
+    /// Ends an exchange without a client.
     pub(crate) fn end_background(&self) {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.end_background(now));
@@ -152,7 +152,7 @@ impl Supervisor {
         self.lock().manager.budget_left(now, payer)
     }
 
-    /// Gives a client its budgets back. Says which of them were spent.
+    /// Restores the budgets of a client. Returns which of them were spent.
     pub(crate) fn forgive(&self, payer: &Payer) -> Vec<Budget> {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.forgive(now, payer))

@@ -1,28 +1,28 @@
-//! What there is to know of a server under supervision.
+//! The status of a server under supervision.
 
 use std::time::Duration;
 
-use nightwatt_model::ledger::Hour;
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{Hindrance, Memory};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::ledger::Hour;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::{Hindrance, Memory};
 
-/// A look at a server under supervision.
+/// The status of a server under supervision.
 #[derive(Debug, Clone)]
 pub(crate) struct SupervisorStatus {
-    /// Where it is.
+    /// Its phase.
     pub(crate) phase: Phase,
     /// For how long.
     pub(crate) in_phase: Duration,
     /// Failed wake-ups in a row.
     pub(crate) failures: u32,
-    /// How long a failed server will not be tried again.
+    /// For how long a failed server is not tried again.
     pub(crate) blocked_for: Duration,
     /// Bill and appointments.
     pub(crate) memory: Memory,
     /// With a meter: the last hours that ended.
     pub(crate) hours: Vec<Hour>,
-    /// Admitted and delayed requests in the window of the promise.
+    /// Admitted and delayed requests in the window of the SLA.
     pub(crate) sla: Option<(u64, u64)>,
     /// Exchanges under way.
     pub(crate) in_flight: u32,
@@ -32,11 +32,11 @@ pub(crate) struct SupervisorStatus {
     pub(crate) held: usize,
     /// What keeps it awake.
     pub(crate) hindrance: Option<Hindrance>,
-    /// Why it said last that it would not sleep.
+    /// Its last reason for not sleeping.
     pub(crate) inhibited_by: Option<String>,
     /// Wake loops found since the start.
     pub(crate) wake_loops: u64,
-    /// What the next wake-up is expected to take.
+    /// How long the next wake-up is expected to last.
     pub(crate) wake_time: Duration,
     /// How long the policy has watched requests, if it learns and has seen any.
     pub(crate) learned_from: Option<Duration>,

@@ -1,10 +1,9 @@
-//! The past of a server under supervision: told where the journal is written, looked at by the
-//! dashboard.
+//! The past of a server under supervision: updated when the journal is written, read by the dashboard.
 
 use std::sync::PoisonError;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_energy::time::{Now, Wall};
+use nightwatt_policy::ledger::Bill;
 
 use super::{Managed, Supervisor};
 use crate::journal::Record;
@@ -21,8 +20,8 @@ impl Supervisor {
         }
     }
 
-    /// From now on so much of the proxy is on its bill, from 0 to 1. That is written down: time in which
-    /// the proxy does not run is billed by it.
+    /// Sets the share of the proxy on its bill, from 0 to 1. It is recorded in the journal: time in which the proxy
+    /// does not run is billed by it.
     pub(crate) fn share_proxy(&self, part: f64) {
         let now = self.clock.now();
         if self.lock().manager.share_proxy(now, part) {
@@ -30,12 +29,12 @@ impl Supervisor {
         }
     }
 
-    /// Which part of the proxy is on its bill now.
+    /// The share of the proxy on its bill now.
     pub(crate) fn proxy_share(&self) -> f64 {
         self.lock().manager.proxy_share()
     }
 
-    /// What is known of its past, up to now.
+    /// Its known past, up to now.
     pub(crate) fn past(&self) -> Option<Past> {
         let now = self.clock.now();
         let chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +51,7 @@ impl Supervisor {
 }
 
 impl Managed {
-    /// The bill as far as it is settled, and when it was.
+    /// The bill as far as it is settled, and the time of that.
     fn settled(&self, now: Now) -> (Now, Bill) {
         let bill = self.manager.settled_bill(now);
         let open = self.manager.memory(now).bill.span().saturating_sub(bill.span());

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_httpcache::{Timestamp, date};
-use nightwatt_model::time::{Mono, Now, Wall};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,106 +19,21 @@ use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
 use super::validity::Validity;
-use crate::acme::proofs::{PROTOCOL, Proofs, certified};
 use crate::config::CertificateConfig;
+use crate::error::BadCertificate;
+use crate::proofs::{PROTOCOL, Proofs, certified};
 use crate::status::CertificateStatus;
 
-/// No file of certificates or keys is longer.
+/// Maximum length of a file of certificates or keys.
 const LONGEST: u64 = 1 << 20;
 
-/// Between two looks at the files, if there are handshakes.
+/// Time between two checks of the files, if there are handshakes.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// The object identifier of the extension that names are in, 2.5.29.17, in DER (RFC 5280, 4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
 
-/// Why a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BadCertificate {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file has no certificate in it.
-    #[error("there is no certificate in {path}{}", .swapped.then_some(", but a private key").unwrap_or_default())]
-    NoCertificate {
-        /// Which one.
-        path: PathBuf,
-        /// There is a key instead.
-        swapped: bool,
-    },
-    /// A file has no key in it.
-    #[error("there is no private key in {path}{}", .locked.then_some(" that could be read without a passphrase").unwrap_or_default())]
-    NoKey {
-        /// Which one.
-        path: PathBuf,
-        /// There is one under a passphrase.
-        locked: bool,
-    },
-    /// Key and certificate are of two pairs.
-    #[error("the key in {key} does not belong to the first certificate in {chain}")]
-    Mismatch {
-        /// The certificate's file.
-        chain: PathBuf,
-        /// The key's.
-        key: PathBuf,
-    },
-    /// What is in a file is not what it says.
-    #[error("what is in {path} cannot be used: {why}")]
-    Broken {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-}
-
-impl BadCertificate {
-    /// There is no such file.
-    fn is_missing(&self) -> bool {
-        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// What to try next.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "look for it where the program put it that got the certificate, and set `chain` and `key` in \
-                 `[[tls.certificate]]` to the whole paths"
-            }
-            Self::Unreadable { .. } => {
-                "let the user that nightwatt runs as read it, and pass through the folders above: \
-                 `setfacl -m u:nightwatt:r FILE`, `setfacl -m u:nightwatt:x FOLDER`"
-            }
-            Self::NoCertificate { swapped: true, .. } => {
-                "`chain` and `key` of this `[[tls.certificate]]` may be swapped"
-            }
-            Self::NoCertificate { .. } => {
-                "it must be PEM, `-----BEGIN CERTIFICATE-----`: `openssl x509 -inform DER -in FILE` makes it \
-                 of DER"
-            }
-            Self::NoKey { locked: true, .. } => {
-                "it cannot be typed when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
-                 removes it"
-            }
-            Self::NoKey { .. } => {
-                "it must be PEM, `-----BEGIN PRIVATE KEY-----`: `openssl pkey -inform DER -in FILE` makes it of \
-                 DER"
-            }
-            Self::Mismatch { .. } => {
-                "the site's own certificate comes first in the chain; `openssl x509 -noout -pubkey -in CHAIN` \
-                 and `openssl pkey -pubout -in KEY` must print the same"
-            }
-            Self::Broken { .. } => "`openssl x509 -noout -text -in FILE` shows what is in it",
-        }
-    }
-}
-
-/// What tells whether files have changed: modified when (they, and who may read them), how long, which.
+/// Shows whether files have changed: times of modification (of content and of permissions), length, identity.
 type Stamp = [Option<(i64, i64, i64, u64, u64)>; 2];
 
 fn stamp(config: &CertificateConfig) -> Stamp {
@@ -136,7 +51,7 @@ struct Pair {
     names: Vec<String>,
     /// It names something, if only addresses.
     is_named: bool,
-    /// It is signed by us alone.
+    /// It is signed only by us.
     is_made_here: bool,
     validity: Validity,
 }
@@ -173,8 +88,8 @@ impl Pair {
         Ok(Self { key: Arc::new(key), names, is_named, is_made_here: false, validity })
     }
 
-    /// Shown until an authority has given one: what it gave for other names beside the first one, or another
-    /// authority did; else one for which browsers will warn.
+    /// The temporary certificate until an authority has issued one: an earlier one for the same first name with other
+    /// names beside it, or by another authority; else one that browsers warn about.
     fn stand_in(
         config: &CertificateConfig,
         provider: &CryptoProvider,
@@ -195,7 +110,7 @@ impl Pair {
         Ok(Self { key, names, is_named: true, is_made_here: true, validity })
     }
 
-    /// What is in the files; if nothing is there yet that an authority is to give, something else and why.
+    /// The certificate in the files; if an authority has yet to issue it, a temporary one, and the reason.
     fn load_or_stand_in(
         config: &CertificateConfig,
         provider: &CryptoProvider,
@@ -216,7 +131,7 @@ impl Pair {
         }
     }
 
-    /// What clients will hold against it now.
+    /// Why clients will reject it now, if so.
     fn fault(&self, now: Wall) -> Option<String> {
         let Validity { from, until } = self.validity;
         let now = now.0.div_euclid(1000);
@@ -231,7 +146,7 @@ impl Pair {
         }
     }
 
-    /// Will clients accept it for all of these names, as far as those go? A star stands for one label.
+    /// Whether clients will accept it for all of these names, as far as names matter. A star stands for one label.
     fn stands_in_for(&self, names: &[String]) -> bool {
         let is_for = |name: &String| {
             let name = name.to_ascii_lowercase();
@@ -254,7 +169,7 @@ fn day(seconds: i64) -> String {
     date::format(at).to_str().unwrap_or_default().to_owned()
 }
 
-/// One entry of the configuration, and what came of it.
+/// One entry of the configuration, and its state.
 #[derive(Debug)]
 struct Entry {
     config: CertificateConfig,
@@ -262,13 +177,13 @@ struct Entry {
     stamp: Stamp,
     /// Why what is in the files now is not used.
     problem: Option<String>,
-    /// It is not what its authority gave.
+    /// It is not the one that its authority issued.
     is_stand_in: bool,
-    /// Why its authority gave no other one, when it was asked last.
+    /// Why its authority issued no other one at the last attempt.
     refused: Option<String>,
 }
 
-/// All certificates, as they are used now.
+/// All certificates, as used now.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     provider: Arc<CryptoProvider>,
@@ -286,11 +201,11 @@ struct Served {
 }
 
 impl Served {
-    /// None of no entries.
+    /// None if there are no entries.
     fn of(entries: &[Entry]) -> Option<Self> {
         let default = Arc::clone(&entries.first()?.pair.key);
         let mut names = HashMap::new();
-        // Those signed by an authority go first.
+        // Those signed by an authority come first.
         let (given, stand_ins): (Vec<_>, Vec<_>) = entries.iter().partition(|it| !it.is_stand_in);
         for pair in given.into_iter().chain(stand_ins).map(|entry| &entry.pair) {
             for name in &pair.names {
@@ -313,8 +228,8 @@ impl Served {
 }
 
 impl Certificates {
-    /// Reads all of them. Those that clients will not accept are served all the same: plain HTTP, and the
-    /// renewal of a certificate by it, must not end with a certificate, nor at a wrong clock.
+    /// Reads all of them. Certificates that clients will reject are served too: plain HTTP, and the renewal of a
+    /// certificate over it, must not end with a certificate, nor because of a wrong clock.
     pub(super) fn load(
         configured: &[CertificateConfig],
         provider: &Arc<CryptoProvider>,
@@ -345,20 +260,20 @@ impl Certificates {
         })
     }
 
-    /// What is shown to authorities that look.
+    /// Adds the proofs for authorities.
     pub(super) fn with_proofs(mut self, proofs: &Arc<Proofs>) -> Self {
         self.proofs = Arc::clone(proofs);
         self
     }
 
-    /// From when to when the certificate of this entry is valid, if there is one.
+    /// The validity of the certificate of this entry, if there is one.
     pub(super) fn validity_of(&self, config: &CertificateConfig) -> Option<Validity> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.iter().find(|it| it.config == *config && !it.is_stand_in)?;
         Some(entry.pair.validity)
     }
 
-    /// Notes why the authority gave no other certificate; nothing once it has.
+    /// Notes why the authority issued no other certificate; nothing once it has.
     pub(super) fn note(&self, config: &CertificateConfig, refused: Option<String>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.iter_mut().find(|it| it.config == *config) {
@@ -366,7 +281,7 @@ impl Certificates {
         }
     }
 
-    /// What was noted before holds for what is configured still.
+    /// Keeps earlier notes for entries that are still configured.
     pub(super) fn with_notes_of(self, before: &Self) -> Self {
         let noted = before.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for Entry { config, refused, .. } in noted.iter() {
@@ -376,9 +291,8 @@ impl Certificates {
         self
     }
 
-    /// Reads those again whose files have changed, if it was not looked for that within a minute. What
-    /// cannot be used leaves things as they are. (A few small files that were read before: quick enough
-    /// for the thread that serves.)
+    /// Reads changed files again, unless that was checked within the last minute. Unusable files change nothing. (These
+    /// are a few small files that were read before: fast enough for the thread that serves.)
     pub(super) fn look(&self, now: Now) {
         {
             let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -396,7 +310,7 @@ impl Certificates {
         let mut has_changed = false;
         for entry in entries.iter_mut() {
             let stamp = stamp(&entry.config);
-            // What could not be used may have become so without a change of the files: folders above them.
+            // Unusable files may have become usable without a change: by folders above them.
             if stamp == entry.stamp && entry.problem.is_none() {
                 continue;
             }
@@ -426,7 +340,7 @@ impl Certificates {
         }
     }
 
-    /// Each of them.
+    /// The status of each of them.
     pub(super) fn status(&self, now: Wall) -> Vec<CertificateStatus> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |it: &Entry| {
@@ -440,7 +354,7 @@ impl Certificates {
     }
 }
 
-/// Of what is served for an entry, and why that is not what is in the files, or not what is to come.
+/// The status of what is served for an entry, and why that is not what is in the files, or not what is expected.
 fn of_pair(
     config: &CertificateConfig,
     pair: &Pair,
@@ -451,7 +365,7 @@ fn of_pair(
     let falls_short = is_stand_in && !pair.stands_in_for(&config.acme);
     let is_faulty = fault.is_some() || falls_short;
     let renewal_failed = problem.is_some() && !is_stand_in;
-    // A renewal that failed is no excuse for not saying that it is too late.
+    // A failed renewal must not hide that the certificate has expired.
     let told: Vec<String> = fault.into_iter().chain(problem).collect();
     CertificateStatus {
         chain: config.chain.display().to_string(),
@@ -473,7 +387,7 @@ fn complain(config: &CertificateConfig, pair: &Pair, now: Wall) {
     }
 }
 
-/// Looks at certificates that are not in use: what serving them would come to.
+/// Checks certificates that are not in use: the errors that serving them would cause.
 pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<CertificateStatus> {
     let provider = rustls::crypto::ring::default_provider();
     let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider, now) {

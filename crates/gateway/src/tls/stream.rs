@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// No more than this is encrypted at once: others wait meanwhile.
+/// Maximum number of bytes encrypted at once: others wait meanwhile.
 const AT_ONCE: usize = 256 << 10;
 
 /// A connection whose handshake is over.
@@ -67,7 +67,7 @@ impl Wire for Secured {
     }
 }
 
-/// Writes what goes at once, and nothing else.
+/// Writes what can be written at once, and nothing else.
 struct Tried<'a>(&'a TcpStream);
 
 impl Write for Tried<'_> {
@@ -85,7 +85,7 @@ impl Write for Tried<'_> {
 }
 
 impl Secured {
-    /// Sends what is encrypted as far as it goes at once. True: nothing is left.
+    /// Sends encrypted data as far as possible at once. True: nothing is left.
     fn push(&mut self) -> io::Result<bool> {
         let (tcp, session) = self.0.get_mut();
         while session.wants_write() {
@@ -116,7 +116,7 @@ impl Transport for Secured {
             if taken == all || !is_gone || taken >= AT_ONCE {
                 return Ok((taken, is_gone));
             }
-            // The session encrypts no more at a time than its buffer holds.
+            // The session encrypts at most its buffer at a time.
             let mut rest = parts.to_vec();
             let mut rest = &mut rest[..];
             IoSlice::advance_slices(&mut rest, taken);

@@ -1,8 +1,8 @@
-//! Handshakes, counted.
+//! Counts handshakes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It took longer than `limits.handshake_timeout`.
@@ -11,11 +11,11 @@ pub(crate) enum Failure {
     Left,
     /// The client does not speak TLS: plain HTTP, mostly.
     NotTls,
-    /// No version, cipher or protocol that both know.
+    /// No common version, cipher or protocol.
     NothingInCommon,
-    /// The client refused, the certificate mostly.
+    /// The client rejected the handshake, mostly the certificate.
     Refused,
-    /// What the client said was not well-formed.
+    /// The client's message was malformed.
     Malformed,
 }
 
@@ -41,7 +41,7 @@ impl Failure {
     }
 }
 
-/// How handshakes ended.
+/// Outcomes of handshakes.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     succeeded: AtomicU64,
@@ -61,7 +61,7 @@ impl Tally {
         self.succeeded.load(Ordering::Relaxed)
     }
 
-    /// How often each failure was.
+    /// The count of each failure.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.failed.iter().map(|count| count.load(Ordering::Relaxed));
         Failure::ALL.iter().map(|why| why.as_str()).zip(counts)

@@ -1,4 +1,6 @@
-//! From when to when a certificate is valid (RFC 5280, 4.1.2.5): as much of X.509 as that takes.
+//! The validity of a certificate (RFC 5280, 4.1.2.5): parses only as much of X.509 as that needs.
+
+use nightwatt_energy::civil::Date;
 
 /// Tags of DER.
 const SEQUENCE: u8 = 0x30;
@@ -34,7 +36,7 @@ impl Validity {
     }
 }
 
-/// The content of the first element, and what follows it. `tag`: what it must be.
+/// The content of the first element, and what follows it. `tag`: the expected tag.
 fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk()?;
     if tag.is_some_and(|tag| tag != found) {
@@ -44,7 +46,7 @@ fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
         (usize::from(first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        // Longer than 16 MiB is no certificate.
+        // A certificate is never longer than 16 MiB.
         if digits.is_empty() || digits.len() > 3 {
             return None;
         }
@@ -70,25 +72,12 @@ fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
         (GENERALIZED_TIME, 14) => (text[..4].parse().ok()?, &text[4..]),
         _ => return None,
     };
-    let two = |at: usize| text[at..at + 2].parse::<i64>().ok();
-    let (month, day) = (two(0)?, two(2)?);
+    let two = |at: usize| text[at..at + 2].parse::<u32>().ok();
+    let day = Date::new(year, two(0)?, two(2)?)?.days();
     let (hour, minute, second) = (two(4)?, two(6)?, two(8)?);
-    let is_time = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 60;
-    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    let seconds = day * 86_400 + i64::from(hour * 3600 + minute * 60 + second);
     is_time.then_some((seconds, rest))
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar (by Howard Hinnant's `days_from_civil`).
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
@@ -118,6 +107,7 @@ mod tests {
             (UTC_TIME, "7001010000Z"),
             (UTC_TIME, "700101000000"),
             (UTC_TIME, "701301000000Z"),
+            (UTC_TIME, "700230000000Z"),
             (UTC_TIME, "700101240000Z"),
             (UTC_TIME, "70010100000+Z"),
             (GENERALIZED_TIME, "700101000000Z"),

@@ -1,6 +1,5 @@
-//! What crawlers look for first: `/robots.txt`, the sitemaps that it names, and those that an index of sitemaps
-//! names. They are fetched whenever the server wakes, since a crawler that cannot read them stays away from the
-//! whole site.
+//! Files that crawlers request first: `/robots.txt`, the sitemaps that it names, and those that an index of sitemaps
+//! names. They are fetched whenever the server wakes, since a crawler that cannot read them avoids the whole site.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +11,25 @@ use nightwatt_mirror::discover::{self, LONGEST_SITEMAP, LinkKind};
 use super::Period;
 use super::order::Order;
 use crate::authority::Authority;
+use crate::request_rules::ROBOTS;
 
-/// Where rules for crawlers are (RFC 9309).
-pub(crate) const ROBOTS: &str = "/robots.txt";
-
-/// Where a sitemap is, if `robots.txt` names none.
+/// The path of the sitemap, if `robots.txt` names none.
 const USUAL: &str = "/sitemap.xml";
 
-/// Sitemaps of a host that `robots.txt` names.
+/// Maximum number of sitemaps of a host from `robots.txt`.
 const MOST: usize = 8;
 
-/// Sitemaps of a host that its indexes name.
+/// Maximum number of sitemaps of a host from its indexes.
 const MOST_OF_INDEXES: usize = 64;
 
 impl Period<'_> {
-    /// Fetches them for every host by which the site was asked for.
+    /// Fetches them for every host under which the site was requested.
     pub(super) async fn fetch_crawler_files(&self) {
         let site = self.site();
         let [with_gzip, plain] = OWN_ENCODINGS;
         for base in site.wishes.bases() {
             let Some(robots) = site.rules.key.key(&base, ROBOTS) else { continue };
-            // As it is: it is read here. With a coding: for those who ask with one.
+            // Without a coding, since it is parsed here; and with one, for clients that accept it.
             let orders = [plain, with_gzip].map(|coding| Order::fetch(robots.clone(), coding));
             self.carry_out(orders.into()).await;
             let rules = self.stored(&robots, plain).map(|found| found.object.body.clone());
@@ -60,7 +57,7 @@ impl Period<'_> {
     }
 }
 
-/// The sitemaps of `host` that this one names, if it is an index, as paths. An index names no other index.
+/// The sitemaps of `host` that this one names, if it is an index, as paths. An index never names another index.
 fn indexed(headers: &HeaderMap, target: &str, body: &[u8], host: &str) -> Vec<String> {
     let unpacked = match Coding::of_answer(headers) {
         Some(Coding::Identity) => None,
@@ -87,7 +84,7 @@ fn sitemaps(robots: &str, host: &str) -> Vec<String> {
     targets
 }
 
-/// Path and query of a URL of `host`. A path alone is no URL, but often meant as one.
+/// Path and query of a URL of `host`. A path alone is not a URL, but often meant as one.
 fn target_of(url: &str, host: &str) -> Option<String> {
     let url: Uri = url.parse().ok()?;
     let theirs = url.host().zip(Authority::parse(host));

@@ -1,4 +1,4 @@
-//! What the proxy asks of the server by itself, and in which order.
+//! The proxy's own requests to the server, and their order.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp, Usability};
 use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
 use crate::own_request::{Fields, fields_for, fields_of};
+use crate::prefetch_queue::Prefetch;
 use crate::store::Object;
-use crate::wishes::Wish;
 
-/// Something to ask the server for.
+/// A request of the proxy's own.
 pub(super) struct Order {
     pub(super) key: CacheKey,
     pub(super) errand: Errand,
@@ -22,11 +22,11 @@ pub(super) struct Order {
 }
 
 pub(super) enum Errand {
-    /// Of what is stored.
+    /// For a stored answer.
     Renew(Arc<Object>),
-    /// Of what is not.
-    Grant(Wish),
-    /// Of what crawlers look for first, in this coding.
+    /// For a page that is not stored.
+    Grant(Prefetch),
+    /// For a file that crawlers request first, in this coding.
     Fetch(&'static str),
 }
 
@@ -37,7 +37,7 @@ impl Order {
         Self { key, errand: Errand::Renew(object), popularity, stale_for }
     }
 
-    pub(super) fn grant(wish: Wish) -> Self {
+    pub(super) fn grant(wish: Prefetch) -> Self {
         let (key, popularity) = (wish.key.clone(), wish.popularity());
         Self { key, errand: Errand::Grant(wish), popularity, stale_for: Duration::ZERO }
     }
@@ -56,11 +56,11 @@ impl Errand {
     pub(super) const fn why(&self) -> Why {
         match self {
             Self::Renew(_) => Why::Stale,
-            Self::Grant(_) | Self::Fetch(_) => Why::Wish,
+            Self::Grant(_) | Self::Fetch(_) => Why::Prefetch,
         }
     }
 
-    /// The fields to ask with; nothing if they may name a sender.
+    /// The fields of the request; nothing if they may identify a sender.
     pub(super) fn fields(&self) -> Option<Fields> {
         match self {
             Self::Renew(object) => fields_of(object),
@@ -69,10 +69,10 @@ impl Errand {
         }
     }
 
-    /// Is it still, now that this is `found` in the cache?
+    /// Whether it is still needed, now that `found` is in the cache.
     pub(super) fn is_needed(&self, found: Option<&Found>) -> bool {
         match (self, found) {
-            // Else it has been renewed or forgotten since it was looked at.
+            // Otherwise it has been renewed or forgotten since the check.
             (Self::Renew(object), Some(found)) => Arc::ptr_eq(&found.object, object),
             (Self::Renew(_), None) => false,
             (Self::Grant(_), Some(found)) => !found.usability.allows(Occasion::OriginAsleep),
@@ -81,7 +81,7 @@ impl Errand {
         }
     }
 
-    /// What came of it: `object` is what the cache has now.
+    /// The result: `object` is what the cache has now.
     pub(super) fn result(&self, object: Option<&Arc<Object>>, answered: bool) -> WarmedUp {
         match (self, object) {
             (Self::Renew(old), Some(new)) if Arc::ptr_eq(old, new) => WarmedUp::Failed,
@@ -95,13 +95,13 @@ impl Errand {
     }
 }
 
-/// Keeps those that come first: the most popular; of these, what is overdue for longest.
+/// Keeps those that come first: the most popular; of these, those that have been overdue for longest.
 pub(super) fn keep_first(orders: &mut Vec<Order>, most: usize) {
     orders.sort_by_key(|order| Reverse((order.popularity, order.stale_for)));
     orders.truncate(most);
 }
 
-/// In how long a stored answer is to be renewed; nothing: never.
+/// When a stored answer has to be renewed; nothing: never.
 pub(super) fn due_in(object: &Object, now: Timestamp, rules: &Rules) -> Option<Duration> {
     let stored = &object.stored;
     let is_meant = object.popularity.get() > 0
@@ -112,14 +112,14 @@ pub(super) fn due_in(object: &Object, now: Timestamp, rules: &Rules) -> Option<D
     let due = age_then.saturating_sub(stored.age(now));
     let again = match object.tried.load(Ordering::Relaxed) {
         0 => Duration::ZERO,
-        // Tried while the clock was ahead: it is not known when.
+        // Tried while the clock was ahead: the time of that is unknown.
         tried if tried > now.as_millis() => Duration::ZERO,
         tried => again_in(rules).saturating_sub(now.since(Timestamp::from_millis(tried))),
     };
     is_meant.then_some(due.max(again))
 }
 
-/// After a renewal that came to nothing.
+/// The pause after a renewal that failed.
 pub(super) fn again_in(rules: &Rules) -> Duration {
     rules.grace_while_asleep / 8
 }

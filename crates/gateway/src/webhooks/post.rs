@@ -1,8 +1,9 @@
-//! How a receiver is told: a POST of JSON, again and again until it is taken.
+//! Notifies a receiver: a POST of JSON, retried until the receiver accepts it.
 
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,22 +12,23 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderName, Request, StatusCode, Uri};
 use http_body_util::Full;
 use nightwatt_clock::Clock;
-use nightwatt_power::tls;
+use nightwatt_host::http as web;
+use nightwatt_host::tls;
+use rustls::ClientConfig;
 use serde::Serialize;
 use sha2::Sha256;
 use tokio::sync::mpsc;
-use tokio_rustls::TlsConnector;
 
 use super::watch::Event;
 use crate::config::WebhookConfig;
-use crate::web;
+use crate::error::UnusableWebhook;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
-/// A receiver has this long to answer.
+/// Timeout for a receiver's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is not taken is tried again after these; then it is lost, which the log says.
+/// Pauses between attempts; after the last one the event is lost, and that is logged.
 const PAUSES: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(15),
@@ -35,23 +37,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_mins(15),
 ];
 
-/// Why a webhook cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum UnusableWebhook {
-    /// What signs cannot be read.
-    #[error("the secret of a webhook cannot be read from {path}: {source}")]
-    Secret {
-        /// Its file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The receiver's certificate cannot be checked.
-    #[error("a webhook: {0}")]
-    Trust(#[from] nightwatt_power::ConfigError),
-}
-
-/// Why something was not taken.
+/// Why an event was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("it was answered with {0}")]
@@ -63,7 +49,7 @@ enum Refused {
 }
 
 impl Refused {
-    /// Is there no use in asking again?
+    /// Whether a retry would be useless.
     fn is_final(&self) -> bool {
         let again =
             [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
@@ -71,18 +57,18 @@ impl Refused {
     }
 }
 
-/// The way to a receiver.
+/// The connection to a receiver.
 pub(super) struct Post {
     shown: String,
     target: Uri,
-    /// Read for each letter: it may be another one now.
+    /// Read for each event: it may have changed.
     secret_file: Option<PathBuf>,
     /// None for plain HTTP.
-    tls: Option<TlsConnector>,
+    tls: Option<Arc<ClientConfig>>,
     clock: Clock,
 }
 
-/// What is sent. Receivers for chats show `text`.
+/// The content of a notification. Chat services show `text`.
 #[derive(Serialize)]
 struct Letter<'a> {
     /// The same for every attempt.
@@ -103,13 +89,13 @@ impl Post {
             shown: config.shown(),
             target,
             secret_file: config.secret_file.clone(),
-            tls: trust.map(TlsConnector::from),
+            tls: trust,
             clock: clock.clone(),
         };
         post.signature(b"").map(|_| post)
     }
 
-    /// Tells all of it, one after the other.
+    /// Sends all events, one after the other.
     pub(super) async fn carry(self, mut mail: mpsc::Receiver<Event>) {
         while let Some(event) = mail.recv().await {
             let letter = Letter {
@@ -119,7 +105,7 @@ impl Post {
                 at_ms: event.at.0,
                 text: &event.text,
             };
-            // Strings and numbers always can be.
+            // Strings and numbers can always be serialised.
             let body = Bytes::from(serde_json::to_vec(&letter).unwrap_or_default());
             self.deliver(&event, body).await;
         }
@@ -149,12 +135,12 @@ impl Post {
     async fn send(&self, body: Bytes) -> Result<(), Refused> {
         let signature =
             self.signature(&body).map_err(|error| Refused::Broken(error.to_string()))?;
-        let answer = web::ask(self.tls.as_ref(), self.request(body, signature.as_deref())).await;
+        let answer = web::send(self.tls.as_ref(), self.request(body, signature.as_deref())).await;
         let status = answer.map_err(|error| Refused::Broken(error.to_string()))?.status();
         if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
     }
 
-    /// What shows the receiver that a letter is ours; none without a shared secret.
+    /// The signature that proves to the receiver that an event is ours; none without a shared secret.
     fn signature(&self, body: &[u8]) -> Result<Option<String>, UnusableWebhook> {
         let Some(path) = &self.secret_file else { return Ok(None) };
         let unreadable = |source| UnusableWebhook::Secret { path: path.clone(), source };
@@ -179,10 +165,7 @@ impl Post {
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.target.clone();
-        let told = [
-            (USER_AGENT, concat!("nightwatt/", env!("CARGO_PKG_VERSION"))),
-            (CONTENT_TYPE, "application/json"),
-        ];
+        let told = [(USER_AGENT, web::USER_AGENT), (CONTENT_TYPE, "application/json")];
         let told = told.into_iter().chain(signature.map(|it| (SIGNATURE, it)));
         let told = told.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
         request.headers_mut().extend(told);

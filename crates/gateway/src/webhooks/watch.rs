@@ -1,31 +1,31 @@
-//! What is new: of what is seen now and what was seen before, what needs a person.
+//! Events: compares the present state with the previous one, and finds what needs a person.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 use crate::config::EventKind;
 
-/// The SLA counts as broken once it has been for this long.
+/// The SLA counts as broken after this time.
 const BROKEN_FOR: Duration = Duration::from_mins(15);
 
-/// Fewer requests say nothing about the SLA.
+/// Minimum number of requests for a verdict on the SLA.
 const ENOUGH: u64 = 20;
 
-/// Certificates are reported this many seconds before they end, and no sooner than in the last quarter of
-/// their time: renewal begins before that.
+/// Certificates are reported this many seconds before they expire, but not before the last quarter of their lifetime:
+/// renewal begins before that.
 const ENDS_SOON_S: i64 = 14 * 86_400;
 
-/// What is to be seen at a moment.
+/// The state at one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// Of sites, pools and machines.
+    /// Sites, pools and machines.
     pub(super) servers: Vec<ServerSeen>,
     pub(super) certificates: Vec<CertificateSeen>,
 }
 
-/// What it is that sleeps.
+/// What kind of thing sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The server of a site, or all of its servers together.
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// What comes of it if it does not wake.
+    /// The consequence if it does not wake.
     const fn consequence(self) -> &'static str {
         match self {
             Self::Site => "What is in the cache is served, everything else gets 503.",
@@ -58,14 +58,13 @@ pub(super) struct ServerSeen {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) has_failed: bool,
-    /// Awake, or asleep by our order: not on the way there.
+    /// Awake, or asleep by our order; not in transition.
     pub(super) is_well: bool,
     /// Failed wake-ups in a row.
     pub(super) failures: u32,
     /// Since the start.
     pub(super) wake_loops: u64,
-    /// Requests in the window of the SLA, those that were delayed, and the share of these that is
-    /// allowed.
+    /// Requests in the window of the SLA, the delayed ones, and their allowed share.
     pub(super) promise: Option<((u64, u64), f64)>,
 }
 
@@ -73,29 +72,29 @@ pub(super) struct ServerSeen {
 pub(super) struct CertificateSeen {
     pub(super) chain: String,
     pub(super) names: Vec<String>,
-    /// From when to when it is valid, in seconds since 1970.
+    /// Its validity, in seconds since 1970.
     pub(super) validity_s: Option<(i64, i64)>,
-    /// The end of it, for people.
+    /// Its end, as text.
     pub(super) until: Option<String>,
     pub(super) problem: Option<String>,
 }
 
-/// Something that needs a person, or does no longer.
+/// Something that needs a person, or does not any more.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     pub(super) kind: EventKind,
     /// The server, site or machine; or the file of the certificate.
     pub(super) of: String,
     pub(super) at: Wall,
-    /// For people.
+    /// Text for people.
     pub(super) text: String,
 }
 
-/// What was seen before.
+/// The previous state.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     servers: BTreeMap<String, Before>,
-    /// What was told of certificates, by file.
+    /// The last report about each certificate, by file.
     certificates: BTreeMap<String, String>,
 }
 
@@ -103,16 +102,16 @@ pub(super) struct Watch {
 struct Before {
     has_failed: bool,
     wake_loops: u64,
-    /// Since when more is delayed than is allowed.
+    /// Since when more is delayed than allowed.
     over_since: Option<Mono>,
     is_broken: bool,
 }
 
 impl Watch {
-    /// What is new since the last look.
+    /// The events since the last check.
     pub(super) fn look(&mut self, seen: &Seen, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
-        // What is not configured any more is forgotten.
+        // Forgets what is not configured any more.
         self.servers.retain(|name, _| seen.servers.iter().any(|it| it.name == *name));
         for server in &seen.servers {
             let new = || Before {
@@ -191,7 +190,7 @@ impl Before {
             return None;
         }
         self.is_broken = true;
-        // Without the noise of binary fractions.
+        // Rounded, to hide binary fractions.
         let percent = (share * 1e4).round() / 100.0;
         let text = format!("{name}: the SLA is broken: {counts}, and {percent} % may be.");
         Some((EventKind::PromiseBroken, text))
@@ -199,7 +198,7 @@ impl Before {
 }
 
 impl CertificateSeen {
-    /// What is wrong with it. The same as long as that is the same.
+    /// The problem of a certificate, if any. Stays the same as long as the problem does.
     fn complaint(&self, now: Wall) -> Option<String> {
         let names = if self.names.is_empty() { &self.chain } else { &self.names.join(", ") };
         if let Some(problem) = &self.problem {
@@ -249,7 +248,7 @@ mod tests {
         assert_eq!(kinds(&mut watch, server(), 0), []);
         assert_eq!(kinds(&mut watch, failed(), 1), [EventKind::ServerFailed]);
         assert_eq!(kinds(&mut watch, failed(), 2), []);
-        // It is tried again, and fails again: that is the same failure.
+        // It is retried, and fails again: that is the same failure.
         assert_eq!(kinds(&mut watch, waking(), 3), []);
         assert_eq!(kinds(&mut watch, failed(), 4), []);
         assert_eq!(kinds(&mut watch, server(), 5), [EventKind::ServerRecovered]);
@@ -318,7 +317,7 @@ mod tests {
         assert_eq!(kinds(&mut watch, promise(100, 11), 37), [EventKind::PromiseBroken]);
         assert_eq!(kinds(&mut watch, promise(100, 12), 60), []);
         assert_eq!(kinds(&mut watch, promise(200, 12), 61), [EventKind::PromiseKept]);
-        // One that is over only now and then is not.
+        // An SLA that is broken only now and then does not count.
         assert_eq!(kinds(&mut watch, promise(100, 11), 62), []);
         assert_eq!(kinds(&mut watch, promise(100, 10), 70), []);
         assert_eq!(kinds(&mut watch, promise(100, 11), 78), []);

@@ -1,7 +1,7 @@
 //! In which order answers are looked for: cache, server, what needs no server, wake-up.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::config::SiteConfig;
-use nightwatt_model::time::Mono;
 
 use crate::client::{CRAWLER, Client, ask, get, post};
 use crate::origin::{ok, status};

@@ -270,7 +270,7 @@ fn guessing_a_password_does_not_wake_the_server_and_a_persons_first_log_ins_do()
             assert_eq!(stage.ask(log_in(n, "203.0.113.9")).await.how(), expected, "attempt {n}");
         }
         assert_eq!(stage.commands().0, 3);
-        // Somebody else, with two typos.
+        // Another user, with two typos.
         for n in 10..13 {
             stage.at(n * CYCLE).await;
             let answer = if n < 12 { form() } else { status(302, "") };

@@ -257,7 +257,7 @@ impl Client {
 
     /// Goes away. Time stands still until the proxy can have noticed.
     pub(crate) async fn leave(self) {
-        // Whoever holds a request of ours is parked on our debt until it forgets us.
+        // The task that holds a request of ours is parked on our debt until it forgets us.
         let _still = (self.clock.owe(), self.clock.owe());
         drop(self.stream);
         settle(&self.clock).await;

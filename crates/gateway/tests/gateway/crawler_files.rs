@@ -6,7 +6,7 @@ use crate::client::{CRAWLER, get, post};
 use crate::origin::{Act, Says, Seen, ok, status};
 use crate::stage::{Setup, Stage, asleep, secs};
 
-/// Somebody needs the server. What this brings is not kept.
+/// A request that wakes the server. Its answer is not kept.
 async fn wake(stage: &Stage) {
     stage.ask(post("/wake", "x")).await;
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::scenario::Scenario;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -374,7 +374,7 @@ fn the_frontier_has_the_policys_own_time_out_where_the_policy_is() {
             assert_eq!((&own["delayed_requests"], &own["delayed_visits"]), (&4.into(), &3.into()));
             assert_eq!((&frontier["requests"], &frontier["visits"]), (&5.into(), &3.into()));
             assert_eq!(frontier["span_s"], 20_000.0);
-            // Nobody came within six hours: a longer time-out never sleeps, and the proxy costs.
+            // No request came within six hours: a longer timeout never sleeps, and the proxy costs energy.
             assert!(
                 timeouts
                     .iter()

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::client::{CRAWLER, get, post};
 use crate::origin::{Act, ok};

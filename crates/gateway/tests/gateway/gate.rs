@@ -111,7 +111,7 @@ fn a_proxy_that_passes_on_nothing_but_a_status_asks_for_the_answer_with_what_it_
         assert!(page.text().contains("It is waking up for you"));
         stage.pass(secs(30)).await;
         assert_eq!(ask(stage, short("/a").by_browser()).await.status, 204);
-        // What was refused by somebody else.
+        // A refusal that another proxy made.
         assert_eq!(ask(stage, get("/refusal")).await.status, 403);
     });
 }
@@ -267,7 +267,7 @@ fn what_was_let_through_stays_when_the_configuration_is_read_again_and_is_quiet_
         assert_eq!(stage.status().in_flight, 1, "it is with the server");
         stage.pass(secs(6)).await;
         assert_eq!(stage.status().in_flight, 0, "the quiet before would be three times as long");
-        // A minute later nobody listens at the old address any more.
+        // A minute later the old address is closed.
         stage.pass(secs(60)).await;
         assert!(std::net::TcpStream::connect(old).is_err());
         assert_eq!(ask(stage, about("GET", "/a").agent(CRAWLER)).await.how(), (503, "crawler"));

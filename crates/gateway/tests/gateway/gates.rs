@@ -56,8 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
 "#;
 
-/// An address that nobody listens on. Not 127.0.0.1: a connection that leaves from there could be given
-/// the port before its owner takes it.
+/// An address on which no server listens. Not 127.0.0.1: the kernel could give the port to a
+/// connection that leaves from there before its owner binds it.
 fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
 }

@@ -1,7 +1,7 @@
 //! What monitors are told: on the sites, and by the admin listener.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, BROWSER, CRAWLER, get, post};
 use crate::machines::on;

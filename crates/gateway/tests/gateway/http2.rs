@@ -358,7 +358,7 @@ fn what_is_under_way_when_the_proxy_stops_is_answered() {
         stage.origin.saw(1).await;
         let (clock, address) = (stage.clock.clone(), stage.tls_address());
         let opened = async {
-            // Nobody else is let in any more.
+            // No new connection is accepted any more.
             while TcpStream::connect(address).await.is_ok() {
                 clock.sleep(Duration::from_millis(10)).await;
             }

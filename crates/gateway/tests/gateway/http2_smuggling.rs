@@ -53,7 +53,7 @@ struct Case {
     fate: Fate,
 }
 
-/// What would be a request of its own, if somebody took it for one.
+/// A request of its own, if a server parsed it as one.
 const SECOND: &[u8] = b"GET /second HTTP/1.1\r\nHost: blog\r\n\r\n";
 
 fn field(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Field {

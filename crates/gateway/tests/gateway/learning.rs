@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::client::post;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
@@ -16,7 +16,7 @@ fn learning(setup: Setup) -> Setup {
     })
 }
 
-/// Somebody new a minute.
+/// A new visitor every minute.
 async fn busy(stage: &Stage, minutes: u64) {
     for visitor in 0..minutes {
         let got = stage.ask(post("/order", "x").agent(&format!("reader/{visitor}"))).await;
@@ -25,7 +25,7 @@ async fn busy(stage: &Stage, minutes: u64) {
     }
 }
 
-/// Stops the gateway, does something, and starts it again after so long.
+/// Stops the gateway, does something, and starts it again `after` seconds later.
 async fn restart(stage: &mut Stage, after: u64, meanwhile: impl FnOnce(&Path)) {
     stage.stop().await;
     meanwhile(&stage.lessons());
@@ -34,7 +34,7 @@ async fn restart(stage: &mut Stage, after: u64, meanwhile: impl FnOnce(&Path)) {
     stage.looked().await;
 }
 
-/// Whether the server is still awake an hour after the start, and nobody came.
+/// Whether the server is still awake an hour after the start, without a visitor.
 async fn stays_awake(stage: &Stage) -> bool {
     stage.pass(secs(3600)).await;
     stage.state() == "awake"

@@ -1,9 +1,9 @@
 //! The bill, the journal and the access log.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::journal::WakeCause;
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Change;
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 
@@ -58,7 +58,8 @@ fn a_proxy_of_several_sites_is_paid_for_once() {
         };
         stage.reload(more).await.unwrap();
         stage.at(101).await;
-        // Whatever comes now, even the power cut of this machine: time that nobody watches is billed by it.
+        // Whatever happens now, even a power cut of this machine: the journal has the share that
+        // bills unobserved time.
         let share = stage.journal().last().unwrap().memory.bill.proxy_share.unwrap();
         assert!(near(share.part, 0.25) && near(share.time.as_secs_f64(), 100.0), "{share:?}");
         stage.at(500).await;

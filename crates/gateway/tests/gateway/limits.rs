@@ -1,9 +1,10 @@
 //! What one client may take: requests in a time, connections at once, wake-ups.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, CRAWLER, Client, get, post};
+use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, timeout};
 
 fn limited(setup: Setup, rate: &'static str) -> Setup {
@@ -56,6 +57,21 @@ fn too_many_requests_wake_nobody_and_delay_nobody() {
     });
 }
 
+/// The fast path looks at these, and leaves them to the slow path.
+#[test]
+fn a_request_counts_once_on_whichever_path_it_ends() {
+    for (path, cache_control) in [("/robots.txt", "max-age=600"), ("/robots.txt", "no-store")] {
+        limited(awake(), "1/h burst 3").play(async |stage| {
+            stage.origin.says(ok("all").field("Cache-Control", cache_control));
+            let mut client = Client::connect(stage).await;
+            for status in [200, 200, 200, 429] {
+                client.send(&get(path)).await;
+                assert_eq!(client.answer().await.status, status, "{path}, {cache_control}");
+            }
+        });
+    }
+}
+
 #[test]
 fn every_request_of_a_connection_counts() {
     limited(awake(), "1/h burst 2").play(async |stage| {
@@ -74,7 +90,7 @@ fn behind_a_trusted_proxy_each_client_has_its_own_rate() {
         assert_eq!(asks("192.0.2.1").await, 200);
         assert_eq!(asks("192.0.2.1").await, 429);
         assert_eq!(asks("192.0.2.2").await, 200);
-        // What the client itself wrote in front is believed by nobody.
+        // The gateway ignores addresses that the client itself wrote in front.
         assert_eq!(asks("198.51.100.7, 192.0.2.2").await, 429);
         for _ in 0..3 {
             let own = stage.ask(get("/a")).await;

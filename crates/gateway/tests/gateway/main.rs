@@ -1,7 +1,6 @@
 //! The sleeping proxy, told as stories: a client that speaks raw HTTP/1.1 on one side, an origin
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
-
 mod acme;
 mod answers;
 mod both_paths;
@@ -15,6 +14,8 @@ mod dashboard;
 mod disk_cache;
 mod failure;
 mod fair_use;
+mod fast_pass;
+mod fast_path;
 mod forgetting;
 mod gate;
 mod gates;
@@ -44,8 +45,6 @@ mod pool;
 mod pool_trouble;
 mod reloading;
 mod sharing;
-mod short_pass;
-mod short_way;
 mod site_rules;
 mod sleeping;
 mod stage;

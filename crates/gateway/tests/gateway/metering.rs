@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::{LedgerStatus, SiteStatus};
-use nightwatt_model::ledger::Measure;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::ledger::Measure;
 
 use crate::client::{get, post};
 use crate::stage::{Stage, asleep, awake, secs};

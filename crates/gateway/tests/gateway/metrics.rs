@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::DiskConfig;
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
-use nightwatt_model::ledger::Measure;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::ledger::Measure;
 
 use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::machines::on;

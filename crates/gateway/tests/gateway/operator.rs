@@ -1,9 +1,9 @@
 //! Orders over the control socket, and shadow mode.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::journal::WakeCause;
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::time::Mono;
+use nightwatt_policy::lifecycle::Change;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -265,7 +265,7 @@ impl Origin {
         }
     }
 
-    /// Its queue of connections is full until it goes down: nobody is let in, and nobody refused.
+    /// Its queue of connections is full until it goes down: connections are neither accepted nor refused.
     pub(crate) async fn shut_out(&self) {
         self.down().await;
         let port =

@@ -220,7 +220,7 @@ fn what_the_server_refused_is_asked_again_whatever_it_is() {
         let got = client.answer().await;
         assert_eq!((got.how(), got.text()), ((200, "server"), "done"));
 
-        // A body that has passed is not there any more, but whoever sent it may send it again.
+        // The gateway has passed the body on and no longer has it, but the client may send it again.
         let mut client = stage.begin(post("/form", "a=b")).await;
         let mut asked = told.next().await;
         assert_eq!(asked.body().await.0, b"a=b");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::config::OriginTls;
-use nightwatt_power::tls;
+use nightwatt_host::tls;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -23,7 +23,7 @@ use crate::passing::{switches, upgrade};
 use crate::passthrough_programs::{has, port, succeeded};
 use crate::stage::{NOON, Setup, awake};
 
-/// A certificate of nobody's authority, and its key.
+/// A certificate without an authority, and its key.
 pub(crate) struct Made {
     dir: tempfile::TempDir,
 }

@@ -5,7 +5,7 @@ use crate::client::{Client, ask, get, post};
 use crate::origin::{Act, Gate, ok, raw, status};
 use crate::stage::{asleep, awake, secs, timeout};
 
-/// Every kept connection is dead and nobody has noticed: what is sent on one of them is lost.
+/// All kept connections are dead, and the gateway hasn't noticed: requests sent on them are lost.
 #[test]
 fn one_dead_connection_is_enough_to_leave_all_that_waited_beside_it() {
     awake().play(async |stage| {

@@ -288,7 +288,7 @@ fn every_protocol_that_both_agree_on_is_tunnelled() {
             );
         });
     }
-    // Another one than was offered is none that both agree on.
+    // A protocol that the client didn't offer is not one that both agree on.
     awake().play(async |stage| {
         stage.origin.script(|_| switches());
         assert_eq!(stage.ask(upgrade("SPDY/3.1, h2c")).await.status, 502);

@@ -320,7 +320,7 @@ fn a_server_that_will_not_wake_resets_who_waited_for_it() {
 
 #[test]
 fn a_service_that_is_not_there_resets_who_wants_it() {
-    // Nobody listens at port 1.
+    // No server listens at port 1.
     let table = "[[tcp]]\nname = \"none\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\n\
                  origin = \"127.0.0.1:1\"\n";
     services(awake(), table.to_owned()).play(async |stage| {
@@ -517,7 +517,7 @@ fn a_pool_gives_a_connection_a_server_that_stays_awake_under_it() {
 
 #[test]
 fn a_service_that_no_server_of_a_pool_has_takes_no_server_out_of_it() {
-    // Nobody listens at port 1.
+    // No server listens at port 1.
     at_pool(1).play(async |stage| {
         stage.at(60).await;
         let mut caller = Caller::connect(stage).await;

@@ -61,7 +61,7 @@ fn ssh_gets_through_while_the_web_server_beside_it_is_down() {
             assert_eq!(new.rest(stage).await, Ok(Vec::new()));
         }
         assert!(states.iter().any(|state| state == "waking"), "{states:?}");
-        // Whoever comes while no attempt to wake it is due.
+        // Clients that come while no attempt to wake it is due.
         is_echoed(stage, &mut before).await;
         let mut new = Caller::connect(stage).await;
         is_echoed(stage, &mut new).await;

@@ -493,7 +493,7 @@ fn a_connection_that_a_user_has_logged_in_serves_nobody_else() {
                 stage.origin.script(|_| ok("a page").acts());
                 let user = get("/me").field("Authorization", &format!("{scheme} YWxpY2U="));
                 for ask in by_both_paths(&user) {
-                    // One that waits for the next request, whoever sends it.
+                    // A connection that waits for the next request of any client.
                     stage.ask(post("/warm", "x")).await;
                     let before = stage.origin.seen().len();
                     stage.ask(ask).await;

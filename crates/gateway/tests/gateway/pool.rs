@@ -138,7 +138,7 @@ fn a_server_that_takes_no_connections_is_replaced_and_comes_back_when_it_answers
         assert_eq!(got.how(), (200, "held"), "it was not sent, so it may be sent to another");
         assert_eq!(stage.now().0.as_secs(), 35);
         assert_eq!(stage.duties(), ["on", "off", "off", "failed"]);
-        // Somebody turns it on again.
+        // An operator turns it on again.
         stage.members[3].power.come_up();
         stage.members[3].origin.up();
         stage.pass(secs(40)).await;
@@ -156,7 +156,7 @@ fn what_a_server_had_that_froze_goes_to_another_as_soon_as_a_look_tells() {
         let put = |body: &str| ask("PUT", "/1").field("Content-Length", "1").with_body(body);
         let got = ask_beside(stage, get("/1")).await;
         let body = ask_beside(stage, put("x")).await;
-        // It keeps its connections, and answers nobody: the look after 10 s tells.
+        // It keeps its connections, and answers no request: the probe after 10 s finds out.
         stage.members[0].power.go_down();
         assert_eq!(got.await.unwrap().status, 200);
         assert!(stage.now().0.as_secs() < 30, "no time-out was waited for: {:?}", stage.now());
@@ -385,7 +385,7 @@ fn what_the_policy_has_learned_survives_a_restart() {
         stage.start();
         stage.looked().await;
         stage.stop().await;
-        // How many bins the forecast rests on: none, had it begun anew.
+        // How many bins the forecast rests on: none, if it had started again from nothing.
         let bins = |text: &str| {
             let rest = text.split("\"bins\":").nth(1).unwrap();
             rest.split(',').next().unwrap().parse::<u64>().unwrap()

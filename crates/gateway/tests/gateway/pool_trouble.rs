@@ -170,7 +170,7 @@ fn a_server_that_failed_is_put_to_sleep_and_is_not_taken_back_when_it_is_well_ag
         assert_eq!(stage.ask(get("/1")).await.status, 200);
         assert_eq!(stage.duties()[..2], ["failed", "on"]);
         assert_eq!(stage.order(to_sleep("a")).await.done(), "done");
-        // Somebody repairs it, and turns it on: it is theirs.
+        // An operator repairs it and turns it on: the gateway leaves it to the operator.
         stage.members[0].power.come_up();
         stage.members[0].origin.up();
         stage.at(300).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nightwatt_gateway::{Config, ReloadError, Reloaded};
-use nightwatt_model::policy::lifecycle::Change;
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::lifecycle::Change;
+use nightwatt_policy::sleep::PolicyChoice;
 
 use crate::client::{Client, get};
 use crate::machines::on;
@@ -200,7 +200,7 @@ fn what_cannot_change_is_named_and_nothing_is_changed() {
             matches!(&error, ReloadError::Fixed { what, .. } if *what == ["`state_dir`"]),
             "{error}"
         );
-        // The control socket is there: `--replace` would find nobody.
+        // The control socket is there: `--replace` would find no process.
         assert!(error.hint().contains("stop this process"), "{}", error.hint());
         assert_eq!(stage.ask(get("/")).await.status, 200);
         let refused = stage.running_status().reload.unwrap().refused.unwrap();

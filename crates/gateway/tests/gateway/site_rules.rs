@@ -46,7 +46,7 @@ fn a_cookie_makes_an_answer_personal_unless_it_is_harmless() {
         );
         let personal = || with_cookie("/b", "seen=yes; session=1");
         assert_eq!(from_cache(stage, [personal(), personal()]).await, [false, false]);
-        // What came to somebody without is everybody's.
+        // An answer to a client without a cookie is for all clients.
         assert_eq!(from_cache(stage, [get("/b"), personal()]).await, [false, true]);
     });
 }

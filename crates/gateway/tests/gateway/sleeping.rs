@@ -204,7 +204,7 @@ fn crawlers_do_not_count_for_the_promise() {
 
 #[test]
 fn always_on_never_sleeps() {
-    let always = nightwatt_model::policy::sleep::PolicyChoice::AlwaysOn;
+    let always = nightwatt_policy::sleep::PolicyChoice::AlwaysOn;
     awake().with(|config| config.scenario.policy = always).play(async |stage| {
         stage.ask(get("/a")).await;
         stage.pass(Duration::from_hours(24)).await;

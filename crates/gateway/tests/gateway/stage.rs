@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
@@ -16,8 +17,7 @@ use nightwatt_gateway::status::{
 use nightwatt_gateway::{
     Config, Extras, Gateway, Options, ReloadError, Reloaded, Running, StartError,
 };
-use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_power::simulated::{self, Simulated};
 use nightwatt_power::{Context, Controller, Observed, Work};
 
@@ -593,7 +593,7 @@ impl Stage {
     }
 }
 
-/// The policy that sleeps after idling so long.
+/// The policy that sleeps after this idle time.
 pub(crate) fn timeout(seconds: u64) -> PolicyChoice {
     PolicyChoice::Timeout { idle: secs(seconds) }
 }

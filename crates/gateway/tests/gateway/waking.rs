@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::client::{Client, ask, get, post};
 use crate::origin::{Act, ok};

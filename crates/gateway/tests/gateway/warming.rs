@@ -1,7 +1,7 @@
 //! Warm-up: while the server is awake, the cache is made to last through the next sleep.
 
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::{Order, Reply};
-use nightwatt_model::time::Mono;
 
 use crate::client::{CRAWLER, get, post};
 use crate::origin::{Act, Gate, Says, Seen, ok, status};
@@ -28,7 +28,7 @@ fn confirms(seen: &Seen) -> Vec<Act> {
     says.field("Cache-Control", "max-age=60").field("ETag", "\"1\"").acts()
 }
 
-/// Somebody needs the server. What this brings is not kept.
+/// A request that wakes the server. Its answer is not kept.
 async fn wake(stage: &Stage) {
     stage.ask(post("/wake", "x")).await;
 }
@@ -257,7 +257,7 @@ fn a_wish_too_large_for_the_cache_is_not_read() {
         });
         stage.ask(get("/film").agent(CRAWLER)).await;
         stage.order(Order::Wake { site: None }).await;
-        // Time passes, so nobody waits for the rest of it; and the server may sleep.
+        // Time passes, so no client waits for the rest of it; and the server may sleep.
         stage.at(100).await;
         assert_eq!((our_targets(stage), stage.commands()), (vec!["/film".to_owned()], (1, 1)));
     });
@@ -380,7 +380,7 @@ fn a_server_told_to_sleep_ends_what_it_has_begun_and_begins_nothing() {
         stage.at(70).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 1)));
         assert_eq!(ours(stage).len(), 2, "two at a time, and then no more");
-        // Days pass: two answers are far beyond their grace, and nobody is woken for them.
+        // Days pass: two answers are far beyond their grace, and no server is woken for them.
         stage.at(86_400 * 3).await;
         assert_eq!((ours(stage).len(), stage.commands()), (2, (0, 1)));
     });

@@ -15,7 +15,7 @@ use nightwatt_gateway::control::{self, Demand, Order, Reply};
 use nightwatt_gateway::journal;
 use nightwatt_gateway::status::Status;
 use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
-use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_policy::lifecycle::Change;
 use tempfile::TempDir;
 
 /// Names the configuration of a process that is started as a gateway.

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_energy::time::{Mono, Nanos};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -10,19 +10,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::{Mono, Nanos};
 use nightwatt_gateway::control::{Order, Reply, ask};
 use nightwatt_gateway::status::{LedgerStatus, PoolStatus, SiteStatus};
 use nightwatt_gateway::{Config, Gateway, Options, Running};
-use nightwatt_model::arrivals::{Arrivals, Profile};
-use nightwatt_model::policy::fleet::Pool;
-use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_policy::arrivals::{Arrivals, Profile};
+use nightwatt_policy::fleet::Pool;
 use nightwatt_sim::fleet::{self, Outcome as Simulated, Service, Window};
 use rustix::process::{Pid, Signal, kill_process};
 
 use load::Outcome;
 use server::{LISTEN, SERVICE, STARTS};
 
-/// The pool needs so long for its first server before the plan begins.
+/// The time that the pool needs for its first server before the plan begins.
 const BEFORE: Duration = Duration::from_secs(10);
 
 /// Rates (requests/s) of equal parts of the plan: a server answers 50, so one to four are needed.

@@ -48,7 +48,7 @@ fn serve(mut stream: TcpStream, free_at: &Mutex<Instant>) -> Option<()> {
         if head.is_empty() {
             return None;
         }
-        // A look whether it is up takes nobody's turn.
+        // A probe doesn't wait in the queue of requests.
         if !head.contains("nightwatt-probe") {
             let done_at = {
                 let mut free_at = free_at.lock().ok()?;

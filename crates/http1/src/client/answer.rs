@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
 use tokio::task::JoinHandle;
 
 use super::ClientError;
-use super::head::{BadAnswer, Framing};
+use super::framing::Framing;
+use super::head::BadAnswer;
 use crate::chunked::Step;
-use crate::connection::SCRATCH;
-use crate::reader::{PART, poll_read};
+use crate::reader::{PART, SCRATCH, poll_read};
 
 /// What an answer is read from.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ impl Drop for Rest {
     }
 }
 
-/// The body of an answer. What nobody takes stays in the kernel, and the server has to wait.
+/// The body of an answer. What the caller doesn't read stays in the kernel, and the server has to wait.
 #[derive(Debug)]
 pub struct Answer<T> {
-    /// Nothing once it has been given back.
+    /// `None` once the connection has been returned.
     source: Option<Source<T>>,
     /// What came and was not read yet.
     buffer: BytesMut,
@@ -149,7 +149,7 @@ fn poll_some(
     buffer.reserve(usize::try_from(*left).unwrap_or(PART).min(PART));
     let read = pin!(stream.read_buf(buffer)).poll(cx);
     if read.is_pending() && buffer.is_empty() {
-        // Who waits holds no memory.
+        // Holds no memory while it waits.
         *buffer = BytesMut::new();
     }
     read

@@ -1,12 +1,11 @@
-//! An answer's head: what it says, and how the end of the body behind it is told.
+//! An answer's head: what it says.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, InvalidHeaderValue, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::header::InvalidHeaderValue;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::LONGEST_HEAD;
-use crate::chunked::Chunked;
-use crate::head::{Field, Fields, MOST_FIELDS, length_of, no_fields};
+use crate::head::{Field, Fields, length_of, no_fields};
 use crate::response::is_bodyless;
 
 /// Why something is not taken as an answer.
@@ -14,30 +13,18 @@ use crate::response::is_bodyless;
 #[error("what came is no answer of HTTP/1.1: {0}")]
 pub struct BadAnswer(pub(crate) &'static str);
 
-/// How the end of an answer's body is told.
-#[derive(Debug)]
-pub(super) enum Framing {
-    /// There is no body, or no more of it.
-    Nothing,
-    /// So many bytes, at least one.
-    Length(u64),
-    Chunked(Chunked),
-    /// The server closes the connection.
-    Close,
-}
-
 /// An answer's head.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
-    is_1_1: bool,
+    pub(super) is_1_1: bool,
     pub(super) headers: HeaderMap,
 }
 
-/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is told once,
+/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is given once,
 /// after which the connection goes on.
 #[derive(Debug)]
-pub struct Glance<'h, 'b> {
+pub struct PlainResponse<'h, 'b> {
     /// Its status.
     pub status: StatusCode,
     /// Its fields.
@@ -46,7 +33,7 @@ pub struct Glance<'h, 'b> {
     pub length: usize,
 }
 
-impl<'h, 'b> Glance<'h, 'b> {
+impl<'h, 'b> PlainResponse<'h, 'b> {
     /// Nothing, if `bytes` are not the whole head of a plain answer.
     pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
         let (response, length) = read(bytes, room, &httparse::ParserConfig::default()).ok()??;
@@ -174,69 +161,6 @@ impl Head {
     /// Does another head follow?
     pub(super) fn is_interim(&self) -> bool {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
-    }
-
-    /// How the end of the body is told (RFC 9112, 6.3), and whether another request can follow.
-    pub(super) fn framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
-        let (framing, is_certain) = self.told_framing(method)?;
-        let persists = is_certain && self.persists() && !matches!(framing, Framing::Close);
-        Ok((framing, persists && self.status != StatusCode::SWITCHING_PROTOCOLS))
-    }
-
-    fn told_framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
-        if *method == Method::HEAD || is_bodyless(self.status) {
-            return Ok((Framing::Nothing, true));
-        }
-        let length = self.length()?;
-        // `identity`, which RFC 7230 took out of HTTP, changes nothing.
-        let codings = self.headers.get_all(TRANSFER_ENCODING).iter();
-        let mut codings =
-            codings.filter(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
-        if let Some(coding) = codings.next() {
-            if !self.is_1_1 {
-                return Err(BadAnswer("HTTP/1.0 knows no Transfer-Encoding"));
-            }
-            // What else was done to the body could not be undone, and would not be told.
-            if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
-                return Err(BadAnswer("its transfer coding is not chunked"));
-            }
-            // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
-            return Ok((
-                Framing::Chunked(Chunked::of_answer(LONGEST_HEAD, MOST_FIELDS)),
-                length.is_none(),
-            ));
-        }
-        Ok((length.map_or(Framing::Close, Framing::of_length), true))
-    }
-
-    /// The length that is told, however often.
-    fn length(&self) -> Result<Option<u64>, BadAnswer> {
-        let values = self.headers.get_all(CONTENT_LENGTH).into_iter();
-        let mut told = None;
-        for text in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
-            let length = length_of(text.trim_ascii());
-            let length = length.ok_or(BadAnswer("Content-Length must be a number"))?;
-            if told.is_some_and(|told| told != length) {
-                return Err(BadAnswer("its Content-Length fields differ"));
-            }
-            told = Some(length);
-        }
-        Ok(told)
-    }
-
-    /// Does the server keep the connection?
-    fn persists(&self) -> bool {
-        let listed = self.headers.get_all(CONNECTION).into_iter();
-        let mut listed = listed.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        let mut lists =
-            |option: &[u8]| listed.any(|it| it.trim_ascii().eq_ignore_ascii_case(option));
-        if self.is_1_1 { !lists(b"close") } else { lists(b"keep-alive") }
-    }
-}
-
-impl Framing {
-    fn of_length(length: u64) -> Self {
-        if length == 0 { Self::Nothing } else { Self::Length(length) }
     }
 }
 

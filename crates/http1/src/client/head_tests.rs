@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
+use http::Method;
+
+use super::super::framing::Framing;
 use super::*;
+use crate::head::MOST_FIELDS;
 
 /// Head and framing of the answer to a GET.
 fn framing(head: &str) -> Result<(String, bool), BadAnswer> {

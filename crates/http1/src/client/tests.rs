@@ -92,7 +92,7 @@ fn a_connection_that_cannot_serve_again_does_not_come_back() {
         for (said, is_error) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", false),
             ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", false),
-            // Somebody else's answer may follow.
+            // The answer to another request may follow.
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi HTTP/1.1 200 OK\r\n\r\n", false),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
@@ -254,8 +254,8 @@ fn a_body_that_is_not_as_long_as_the_request_says_is_not_sent_as_if_it_were() {
     });
 }
 
-/// A server that echoes, with little room in between: whoever waited for the request to have gone before
-/// they read, or the other way round, would wait for ever.
+/// A server that echoes, through a small buffer: a client that sends all of the request before it reads, or
+/// the other way round, waits for ever.
 #[test]
 fn an_answer_is_read_while_the_request_is_still_being_sent() {
     play(async {
@@ -281,7 +281,8 @@ fn an_answer_is_read_while_the_request_is_still_being_sent() {
                 .ask(request(Method::POST, &[("content-length", "200000")], body), ignored)
                 .await;
             let (response, home) = asked.unwrap();
-            // Nobody reads for a while: the rest of the request goes all the same as far as the server takes it.
+            // While the client doesn't read, the rest of the request is still sent as far as the server takes
+            // it.
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;
             }
@@ -439,11 +440,11 @@ fn another_protocol_begins_when_the_request_has_gone_whole() {
 
 const ASKED: &str = "GET /a?b HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Status and length, as the short way is told them, and the body.
+/// Status and length as the fast path sees them, and the body.
 async fn at_once<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     underway: &mut Underway<T>,
 ) -> Option<((u16, usize), Bytes)> {
-    let read = |glance: &Glance<'_, '_>| Some((glance.status.as_u16(), glance.length));
+    let read = |glance: &PlainResponse<'_, '_>| Some((glance.status.as_u16(), glance.length));
     std::future::poll_fn(|cx| underway.poll_whole(cx, read)).await
 }
 
@@ -521,7 +522,7 @@ fn any_other_answer_is_taken_up_where_it_is() {
 }
 
 #[test]
-fn what_the_short_way_could_not_send_may_be_sent_again() {
+fn what_the_fast_path_could_not_send_may_be_sent_again() {
     play(async {
         let (connection, server) = connected();
         drop(server);

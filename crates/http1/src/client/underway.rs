@@ -8,18 +8,17 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::head::{Glance, end_of};
+use super::head::{PlainResponse, end_of};
 use super::sending::Sending;
 use super::{Answer, Connection, Return, Unanswered, converse};
 use crate::body::BodyError;
-use crate::connection::SCRATCH;
 use crate::head::no_fields;
-use crate::reader::poll_read;
+use crate::reader::{SCRATCH, poll_read};
 
 /// A request without a body that is being sent, or was, and what has come of its answer.
 ///
-/// Nobody has to make fields of either: the request is bytes already, and an answer that is there whole and
-/// plain ([`Glance`]) is read where it lies. Any other is for [`take_up`](Self::take_up).
+/// No header map is built for either: the request is already bytes, and an answer that is complete and plain
+/// ([`PlainResponse`]) is read in place. [`take_up`](Self::take_up) handles any other.
 #[derive(Debug)]
 pub struct Underway<T> {
     stream: T,
@@ -39,13 +38,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
         Self { stream, unsent: request, has_begun: false, is_flushed: false, buffer }
     }
 
-    /// Comes with what `take` makes of the answer's head, and with its body, when both are there whole and the
-    /// connection can serve again. With nothing if that is not so, or if `take` does not want it: then
-    /// everything that has come is still here.
+    /// Resolves to what `take` makes of the answer's head, and the body, once both are complete and the
+    /// connection can be reused. Resolves to `None` if that isn't so, or if `take` refuses: then everything
+    /// that has come is still here.
     pub fn poll_whole<R>(
         &mut self,
         cx: &mut Context<'_>,
-        take: impl Fn(&Glance<'_, '_>) -> Option<R>,
+        take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>,
     ) -> Poll<Option<(R, Bytes)>> {
         if matches!(self.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(None);
@@ -62,7 +61,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
             }
             match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
                 Poll::Ready(Ok(1..)) if self.buffer.len() <= SCRATCH => {}
-                // Who gets it in parts is to have them as they come.
+                // An answer in several parts takes the slow path, which passes on each part as it comes.
                 Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
                 _ => return Poll::Ready(None),
             }
@@ -70,16 +69,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     }
 
     /// How much of the answer is there.
-    fn reach<R>(&self, take: impl Fn(&Glance<'_, '_>) -> Option<R>) -> Reach<R> {
+    fn reach<R>(&self, take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>) -> Reach<R> {
         let Some(end) = end_of(&self.buffer) else { return Reach::More };
         let mut room = no_fields();
-        let Some(glance) = Glance::of(&self.buffer[..end], &mut room) else { return Reach::Other };
+        let Some(glance) = PlainResponse::of(&self.buffer[..end], &mut room) else {
+            return Reach::Other;
+        };
         match self.buffer.len().cmp(&end.saturating_add(glance.length)) {
             Ordering::Less => Reach::More,
             Ordering::Equal if self.unsent.is_empty() && self.is_flushed => {
                 take(&glance).map_or(Reach::Other, |taken| Reach::Whole(end, taken))
             }
-            // It speaks before it has heard all, or says what nobody has asked for.
+            // The server answers before it has the whole request, or sends something unasked.
             _ => Reach::Other,
         }
     }
@@ -125,6 +126,6 @@ enum Reach<R> {
     More,
     /// All: where its head ends, and what was made of that.
     Whole(usize, R),
-    /// It is none that could be taken whole, or is not wanted so.
+    /// It can't be taken whole, or `take` refuses it.
     Other,
 }

@@ -132,7 +132,8 @@ fn one_visitor_can_confirm_but_not_colour_what_all_see() {
         assert_eq!(new.headers()["a"], "1", "{line}");
         assert!(!new.headers().contains_key("x-user"), "{line}");
     }
-    // What is not public is not even confirmed by someone who may get something else.
+    // Without `public`, an answer to a client that may get something else doesn't even confirm a stored
+    // response.
     let quiet = fields(&["X-User: alice"]);
     for (line, why) in [
         ("Cookie: session=1", NotStorable::Cookie),

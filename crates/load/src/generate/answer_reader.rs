@@ -94,7 +94,7 @@ impl AnswerReader {
         }
     }
 
-    /// Status of the answer; 0 while there is none.
+    /// Status of the answer; 0 before it has arrived.
     pub const fn status(&self) -> u16 {
         self.status
     }
@@ -109,7 +109,7 @@ impl AnswerReader {
         self.keep_alive && matches!(self.state, State::Whole)
     }
 
-    /// More bytes have come. What comes after a whole answer is nobody's: the connection is not to
+    /// Reads more bytes. Bytes after a whole answer belong to no request: the connection must not
     /// be used again then.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Progress, BadAnswer> {
         self.begun |= !bytes.is_empty();

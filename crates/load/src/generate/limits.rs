@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -13,13 +13,13 @@ use crate::error::Error;
 /// Descriptors kept for everything else: outputs, the threads' own, meters.
 const KEPT: u64 = 64;
 
-/// Connections where nobody says how many.
+/// Connections if the user sets no number.
 const USUAL: usize = 1024;
 
 /// How long CPU time is looked at for the busiest moment.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Connections where nobody says how many: 1024, or what the system allows.
+/// Connections if the user sets no number: 1024, or what the system allows.
 pub(super) fn usual_connections() -> usize {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     usize::try_from(hard.saturating_sub(KEPT)).map_or(USUAL, |room| USUAL.min(room.max(1)))
@@ -122,7 +122,7 @@ mod tests {
             sum = sum.wrapping_add(std::hint::black_box(sum));
         }
         let share = share(before, (monotonic(), thread_time()));
-        // Others may take the processor away, but nobody can give more than one.
+        // Other processes may take the processor away, but no thread uses more than one.
         assert!(share > 0.0 && share < 1.1, "{share}");
     }
 }

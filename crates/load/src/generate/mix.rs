@@ -56,7 +56,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// May it be sent again when nobody knows whether it was answered? (RFC 9110, 9.2.2)
+    /// May it be sent again if it's unknown whether the server has processed it? (RFC 9110, 9.2.2)
     pub(super) fn may_be_sent_again(&self) -> bool {
         self.method.is_idempotent()
     }

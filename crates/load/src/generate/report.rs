@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::histogram::{Histogram, RELATIVE_ERROR};
+use nightwatt_energy::histogram::{Histogram, RELATIVE_ERROR};
 use serde::Serialize;
 
 use super::sample::Fault;
@@ -215,7 +215,7 @@ impl LoadReport {
         }
     }
 
-    /// Connections where nobody says how many: 1024, or what the system allows.
+    /// Connections if the user sets no number: 1024, or what the system allows.
     pub fn usual_connections() -> usize {
         limits::usual_connections()
     }
@@ -331,7 +331,7 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::arrivals::{Arrivals, Rate};
+    use nightwatt_policy::arrivals::{Arrivals, Rate};
 
     use super::*;
     use crate::generate::{Carrier, Dress, Mix, Sample, Until, Wanted};

@@ -1,4 +1,4 @@
-//! One row per request, for whoever wants to look for themselves.
+//! One row per request, for users who analyse the results themselves.
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -12,7 +12,7 @@ pub enum Fault {
     Unsent,
     /// Never sent: when its time came, as many others as may wait were waiting already.
     Skipped,
-    /// Nobody listens there.
+    /// No server listens at the address.
     Refused,
     /// The connection could not be made for another reason: no route, no such network.
     Unreachable,

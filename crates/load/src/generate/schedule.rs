@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_model::arrivals::{Arrivals, Times};
+use nightwatt_policy::arrivals::{Arrivals, Times};
 
 use super::Plan;
 use super::mix::{Choices, Mix};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use super::Border;
@@ -160,7 +160,7 @@ fn cgroup(folder: &Path) -> Option<Look> {
     let used = Duration::from_micros(used.trim().parse().ok()?);
     Some(Look {
         cpu: HashMap::from([(0, used)]),
-        // Without the controller of memory nobody counts it.
+        // Without the cgroup's memory controller the memory is unknown.
         memory: read("memory.current").and_then(|text| text.trim().parse().ok()).unwrap_or(0),
         processes: read("cgroup.procs").map_or(0, |text| text.lines().count()),
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::histogram::Histogram;
+use nightwatt_energy::histogram::Histogram;
 
 use super::limits::Cpu;
 use super::sample::{Carrier, Fault, Sample};

@@ -1,9 +1,10 @@
 //! One thread that sends its part of the schedule and takes in the answers.
 //!
-//! It waits in `poll` for whatever comes first: the next request's due time, which the kernel keeps
-//! to the nanosecond with the thread's timer slack at its least; an answer; or the time-out of what
-//! waits longest. Between two events it looks at the time, so that answers do not hold up what is
-//! due. Nothing is allocated per request but the record of one that somebody wants to have.
+//! It waits in `poll` for the first of: the next request's due time, which the kernel keeps to the
+//! nanosecond because the thread's timer slack is at its minimum; an answer; or the timeout of the
+//! request that has waited longest. It looks at the time between any two events, so that answers
+//! don't delay requests that are due. It allocates nothing per request, except the record of a
+//! request if the user wants records.
 
 use std::collections::VecDeque;
 use std::iter::{Peekable, Skip, StepBy};
@@ -13,7 +14,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -41,7 +42,7 @@ pub(super) const OWED: usize = 1_000_000;
 /// Requests whose time has come, between two looks at answers and at whether it was stopped.
 const BURST: usize = 256;
 
-/// Once it is stopped, what is under way has so long.
+/// After a stop, requests under way get this time to finish.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// A part of a plan, ready to run.
@@ -365,7 +366,7 @@ impl<'a> Worker<'a> {
                 Err(fault) => return self.fail(slot, fault),
             };
             let Some(flight) = &mut connection.flight else {
-                // Closed by the server, or something nobody asked for.
+                // Closed by the server, or bytes that belong to no request.
                 return self.drop_idle(slot);
             };
             if length == 0 {
@@ -530,7 +531,7 @@ impl<'a> Worker<'a> {
 
     fn hand_over(&mut self) {
         if let Some(samples) = &self.samples {
-            // Whoever does not want them any more will say why.
+            // If the receiver has stopped reading, it reports why itself.
             let _ = samples.send(std::mem::take(&mut self.batch));
         }
     }

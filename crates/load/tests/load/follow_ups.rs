@@ -29,7 +29,9 @@ async fn sleeping_until_5_5(clock: Clock, request: Request<Incoming>) -> stage::
     if request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate") {
         return answer(503, &[("nightwatt-answer", "waiting-page"), ("retry-after", "5")], "wait");
     }
-    clock.parked(clock.sleep_until(nightwatt_model::time::Mono(Duration::from_millis(5500)))).await;
+    clock
+        .parked(clock.sleep_until(nightwatt_energy::time::Mono(Duration::from_millis(5500))))
+        .await;
     answer(200, &[("nightwatt-answer", "held")], "content")
 }
 

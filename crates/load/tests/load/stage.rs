@@ -14,11 +14,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_load::{
     CsvWriter, Options, OriginOptions, Outcome, Run, Target, replay, serve_origin,
 };
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::Arrival;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;

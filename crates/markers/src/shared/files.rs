@@ -35,7 +35,7 @@ impl Kept {
 
     pub(super) fn close(&self) {
         if let Some(file) = self.there() {
-            // SAFETY: it is ours, and nobody else knows of it.
+            // SAFETY: it is ours, and no other thread knows of it.
             unsafe { libc::close(file) };
         }
         self.file.store(-1, Relaxed);
@@ -57,7 +57,7 @@ pub(super) fn above_standard(file: c_int) -> c_int {
     if !(0..=2).contains(&file) {
         return file;
     }
-    // SAFETY: it is ours, and nobody else knows of it.
+    // SAFETY: it is ours, and no other thread knows of it.
     unsafe {
         let above = libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 3);
         libc::close(file);
@@ -74,7 +74,7 @@ pub(super) fn may_be_as_large_as(size: usize) -> bool {
     }
 }
 
-/// Hands the memory to whoever waits for it there; within a second or not at all.
+/// Hands the memory to the reader that waits at that socket; within a second or not at all.
 pub(super) fn report(file: c_int, reader: &[u8]) -> Option<c_int> {
     let name = reader.strip_prefix(b"@").filter(|name| !name.is_empty())?;
     // SAFETY: plain structs of the C library, for which all zeros are a value; what is passed lives

@@ -136,7 +136,7 @@ static int plugin(const char *path)
 	return status ? status : dup(0) != before + 1;
 }
 
-/* Its standard files are closed, and nobody hears its report. */
+/* Its standard files are closed, and no reader receives its report. */
 static int is_disturbed(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -204,7 +204,7 @@ int main(int count, char **arguments)
 		}
 		NIGHTWATT_END("parent");
 	} else if (!strcmp(what, "close")) {
-		/* As daemons do; then files of its own, which nobody must write into. */
+		/* As daemons do; then files of its own, which markers must not write into. */
 		char name[] = "/tmp/nightwatt-markers-XXXXXX";
 		struct stat after;
 		pthread_t thread;
@@ -228,7 +228,7 @@ int main(int count, char **arguments)
 		fstat(file, &after);
 		printf("%ld\n", (long)after.st_blocks);
 		unlink(name);
-		/* It has one that is none of ours there: a child leaves that alone. */
+		/* There it has a file that isn't ours: a child leaves that alone. */
 		if (!fork())
 			_exit(lseek(3, 0, SEEK_CUR) < 0);
 		wait(&file);
@@ -242,7 +242,7 @@ int main(int count, char **arguments)
 		if (n == 3)
 			execl(arguments[0], arguments[0], "threads", "2", (char *)NULL);
 	} else if (!strcmp(what, "serve")) {
-		/* Rounds, each when it is asked for one; until nobody asks. A child's too. */
+		/* Runs one round per request, until the requests end. A child's too. */
 		char asked[2];
 
 		/* As a daemon that has begun with its markers before it closed its files. */

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::{self, Options, Skipped};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Accuracy, Host, MeterSpec, recording};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
 
 use super::states::Readings;
 use crate::error::Error;

@@ -12,14 +12,14 @@ use crate::pure::calibrate::states::{
     EnergyErrors, SleepCycle, StatesFit, StatesRow, fit_states, rows_of_log,
 };
 use crate::pure::calibrate::{CalibrateError, Estimate};
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::quantity::{Joules, Watts};
 use serde::Serialize;
 
 pub use readings::Readings;
 
 use crate::error::Error;
 
-/// How long something took, each time.
+/// A duration that was measured several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Seconds at least.
@@ -92,7 +92,7 @@ impl StatesFound {
             }
         }
         if uncertainty.is_finite() && (0.0..1.0).contains(&uncertainty) {
-            // Rounded up: nobody knows it to be nothing.
+            // Rounded up: a printed zero would claim that there is no uncertainty.
             let _ = writeln!(text, "uncertainty = {:.3}", (uncertainty * 1000.0).ceil() / 1000.0);
         }
         text

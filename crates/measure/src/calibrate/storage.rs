@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use crate::pure::calibrate::storage::{ActivityRule, StorageFit, Write, activity, fit_storage};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::storage::StorageModel;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::storage::StorageModel;
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use crate::calibrate::recorded::{Recorded, accuracy_of, moment, no_time, rows};
@@ -33,15 +33,15 @@ pub struct WriteFound {
     pub line: usize,
     /// Its size.
     pub bytes: u64,
-    /// Energy above the baseline; none where there was nothing to be found.
+    /// Energy above the baseline; `None` if no rise was found.
     pub joules: Option<f64>,
     /// Its standard error.
     pub standard_error_j: Option<f64>,
-    /// Why there is none.
+    /// Why no energy was found.
     pub why: Option<String>,
 }
 
-/// What came of it.
+/// Power and duration of writes, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StorageFound {
     /// Version of this form.
@@ -52,7 +52,7 @@ pub struct StorageFound {
     pub writes: Vec<WriteFound>,
     /// The two figures.
     pub fit: StorageFit,
-    /// For `disk --model DEVICE=FILE`.
+    /// The power model for `disk --model DEVICE=FILE`.
     pub model: StorageModel,
     /// What to think twice about.
     pub warnings: Vec<String>,

@@ -7,11 +7,11 @@ use crate::pure::calibrate::utilisation::{
     Better, UtilisationFit, UtilisationPoint, fit_utilisation,
 };
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::power_model::{Fitted, PowerModel};
+use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::machine::Counts;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::power_model::{Fitted, PowerModel};
-use nightwatt_model::quantity::Watts;
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
@@ -23,14 +23,14 @@ const TENTHS: [u32; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 9, 8, 7, 6, 5, 4, 3
 /// Share of a step's time that is left for the load to settle.
 const SETTLING: f64 = 0.2;
 
-/// A thread is busy for its share of so long, over and over.
+/// The cycle in which a thread is busy for its share and then idle.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Loads that lie less apart say little of what lies between idle and full. A machine that was idle at
-/// the start covers nearly all.
+/// Smallest range of loads: a smaller one says little about what lies between idle and full. A machine that
+/// was idle at the start covers nearly all of it.
 const LEAST_COVERED: f64 = 0.5;
 
-/// How it is to be done.
+/// Options of `calibrate utilisation`.
 #[derive(Debug, Clone)]
 pub struct UtilisationOptions {
     /// The meter.
@@ -41,7 +41,7 @@ pub struct UtilisationOptions {
     pub step: Duration,
 }
 
-/// What came of it.
+/// Power by utilisation, as measured, and the model fitted to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// Version of this form.
@@ -71,8 +71,7 @@ pub fn run(
         tell(number, TENTHS.len());
         let load = Load::begin(f64::from(tenths) / 10.0)?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
-        let point =
-            measure(&mut meters, place, options.step.mul_f64(1.0 - SETTLING), (&host, stop));
+        let point = measure(&mut meters, place, options.step.mul_f64(1.0 - SETTLING), &host, stop);
         drop(load);
         points.extend(point?);
         if stop.is_stopped() {
@@ -114,7 +113,8 @@ fn measure(
     meters: &mut Vec<Opened>,
     place: usize,
     time: Duration,
-    (host, stop): (&Host, &Stop),
+    host: &Host,
+    stop: &Stop,
 ) -> Result<Option<UtilisationPoint>, Error> {
     let cannot = |what| move |source| Error::System { what, source };
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };

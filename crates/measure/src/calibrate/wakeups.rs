@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::pure::calibrate::wakeups::{WakeupFit, WakeupPoint, fit_wakeups};
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::quantity::Watts;
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
@@ -16,15 +16,15 @@ use crate::calibrate::utilisation::Load;
 use crate::error::Error;
 use crate::idle::IdleTrace;
 
-/// All CPUs are busy for these shares of the time..
+/// All CPUs are busy for these shares of the time,
 const SHARES: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
-/// .. in stretches that begin so often on each of them, a second.
+/// in stretches that begin this many times a second on each CPU.
 const RATES: [f64; 4] = [20.0, 100.0, 500.0, 2000.0];
 
 /// Share of a step's time that is left for the load to settle.
 const SETTLING: f64 = 0.2;
 
-/// How it is to be measured.
+/// Options of `calibrate wakeups`.
 #[derive(Debug, Clone)]
 pub struct WakeupOptions {
     /// The meter.
@@ -35,7 +35,7 @@ pub struct WakeupOptions {
     pub step: Duration,
 }
 
-/// What came of it.
+/// The energy of a wake-up, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WakeupsFound {
     /// Version of this form.
@@ -86,7 +86,7 @@ pub fn run(
         let load = Load::in_periods(share, Duration::from_secs_f64(1.0 / rate))?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
         let time = options.step.mul_f64(1.0 - SETTLING);
-        let point = measure(&mut meters, place, time, (&host, &trace, stop));
+        let point = measure(&mut meters, place, time, &host, &trace, stop);
         drop(load);
         points.extend(point?);
         if stop.is_stopped() {
@@ -108,7 +108,9 @@ fn measure(
     meters: &mut Vec<Opened>,
     place: usize,
     time: Duration,
-    (host, trace, stop): (&Host, &IdleTrace, &Stop),
+    host: &Host,
+    trace: &IdleTrace,
+    stop: &Stop,
 ) -> Result<Option<WakeupPoint>, Error> {
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     let sampler = Sampler::start(std::mem::take(meters), None, nobody)
@@ -124,7 +126,7 @@ fn measure(
     *meters = back;
     let power = measured.first().and_then(|measured| measured.totals.get(place)?.mean_power());
     let seconds = end.since(begin).as_secs_f64();
-    // The books of cpuidle first, as `tcp lab` takes them, which the figure is for.
+    // Prefers the kernel's cpuidle counters to the tracepoint, as `tcp lab`, which uses the figure, does.
     let wake_ups = machine.wake_ups().or(machine.traced_wake_ups);
     let wake_ups = wake_ups.ok_or_else(|| Error::NoIdleStates(trace.refused.clone()))?;
     let busy = machine.busy_seconds(seconds) / (machine.cpus as f64 * seconds);
@@ -136,7 +138,7 @@ impl WakeupsFound {
     fn of(points: Vec<WakeupPoint>, measured_by: String) -> Result<Self, Error> {
         let fit = fit_wakeups(&points)?;
         let mut warnings = Vec::new();
-        if fit.wake_up.covers(&nightwatt_model::quantity::Joules(0.0)) {
+        if fit.wake_up.covers(&nightwatt_energy::quantity::Joules(0.0)) {
             warnings.push(
                 "the interval of a wake-up's energy includes 0: these loads do not determine it; longer \
                  steps, a finer meter or a quieter machine may"

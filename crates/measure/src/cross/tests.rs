@@ -1,8 +1,8 @@
 use std::fs;
 
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
 
 use super::*;
 

@@ -5,6 +5,10 @@
 
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Uri};
+use nightwatt_clock::Elapsed;
+use nightwatt_host::http::{Ask, Blocking, Client, HttpError, Server};
 use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::Measured;
 use serde_json::{Value, json};
@@ -14,6 +18,9 @@ use crate::error::Error;
 
 /// A collector gets this long to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of the longest answer.
+const LONGEST: usize = 1 << 20;
 
 /// `aggregationTemporality`: since the start.
 const CUMULATIVE: u32 = 2;
@@ -26,8 +33,7 @@ impl std::str::FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let uri: http::Uri =
-            text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
+        let uri: Uri = text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
         match (uri.scheme_str(), uri.host()) {
             (Some("http"), Some(_)) => {}
             (Some("https"), _) => {
@@ -57,26 +63,39 @@ impl std::fmt::Display for Endpoint {
 /// Sends figures to a collector.
 pub struct Exporter {
     endpoint: Endpoint,
-    agent: ureq::Agent,
 }
 
 impl Exporter {
     /// Sends nothing yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        let config = ureq::Agent::config_builder();
-        let config = config.timeout_global(Some(PATIENCE)).proxy(None).max_redirects(0);
-        Self { endpoint, agent: config.build().into() }
+        Self { endpoint }
     }
 
     /// Sends all figures; ends when the collector has taken them.
     pub fn send(&self, figures: &Figures) -> Result<(), Error> {
-        let body = message(figures).to_string();
-        let request = self.agent.post(&self.endpoint.0).header("Content-Type", "application/json");
         let failed = |why: String| Error::Collector { endpoint: self.endpoint.to_string(), why };
-        let answer = request.send(body).map_err(|error| failed(error.to_string()))?;
-        let status = answer.status();
+        let status = self.post(message(figures).to_string()).map_err(failed)?;
         // A redirect is not followed, and takes nothing.
-        if status.is_success() { Ok(()) } else { Err(failed(format!("it answered {status}"))) }
+        if (200..300).contains(&status) {
+            Ok(())
+        } else {
+            Err(failed(format!("it answered {status}")))
+        }
+    }
+
+    /// The status of the answer.
+    fn post(&self, body: String) -> Result<u16, String> {
+        let uri: Uri = self.endpoint.0.parse().map_err(|error| format!("{error}"))?;
+        let authority = uri.authority().cloned().ok_or_else(|| HttpError::NoHost.to_string())?;
+        let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let ask = Ask { method: Method::POST, path, headers: &headers, body: body.into() };
+        let mut client = Client::new(Server::new(authority, None), LONGEST);
+        let blocking = Blocking::new().map_err(|error| error.to_string())?;
+        match blocking.within(PATIENCE, client.ask(&ask)) {
+            Ok(answer) => answer.map(|it| it.status).map_err(|error| error.to_string()),
+            Err(Elapsed) => Err(format!("no answer within {PATIENCE:?}")),
+        }
     }
 }
 

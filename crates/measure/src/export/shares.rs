@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::attribution::Attribution;
+use nightwatt_energy::quantity::Joules;
 use nightwatt_meters::processes::Processes;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Host, machine};
-use nightwatt_model::attribution::Attribution;
-use nightwatt_model::quantity::Joules;
 
 /// How often processes are looked at: what lives for less is not seen, and counts with the others.
 pub const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ impl Shares {
         }
     }
 
-    /// Of each channel.
+    /// The energy of each channel.
     pub fn channels(&self) -> &[Shared] {
         &self.channels
     }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
+use nightwatt_energy::integration::{Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::log::{self, Log, Options, Skipped};
-use nightwatt_model::sample::{Track, TrackSpec};
-use nightwatt_model::time::Mono;
 
 use super::{CheckOptions, Collected, Side};
 use crate::channel;

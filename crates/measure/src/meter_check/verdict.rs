@@ -1,7 +1,7 @@
 //! What a meter check comes to, in plain words.
 
 use crate::pure::meter_check::{MeterCheck, Relation};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 use super::{CheckReport, SideReport};
 

@@ -14,7 +14,7 @@ use std::ops::{Add, Mul, Sub};
 use serde::Serialize;
 
 use crate::pure::power_log::PowerLogError;
-use nightwatt_model::least_squares::{Fit, LeastSquaresError};
+use nightwatt_energy::least_squares::{Fit, LeastSquaresError};
 
 pub mod states;
 pub mod storage;
@@ -57,7 +57,7 @@ impl<Q: PartialOrd> Estimate<Q> {
     }
 }
 
-/// Why there is no calibration.
+/// Why a calibration failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrateError {
     /// The data do not say one of the figures.

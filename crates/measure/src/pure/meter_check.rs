@@ -16,10 +16,10 @@ use serde::{Serialize, Serializer};
 pub use self::cross::{CrossCalibration, Side};
 pub use self::relation::Relation;
 use crate::pure::power_log::{Course, PowerLog};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::stats::percentile;
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::stats::percentile;
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 
 /// The lowest of the reference's powers, in percent of readings, that count as light load.
 const LIGHT: f64 = 10.0;

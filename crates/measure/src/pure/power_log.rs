@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 
 /// One reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ pub enum Course {
     Means,
 }
 
-/// Why readings make no log.
+/// Why readings are not a valid log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PowerLogError {
     /// Readings must be in order.
@@ -110,7 +110,7 @@ impl PowerLog {
         self.course
     }
 
-    /// How many gaps there are.
+    /// Number of gaps.
     pub const fn gaps(&self) -> usize {
         self.gaps.len()
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub(crate) use self::fft::{Complex, Fft};
 
-/// Why there is no spectrum.
+/// Why a spectrum could not be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum SpectrumError {
     /// Not one segment is full.
@@ -27,7 +27,7 @@ pub enum SpectrumError {
         /// Samples of a segment.
         segment: usize,
     },
-    /// A rate that is none.
+    /// A sample rate that is invalid.
     #[error(
         "a sample rate of {rate} Hz is invalid; give the rate at which the channel was sampled"
     )]

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::attribution::AcceleratorTime;
 use nightwatt_meters::nvml::{Used, Users};
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::attribution::AcceleratorTime;
 
 use super::Running;
 

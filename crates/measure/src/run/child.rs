@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
@@ -17,7 +17,7 @@ use super::cpu_time::{self, CountedBy, CpuTime, Used};
 use super::instructions::InstructionCounters;
 use crate::error::Error;
 
-/// How others reach the command while it runs; clones share it.
+/// Control of the command while it runs; clones share it.
 #[derive(Debug, Clone)]
 pub struct Running(Arc<Shared>);
 
@@ -48,7 +48,7 @@ impl Running {
         }
     }
 
-    /// Does the user want it to end?
+    /// Whether the user has asked to end it.
     pub fn is_interrupted(&self) -> bool {
         self.0.interrupted.load(Ordering::Acquire)
     }
@@ -74,7 +74,7 @@ impl Running {
 pub struct Ended(ExitStatus);
 
 impl Ended {
-    /// As a shell has it: its exit status, or 128 and the number of the signal that ended it.
+    /// The exit status as a shell has it: that of the command, or 128 and the number of the signal that ended it.
     pub fn code(self) -> u8 {
         let code = self.0.code().unwrap_or_else(|| 128 + self.0.signal().unwrap_or(0));
         u8::try_from(code & 0xff).unwrap_or(u8::MAX)
@@ -102,7 +102,7 @@ pub fn run(
     run_with(command, &[], running, begins)
 }
 
-/// The same, with something more in its environment.
+/// Runs a command as [`run`] does, with additional environment variables.
 pub fn run_with(
     command: &[OsString],
     environment: &[(&str, String)],
@@ -128,7 +128,7 @@ pub fn run_with(
     })?;
     running.0.pid.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Release);
     if running.is_interrupted() {
-        // Whoever interrupted just now did not know it yet.
+        // An interrupt that arrived just now did not know the child's process id yet.
         running.interrupt(Some(Signal::TERM));
     }
     let waited = child.wait4();

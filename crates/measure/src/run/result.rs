@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::attribution::AcceleratorTime;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::integration::{Gap, Totals};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::uncertainty::{Budget, Mean};
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::attribution::AcceleratorTime;
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Gap, Totals};
-use nightwatt_model::uncertainty::{Budget, Mean};
 use serde::Serialize;
 
 use super::cpu_time::CountedBy;
@@ -274,7 +274,7 @@ struct OneRun {
     time: Duration,
     totals: Totals,
     interval: Duration,
-    /// The longest that a reading took: nobody knows of which moment within it the figure is.
+    /// The longest time that a reading took: its figure may be of any moment within it.
     slowest: Duration,
 }
 
@@ -300,8 +300,8 @@ impl OneRun {
             0.0
         };
         let unknown = (mean * self.time.saturating_sub(self.totals.covered)).get();
-        // A counter is brought up to date now and then: at either end some of that time is missing. Of
-        // one whose steps nobody knows, the largest that was seen may be.
+        // A counter is updated only now and then: at either end some of that time is missing. With an
+        // unknown step, the missing part is bounded by the largest power seen.
         let late = match channel.counter {
             None => 0.0,
             Some(_) if channel.step > 0.0 => (mean * UPDATED.min(self.interval)).get(),
@@ -316,7 +316,7 @@ impl OneRun {
     }
 }
 
-/// Counters of processors are brought up to date about so often.
+/// Usual interval between two updates of a processor's counters.
 const UPDATED: Duration = Duration::from_millis(1);
 
 fn channel_report(
@@ -348,7 +348,7 @@ fn channel_report(
             repetition: Joules(mean.half_width.unwrap_or(0.0)),
         }
     });
-    // Of a single stretch of the idle machine nobody knows how sure it is.
+    // A single stretch of the idle machine gives no estimate of its uncertainty.
     let idle = idle.filter(|idle| idle.half_width.is_some());
     let dynamic = mean
         .zip(idle)

@@ -9,10 +9,10 @@ use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use super::Series;
 use crate::error::Error;
 
-/// How often somebody who watches is told how it goes.
+/// Interval between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Readings so close together are room enough: what comes faster costs an allocation.
+/// Space is reserved for readings this close together: faster ones cost an allocation.
 const CLOSEST: f64 = 1e-5;
 
 /// Puts samples of a meter's channels into series, which have room for all that is expected.
@@ -46,7 +46,8 @@ pub(crate) struct Live {
 pub(crate) fn collect(
     meters: Vec<Opened>,
     wanted: &[(usize, usize)],
-    (time, interval): (Duration, Option<Duration>),
+    time: Duration,
+    interval: Option<Duration>,
     stop: &Stop,
     mut tell: impl FnMut(Duration),
 ) -> Result<Live, Error> {

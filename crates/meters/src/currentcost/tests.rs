@@ -1,4 +1,4 @@
-use nightwatt_model::sample::Reading::{Counter, Power};
+use nightwatt_energy::integration::Reading::{Counter, Power};
 
 use crate::serial::tests::{LONG, Plugged, turn};
 

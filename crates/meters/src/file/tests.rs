@@ -1,5 +1,5 @@
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 use crate::fixture::Fixture;
 
@@ -41,7 +41,7 @@ fn a_recording_is_played_at_its_pace_and_gaps_stay_gaps() {
     assert_eq!(seconds_since_first(&played, 1e4), [0.0, 1.0, 2.0, 60.0, 61.0]);
     let watts: Vec<_> = played.iter().map(|(_, reading)| *reading).collect();
     assert_eq!(watts, [10.0, 20.0, 30.0, 40.0, 50.0].map(|watts| Reading::Power(Watts(watts))));
-    // Its end is no error, and it does not begin anew.
+    // The end of the recording is no error, and it does not start again.
     let stop = Stop::new().unwrap();
     let mut readings = Readings::default();
     let until = monotonic() + Duration::from_millis(1);

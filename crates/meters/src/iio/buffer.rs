@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Woken;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::{Host, files};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -15,7 +16,6 @@ use super::inputs::{self, Device, Input, Quantity, Scale};
 use super::scan::{Element, Scan};
 use crate::channel::Channel;
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Meter, Opening, Pace, Readings, Turn};
 use crate::serial::Arrivals;
 use crate::spec::MeterSpec;
@@ -23,10 +23,10 @@ use crate::spec::MeterSpec;
 /// Readings of one turn: more would make the sampler allocate.
 const READINGS: usize = 2048;
 
-/// So many records wait in the kernel at most: 0.4 s at 10 kHz.
+/// Maximum number of records that wait in the kernel: 0.4 s at 10 kHz.
 const RECORDS: u32 = 4096;
 
-/// The device wakes us about so often.
+/// The device wakes us about this often.
 const WAKE: Duration = Duration::from_millis(50);
 
 const TIMESTAMP: &str = "timestamp";
@@ -112,7 +112,7 @@ fn set_up(
     device: &Device,
     rate: Option<f64>,
 ) -> Result<Duration, MeterError> {
-    // Whoever had it before may have left it on; its settings cannot be changed then.
+    // The previous user may have left it on; its settings cannot be changed then.
     set(folder, "buffer/enable", "0").map_err(|error| denied(spec, error))?;
     if let Some(trigger) = spec.text("trigger") {
         set(folder, "trigger/current_trigger", trigger)?;
@@ -120,7 +120,7 @@ fn set_up(
     if let Some(rate) = rate {
         set(folder, "sampling_frequency", &rate.to_string())?;
     }
-    let period = host::read(&folder.join("sampling_frequency"))
+    let period = files::read(&folder.join("sampling_frequency"))
         .ok()
         .and_then(|text| text.parse::<f64>().ok())
         .and_then(|rate| Duration::try_from_secs_f64(rate.recip()).ok())
@@ -144,9 +144,9 @@ fn switch_on(
 ) -> Result<Vec<(String, Element)>, MeterError> {
     let clock = "current_timestamp_clock";
     let timed = set(folder, clock, "monotonic").is_ok()
-        && host::read(&folder.join(clock)).is_ok_and(|clock| clock == "monotonic");
+        && files::read(&folder.join(clock)).is_ok_and(|clock| clock == "monotonic");
     let mut on = Vec::new();
-    let files = host::list(&folder.join("scan_elements")).unwrap_or_default();
+    let files = files::list(&folder.join("scan_elements")).unwrap_or_default();
     for file in files.iter().filter_map(|file| file.file_name()?.to_str()) {
         let Some(name) = file.strip_prefix("in_").and_then(|it| it.strip_suffix("_en")) else {
             continue;
@@ -156,7 +156,7 @@ fn switch_on(
         let file = format!("scan_elements/{file}");
         set(folder, &file, if is_wanted { "1" } else { "0" })?;
         // Some cannot be switched off, and lie in the record all the same.
-        if host::read(&folder.join(&file)).is_ok_and(|state| state == "1") {
+        if files::read(&folder.join(&file)).is_ok_and(|state| state == "1") {
             let (index, kind) = inputs::scan_type(folder, name)
                 .ok_or_else(|| spec.wrong(format!("`{name}` has no place or type in a record")))?;
             on.push((index, name.to_owned(), kind.parse().map_err(|why: String| spec.wrong(why))?));

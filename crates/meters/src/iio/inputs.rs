@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::files;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::host;
 use crate::sense::{Rail, Supply};
 
 /// Nothing in `/sys` says how exact a converter and its resistor are.
@@ -41,7 +41,7 @@ const KINDS: [&str; 4] = ["power", "current", "voltage", "energy"];
 
 impl Device {
     pub(super) fn inputs(&self) -> Vec<Input> {
-        let files = host::list(&self.folder).unwrap_or_default();
+        let files = files::list(&self.folder).unwrap_or_default();
         let names = files.iter().filter_map(|file| file.file_name()?.to_str());
         let mut inputs: Vec<Input> = Vec::new();
         for name in names {
@@ -73,7 +73,7 @@ impl Device {
 
     /// A figure that may be said for one input, or for all of its kind.
     fn figure(&self, input: &Input, what: &str) -> Option<f64> {
-        let read = |name: &str| host::read(&self.folder.join(format!("in_{name}_{what}"))).ok();
+        let read = |name: &str| files::read(&self.folder.join(format!("in_{name}_{what}"))).ok();
         read(&input.name)
             .or_else(|| read(input.kind))?
             .parse()
@@ -134,7 +134,7 @@ impl Device {
 
     pub(super) fn channel(&self, quantity: &Quantity) -> Channel {
         let label = |input: &Input| {
-            let label = host::read(&self.folder.join(format!("in_{}_label", input.name)));
+            let label = files::read(&self.folder.join(format!("in_{}_label", input.name)));
             let label = label.ok().filter(|label| !label.is_empty());
             label.unwrap_or_else(|| format!("{}-{}", self.name, input.name))
         };
@@ -244,6 +244,6 @@ impl Figure {
 /// The type of an input in a buffer, and its place.
 pub(super) fn scan_type(folder: &Path, name: &str) -> Option<(u32, String)> {
     let read =
-        |what: &str| host::read(&folder.join(format!("scan_elements/in_{name}_{what}"))).ok();
+        |what: &str| files::read(&folder.join(format!("scan_elements/in_{name}_{what}"))).ok();
     Some((read("index")?.parse().ok()?, read("type")?))
 }

@@ -2,8 +2,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::time::Mono;
 use rustix::fs::{CWD, FileType, Mode};
 
 use crate::fixture::{Fixture, read};

@@ -37,8 +37,8 @@ pub(super) enum Decimal {
     Comma,
 }
 
-/// A finite number, and how its fraction is written, where that can be seen. `1,234.5` and `1.234,5` are
-/// understood; of `1.234` in a file with decimal commas (`known`) nobody knows what it means.
+/// A finite number, and its decimal separator if that can be determined. `1,234.5` and `1.234,5` are
+/// understood; `1.234` is ambiguous in a file with decimal commas (`known`).
 pub(super) fn number(text: &str, known: Option<Decimal>) -> Option<(f64, Option<Decimal>)> {
     let text = text.trim();
     let (plain, seen) = match (text.rfind('.'), text.rfind(',')) {

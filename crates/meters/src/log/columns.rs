@@ -118,8 +118,7 @@ impl<'a> CellsOf<'a> {
         split(self.line, self.delimiter)
     }
 
-    /// The number in a column; not a number where there is none. Between commas there are no decimal
-    /// commas.
+    /// The number in a column; NaN if there is no number. Cells that commas separate have no decimal commas.
     pub fn number(self, column: usize) -> f64 {
         let Some(cell) = self.texts().nth(column) else { return f64::NAN };
         if self.delimiter != Some(',') && cell.contains(',') {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-/// So much of the beginning is looked at to know the format.
+/// Bytes at the beginning that are read to recognise the format.
 const HEAD: u64 = 16 * 1024;
 
 /// The longest line: longer ones are left out.
@@ -37,7 +37,7 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        // To open a pipe waits for whoever writes into it, for ever if nobody does.
+        // Opening a pipe blocks until a writer opens it, possibly for ever.
         if fs::metadata(path)?.file_type().is_fifo() {
             let why = "it is a pipe, and recordings are read from files";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

@@ -1,8 +1,7 @@
 //! Recordings of nightwatt itself: Parquet, CSV and JSON lines.
 //!
-//! They hold what each reading added to the energy ([`Entry::piece`]) beside what the meter said, so
-//! that whoever plays one has the energy, the coverage and the gaps of its source, and counters stay
-//! counters.
+//! They hold what each reading added to the energy ([`Entry::piece`]) beside what the meter reported, so
+//! that a replay has the energy, the coverage and the gaps of its source, and counters stay counters.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,10 +9,10 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::wrapping_counter::CounterSpec;
 use serde::Deserialize;
 
 use super::cells::cells;
@@ -27,7 +26,7 @@ use crate::recording::{Groups, Row, gap_named};
 /// The first line, which tells of all meters, is no longer than this.
 const LONGEST_META: usize = 1 << 20;
 
-/// So much power counters of recordings are taken to count at most where it is not told.
+/// Assumed maximum of counted power if the recording does not state it.
 const MOST: Watts = Watts(1e6);
 
 /// Who said how exact a channel is: what a recording may say.

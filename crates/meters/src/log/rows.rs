@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_host::text::quote;
 
 use super::{Entry, Options, stamp};
 use crate::channel::{Accuracy, Channel, Scope};
-use crate::json::quote;
 
 /// Why a line makes no readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Timeline {
     }
 }
 
-/// The channel of a tracebase plug: nobody states how exact they were.
+/// The channel of a tracebase plug. Their accuracy is not documented.
 pub(super) fn plug() -> Channel {
     let accuracy = Accuracy { relative: 0.05, watts: Watts(1.0) };
     Channel { step: 1.0, ..Channel::power("wall", Scope::Wall, accuracy) }

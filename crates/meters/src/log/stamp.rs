@@ -64,8 +64,8 @@ fn decimal(text: &str) -> Option<(i64, &str)> {
     Some((whole.parse().ok().filter(|_| all)?, fraction))
 }
 
-/// A date with a time: `2012-12-31 23:59:59`, `2012/12/31 23:59:59`, `31.12.2012 23:59:59`. Whether
-/// `01/02/2012` is in January or in February nobody knows, so it is no time.
+/// A date with a time: `2012-12-31 23:59:59`, `2012/12/31 23:59:59`, `31.12.2012 23:59:59`. `01/02/2012` is
+/// ambiguous (January or February), so it is rejected.
 fn civil_time(text: &str, zone: &TimeZone, before: Option<i64>) -> Option<i64> {
     let (date, _) = text.split_once([' ', 'T'])?;
     let [dots, slashes] = ['.', '/'].map(|it| date.matches(it).count());

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_host::text::quote;
 
 use super::cells::{self, Decimal, Kind, cells, kind};
 use super::input::Input;
@@ -14,9 +15,8 @@ use super::stamp::Times;
 use super::{Entry, Options};
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::json::quote;
 
-/// The line of names is among so many lines that hold anything.
+/// The line of names is among this many lines that are not empty.
 const REMARKS: usize = 40;
 
 /// Numbers below this count from the beginning of the recording, and not from 1970: three years.

@@ -3,8 +3,8 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Totals, Track, TrackSpec};
+use nightwatt_energy::integration::{Totals, Track, TrackSpec};
+use nightwatt_energy::quantity::Watts;
 
 use crate::testdata;
 

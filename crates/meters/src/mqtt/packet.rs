@@ -4,7 +4,7 @@
 /// The longest packet taken, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Nothing is heard from us for at most so long, in seconds.
+/// The keep-alive interval that we promise the broker, in seconds.
 pub(super) const KEEP_ALIVE: u16 = 60;
 
 pub(super) const PING: [u8; 2] = [0xc0, 0];
@@ -20,7 +20,7 @@ pub(super) enum Packet {
     Message {
         topic: Vec<u8>,
         payload: Vec<u8>,
-        /// It was said before we came, nobody knows when.
+        /// Published before we subscribed, at an unknown time.
         retained: bool,
     },
     Pong,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_needs::program;
 
 use crate::device::{Identity, line, open, poll, refused};
@@ -29,7 +29,7 @@ impl Drop for Broker {
 fn broker(config: &str, files: &[(&str, &str)]) -> Option<Broker> {
     let mosquitto = program("mosquitto")?;
     for _ in 0..10 {
-        // A port that was free a moment ago. If somebody takes it, there is a next one.
+        // A port that was free a moment ago. If another process takes it, the next attempt uses another port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().display().to_string();
@@ -38,7 +38,7 @@ fn broker(config: &str, files: &[(&str, &str)]) -> Option<Broker> {
         }
         let config = config.replace("FOLDER", &place);
         let path = folder.path().join("mosquitto.conf");
-        // As root it would become somebody who may not read the folder.
+        // Started as root, it would switch to a user who may not read the folder.
         let config = format!("user root\nlistener {port} 127.0.0.1\n{config}\n");
         std::fs::write(&path, config).unwrap();
         let mut child = Command::new(&mosquitto)
@@ -163,7 +163,7 @@ fn with_tls_the_broker_has_to_be_the_one_that_is_trusted() {
         format!("mqtt=mqtts://127.0.0.1:{},topic=t,ca={ca}", broker.port)
     };
     let mut meter = open(&text(&identity)).unwrap();
-    // Nobody speaks: the turn ends by itself.
+    // No message arrives: the turn ends by itself.
     let stop = Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: monotonic() };
     meter.read(&turn, &mut Readings::default()).unwrap();

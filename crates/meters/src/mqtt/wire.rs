@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nightwatt_clock::connect::connect_blocking;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use nightwatt_energy::time::Mono;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 /// A broker.
 pub(super) struct Wire {
@@ -18,42 +18,34 @@ pub(super) struct Wire {
     tls: Option<Box<ClientConnection>>,
 }
 
-/// Whoever has been sent a packet takes it within this.
+/// Timeout for the peer to accept a packet.
 const SENDING: Duration = Duration::from_secs(5);
 
 impl Wire {
-    /// Connects to `host:port`; with TLS if there are certificates to trust.
+    /// Connects to `host:port`; with TLS if there are settings for it.
     pub(super) fn connect(
         place: &str,
-        roots: Option<Vec<CertificateDer<'static>>>,
+        trust: Option<Arc<ClientConfig>>,
         until: Mono,
     ) -> io::Result<Self> {
         let left = until.since(monotonic());
         let socket = connect_blocking(place.to_socket_addrs()?, left)?;
-        Self::over(socket, place, roots, until)
+        Self::over(socket, place, trust, until)
     }
 
     fn over(
         mut socket: TcpStream,
         place: &str,
-        roots: Option<Vec<CertificateDer<'static>>>,
+        trust: Option<Arc<ClientConfig>>,
         until: Mono,
     ) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         socket.set_write_timeout(Some(SENDING))?;
-        let Some(roots) = roots else { return Ok(Self { socket, tls: None }) };
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(roots);
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(store)
-            .with_no_client_auth();
+        let Some(trust) = trust else { return Ok(Self { socket, tls: None }) };
         let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host).map_err(io::Error::other)?;
-        let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+        let mut tls = ClientConnection::new(trust, name).map_err(io::Error::other)?;
         let left = until.since(monotonic()).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(left))?;
         while tls.is_handshaking() {

@@ -7,15 +7,15 @@
 use std::io;
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::{Host, files};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
 use super::{ACCURACY, FASTEST, Looked, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 
@@ -53,7 +53,7 @@ fn zones(host: &Host) -> Vec<Zone> {
     let mut zones = Vec::new();
     for cpu in cpus {
         let package = host.path(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));
-        let package = host::number(&package.join("physical_package_id")).unwrap_or(0);
+        let package = files::number(&package.join("physical_package_id")).unwrap_or(0);
         for (event, name, scope) in EVENTS {
             let Some(config) = read(&format!("events/{event}")).and_then(|text| config(&text))
             else {
@@ -61,7 +61,7 @@ fn zones(host: &Host) -> Vec<Zone> {
             };
             let scale = read(&format!("events/{event}.scale")).and_then(|text| text.parse().ok());
             let unit = read(&format!("events/{event}.unit"));
-            // Of one in another unit nobody knows what it is.
+            // A counter in another unit cannot be interpreted.
             let (Some(joules_per_count), Some("Joules")) = (scale, unit.as_deref()) else {
                 continue;
             };

@@ -8,13 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
-use nightwatt_model::sample::Reading;
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::wrapping_counter::CounterSpec;
+use nightwatt_host::{Host, files};
 
 use super::{ACCURACY, FASTEST, Looked, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
-use crate::host::{self, Host};
 use crate::meter::{Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::number::NumberFile;
 use crate::spec::MeterSpec;
@@ -44,10 +44,10 @@ fn zones(host: &Host) -> io::Result<Vec<Zone>> {
         folders.iter().filter(is_zone)
     };
     for folder in of_kind("intel-rapl").chain(of_kind("intel-rapl-mmio")) {
-        let Ok(plain) = host::read(&folder.join("name")) else { continue };
+        let Ok(plain) = files::read(&folder.join("name")) else { continue };
         let name = full_name(folder, &plain);
         if zones.iter().all(|zone| zone.name != name) {
-            let range = host::number(&folder.join("max_energy_range_uj"));
+            let range = files::number(&folder.join("max_energy_range_uj"));
             zones.push(Zone {
                 folder: folder.clone(),
                 scope: scope(&plain),

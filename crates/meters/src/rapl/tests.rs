@@ -1,5 +1,5 @@
-use nightwatt_model::sample::{Gap, Piece, Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Gap, Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::time::Mono;
 
 use crate::fixture::{Fixture, read};
 use crate::meter::{Readings, Turn};
@@ -85,7 +85,7 @@ fn over_a_wrap_energy_is_exact_and_over_two_it_is_lost() {
     // 51 uJ to the end and the step to 0, 43.3 J after it.
     let Piece::Covers { joules, .. } = at(1, "43300000") else { panic!() };
     assert!((joules.get() - 43.300_051).abs() < 1e-9, "{joules}");
-    // 1200 W wrap it in 218 s: after an hour nobody knows.
+    // 1200 W wrap it in 218 s: after an hour the number of wraps is unknown.
     assert_eq!(at(3601, "43300001"), Piece::Gap(Gap::Wrapped));
     assert_eq!(at(3602, "3"), Piece::Gap(Gap::Reset));
     let Piece::Covers { joules, .. } = at(3603, "2000003") else { panic!() };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub(super) fn lock(folder: &Path) -> Result<File, MeterError> {
 pub struct PartedTable {
     path: PathBuf,
     folder: PathBuf,
-    /// Held while parts are written: nobody joins them meanwhile.
+    /// Held while parts are written, so that no other process joins them meanwhile.
     _lock: File,
     part: Duration,
     schema: String,
@@ -54,8 +54,8 @@ struct Part {
 }
 
 impl PartedTable {
-    /// Begins a table in parts of so long. `schema` is a Parquet message type, `meta` what the table is
-    /// of. What is there already is never written over.
+    /// Begins a table whose parts span `part` each. `schema` is a Parquet message type, `meta` describes
+    /// the content of the table. Never overwrites an existing file.
     pub fn create(
         path: &Path,
         part: Duration,
@@ -145,7 +145,7 @@ impl Drop for PartedTable {
     }
 }
 
-/// Without its end nobody can read it. There is nothing to try where it cannot be removed.
+/// Removes an unfinished part, which cannot be read. Ignores errors: there is nothing left to try.
 fn remove(open: &Path) {
     let _ = fs::remove_file(open);
 }

@@ -111,7 +111,7 @@ fn cells_of<'a>(rows: &[Row], names: &'a Names) -> [Cells<'a>; 10] {
 pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError> {
     let folder = folder(path);
     let _lock = lock(&folder)?;
-    let parts: Vec<PathBuf> = crate::host::list(&folder)
+    let parts: Vec<PathBuf> = nightwatt_host::files::list(&folder)
         .map_err(|error| MeterError::reading(&folder, error))?
         .into_iter()
         .filter(|path| path.extension().is_some_and(|end| end == "parquet"))

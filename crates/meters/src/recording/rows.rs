@@ -1,7 +1,7 @@
 //! Rows of a recording.
 
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Gap, Piece, Reading};
+use nightwatt_energy::integration::{Gap, Piece, Reading};
+use nightwatt_energy::quantity::{Joules, Watts};
 
 use crate::sampler::{Opened, Sample};
 

@@ -35,7 +35,7 @@ pub enum Cells<'a> {
     Text(Vec<Option<&'a str>>),
 }
 
-/// A Parquet file that is being written. Nobody can read it before it is closed.
+/// A Parquet file that is being written. It cannot be read before it is closed.
 pub(super) struct Table {
     writer: SerializedFileWriter<File>,
     path: PathBuf,

@@ -1,6 +1,6 @@
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::sample::{Gap, Piece, Reading, Track, TrackSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Gap, Piece, Reading, Track, TrackSpec};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 
 use crate::fixture::Fixture;
 use crate::spec::MeterSpec;

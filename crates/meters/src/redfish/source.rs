@@ -1,10 +1,11 @@
 //! Where a chassis tells its power: the wall side first, as long as it can be believed.
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_bmc::redfish::{last, link};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use serde_json::Value;
 
-use super::{Service, last, link};
+use super::Service;
 use crate::channel::Scope;
 use crate::error::MeterError;
 use crate::json;
@@ -275,7 +276,7 @@ impl Source {
         match self.place {
             Place::Supplies(_) | Place::OldSupplies { .. } => Scope::Wall,
             Place::Supply(_) | Place::OldSupply { .. } => Scope::Part,
-            // Nobody says on which side of the supplies that is.
+            // The standard does not say on which side of the supplies these are measured.
             Place::Environment(_) | Place::Control(_) => Scope::System,
         }
     }
@@ -288,7 +289,7 @@ impl Source {
             let said = Said { name, number: 0, input, rating: metrics.rating };
             let doubt = doubt(std::slice::from_ref(&said), &[]);
             let input = doubt.map_or(said.input, |why| Err(format!("{why}: it is not believed")));
-            input.map_err(|what| service.web.nonsense(&metrics.place, &what))
+            input.map_err(|what| service.device.nonsense(&metrics.place, &what))
         };
         let (place, watts) = match &self.place {
             Place::Supplies(all) => return all.iter().map(of).sum(),
@@ -311,7 +312,7 @@ impl Source {
             Place::Environment(place) => (place, watts(&service.get(place, until)?, ENVIRONMENT)),
             Place::Control(place) => (place, control(&service.get(place, until)?)),
         };
-        watts.map_err(|what| service.web.nonsense(place, &what))
+        watts.map_err(|what| service.device.nonsense(place, &what))
     }
 }
 

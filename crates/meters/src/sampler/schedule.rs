@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// Deadlines at even distances from a start.
 #[derive(Debug, Clone)]

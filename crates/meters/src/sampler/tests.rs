@@ -77,7 +77,7 @@ fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
         })
         .unwrap();
     told.recv().unwrap();
-    // Of the first step that is seen nobody knows when it began.
+    // The beginning of the first visible step is unknown.
     fixture.write(ENERGY, "1500000");
     while told.recv().unwrap().reading != Reading::Counter(1_500_000) {}
     let joules_before = sampler.so_far()[0].totals[0].joules;
@@ -93,7 +93,7 @@ fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
     let (measured, _) = sampler.finish(monotonic());
     let totals = measured[0].totals[0];
     assert!(measured[0].errors >= 4 && measured[0].last_error.is_some());
-    // A counter has counted while nobody looked.
+    // The counter went on during the failure.
     assert!(((totals.joules - joules_before).get() - 1.0).abs() < 1e-9, "{totals:?}");
 }
 

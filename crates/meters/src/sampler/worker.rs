@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Gap, Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Gap, Piece, Reading};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 
 use super::{Board, Opened, Sample, Schedule, Sink, lock};
 use crate::error::MeterError;
@@ -16,23 +16,22 @@ use crate::meter::{Pace, Readings, Turn};
 /// Readings that may come in one turn without allocating.
 const ROOM: usize = 4096;
 
-/// A meter that failed is opened again after this, and after twice as long each time, up to the
-/// second.
+/// First and longest pause before a failed meter is opened again; each pause is twice the one before.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(32));
 
-/// A polled meter may fail so often in a row before it is opened again.
+/// A polled meter is opened again after this many failures in a row.
 const FAILURES: u32 = 3;
 
-/// The log says once in this time what goes wrong with a meter.
+/// A failure of a meter is logged once in this time.
 const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
 
-/// A meter that speaks by itself is silent when it says nothing for so many of its intervals.
+/// A meter that sends readings by itself counts as silent after this many of its intervals.
 const SILENT_AFTER: u32 = 10;
 
-/// A polled meter may take so long for its last reading.
+/// Timeout for the last reading of a polled meter.
 const LAST_READING: Duration = Duration::from_secs(5);
 
-/// A polled meter hangs that fails only after so long.
+/// A polled meter whose failure takes longer than this counts as hanging.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
 
 /// The civil clock was set if it moved by more than this against the monotonic one between two
@@ -80,7 +79,7 @@ impl Worker {
                 Pace::Polled { .. } => self.poll(&mut opened, &mut schedule),
                 Pace::Pushed { about } => self.listen(&mut opened, about),
             };
-            // Whoever waits for the first reading goes on.
+            // Wakes the caller that waits for the first reading.
             drop(ready.take());
             match failed {
                 Ok(Woken::Stopped) => return self.end(opened),
@@ -154,8 +153,8 @@ impl Worker {
             Pace::Polled { .. } => self.interval.max(LAST_READING),
             Pace::Pushed { about } => about.mul_f64(1.5),
         };
-        // Nobody stops this turn: it ends by itself. Whoever waits for the end does not wait for a
-        // meter that hangs.
+        // This turn ends by its deadline, without a stop. It is skipped for a meter that hangs, so that the
+        // caller does not wait for it.
         if let (false, Ok(stop)) = (self.hangs, Stop::new()) {
             let turn = Turn { stop: &stop, until: monotonic() + listening };
             let result = opened.meter.read(&turn, &mut self.readings);

@@ -114,7 +114,7 @@ fn master() -> File {
 pub(crate) fn turn(
     meter: &mut dyn Meter,
     time: Duration,
-) -> Result<Vec<(usize, Mono, nightwatt_model::sample::Reading)>, MeterError> {
+) -> Result<Vec<(usize, Mono, nightwatt_energy::integration::Reading)>, MeterError> {
     let stop = Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: monotonic() + time };
     let mut readings = Readings::default();
@@ -148,7 +148,7 @@ fn a_port_is_raw_and_at_its_speed_whatever_that_is() {
         }
         assert_eq!(came, bytes);
         let second = Port::open(&plugged.fixture.host, &Plugged::spec("wattsup", ""), baud);
-        // Root may, whoever has it.
+        // Root may open a port that another process holds.
         let root = rustix::process::geteuid().is_root();
         assert_eq!(second.is_ok(), root, "{:?}", second.err());
         port.release();

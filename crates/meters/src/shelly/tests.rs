@@ -79,10 +79,10 @@ fn a_plug_of_generation_2_tells_its_power_or_counts() {
     assert_eq!(meter.pace().interval(None), Duration::from_mins(1));
     let counter = meter.channels()[0].counter.unwrap();
     // A kilowatt for two minutes, shown at once after one, is no reset.
-    let mut energy = nightwatt_model::counter::Counter::new(counter);
-    energy.read(nightwatt_model::time::Mono::from_secs(0), 0);
-    let step = energy.read(nightwatt_model::time::Mono::from_secs(60), 120_000_000);
-    assert_eq!(step, nightwatt_model::counter::Counted::Counts(120_000_000));
+    let mut energy = nightwatt_energy::wrapping_counter::Counter::new(counter);
+    energy.read(nightwatt_energy::time::Mono::from_secs(0), 0);
+    let step = energy.read(nightwatt_energy::time::Mono::from_secs(60), 120_000_000);
+    assert_eq!(step, nightwatt_energy::wrapping_counter::Counted::Counts(120_000_000));
 }
 
 #[test]

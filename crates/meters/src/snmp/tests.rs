@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_needs::program;
 
 use crate::device::{line, open, poll, refused};
@@ -46,7 +46,7 @@ impl Drop for Agent {
 fn agent() -> Option<Agent> {
     let snmpd = program("snmpd")?;
     for _ in 0..10 {
-        // A port that was free a moment ago. If somebody takes it, there is a next one.
+        // A port that was free a moment ago. If another process takes it, the next attempt uses another port.
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("snmpd.conf"), CONFIG).unwrap();

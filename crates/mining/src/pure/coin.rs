@@ -18,14 +18,14 @@ pub struct Coin {
     /// Which hash that is, as tables of devices name it: `sha256d`, `scrypt`.
     #[serde(default)]
     pub algorithm: Option<String>,
-    /// What a block is to take, s.
+    /// Target time between two blocks, s.
     pub block_time_s: u32,
     /// What the difficulty counts.
     #[serde(default)]
     pub difficulty: Difficulty,
     /// What a block brings besides fees.
     pub rewards: Rewards,
-    /// How the difficulty is set anew, where it is by Bitcoin's rule.
+    /// How the difficulty is adjusted, if by Bitcoin's rule.
     #[serde(default)]
     pub retarget: Option<Retarget>,
 }
@@ -53,7 +53,7 @@ pub struct Rewards {
     pub units_per_coin: u64,
     /// Of the first blocks.
     pub first: u64,
-    /// After so many blocks it is halved, and again; never, where there is none.
+    /// Number of blocks after which the reward is halved each time; `None` if it never is.
     #[serde(default)]
     pub halving_blocks: Option<u32>,
     /// It does not fall below this.
@@ -75,7 +75,7 @@ impl Rewards {
         Some(self.first.checked_shr(shift).unwrap_or(0).max(self.least))
     }
 
-    /// Of the block at this height, in coins.
+    /// The reward of the block at this height, in coins.
     pub fn at(&self, height: u64) -> Option<f64> {
         self.units_at(height).map(|units| units as f64 / self.units_per_coin as f64)
     }

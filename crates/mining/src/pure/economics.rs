@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::MiningError;
-use nightwatt_model::quantity::{JOULES_PER_KWH, Joules, Watts};
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules, Watts};
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
@@ -111,7 +111,7 @@ impl Market {
         Some((self.reward? + self.fees) * self.per_coin?)
     }
 
-    /// What a block of so many hashes costs and brings on this device.
+    /// What a block of this many hashes costs and brings on this device.
     pub fn assess(&self, hashes: f64, device: &Device) -> Result<Assessment, MiningError> {
         self.check()?;
         let efficiency = device.efficiency()?;
@@ -142,14 +142,14 @@ impl Market {
     }
 }
 
-/// Everybody who mines a coin.
+/// All miners of a coin together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Network {
     rate: HashRate,
 }
 
 impl Network {
-    /// One that finds blocks of so many hashes as often as it is to.
+    /// A network that finds blocks of this many hashes at the target rate.
     pub fn new(hashes_per_block: f64, block_time_s: f64) -> Result<Self, MiningError> {
         Ok(Self { rate: HashRate::new(hashes_per_block / block_time_s)? })
     }

@@ -37,7 +37,7 @@ impl Exact {
         Self::whole(BigUint::from(1_u8) << power)
     }
 
-    /// Is it nothing?
+    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.numerator == BigUint::ZERO
     }
@@ -68,7 +68,7 @@ impl Exact {
         first as f64 * 2_f64.powi(scale / 2) * 2_f64.powi(scale - scale / 2)
     }
 
-    /// With so many digits behind the point, the last one rounded (a half upwards).
+    /// As a decimal with `places` digits behind the point, the last one rounded (a half upwards).
     pub fn decimal(&self, places: usize) -> String {
         let scaled = &self.numerator * ten_to(places);
         let rounded =
@@ -106,7 +106,7 @@ impl Exact {
         if *self < first { guess - 1 } else { guess }
     }
 
-    /// So many of its first digits as one number, rounded, and whether these are all.
+    /// Its first `digits` digits as one number, rounded, and whether these are all.
     fn leading(&self, exponent: i32, digits: usize) -> (BigUint, bool) {
         let places = i32::try_from(digits).unwrap_or(0) - 1 - exponent;
         let scaled = self.clone() * ten_power(places);

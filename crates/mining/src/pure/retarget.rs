@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CompactBits, Exact, MiningError};
 
-/// Every so many blocks the target is set anew, in proportion to the time that they took.
+/// The target is adjusted after this many blocks, in proportion to the time that they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retarget {
@@ -19,7 +19,7 @@ pub struct Retarget {
     pub clamp: u32,
     /// The easiest target that there may be.
     pub limit: CompactBits,
-    /// What a block is to take, s.
+    /// Target time between two blocks, s.
     pub block_time_s: u32,
 }
 

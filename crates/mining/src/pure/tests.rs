@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 fn exact(text: &str) -> Exact {
     text.parse().unwrap()

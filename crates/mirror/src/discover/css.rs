@@ -191,7 +191,7 @@ impl Sheet<'_> {
         text
     }
 
-    /// What stands between `url(` and `)` without quotes; nothing if it is not a URL.
+    /// What stands between `url(` and `)` without quotes; `None` if it is not a URL.
     fn bare_url(&mut self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         while let Some(byte) = self.peek(0) {

@@ -2,7 +2,7 @@
 
 use nightwatt_httpcache::{Timestamp, date};
 
-/// Reads a date; nothing if it is none, or before 1970.
+/// Parses a date; `None` if the text isn't one or the date is before 1970.
 pub fn parse(text: &str) -> Option<Timestamp> {
     w3c(text).or_else(|| rfc822(text))
 }
@@ -40,7 +40,7 @@ fn rfc822(text: &str) -> Option<Timestamp> {
     at(midnight(year, month, day)?, time, offset(words.get(4).copied().unwrap_or(""))?)
 }
 
-/// Exactly so many digits.
+/// Exactly this many digits.
 fn number(text: &str, digits: usize) -> Option<u64> {
     let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
@@ -58,7 +58,7 @@ fn midnight(year: u64, month: u64, day: u64) -> Option<Timestamp> {
     date::parse(text.as_bytes(), Timestamp::default())
 }
 
-/// Hours, minutes and perhaps seconds after midnight, in a zone so many seconds ahead of UTC.
+/// Hours, minutes and perhaps seconds after midnight, in a zone this many seconds ahead of UTC.
 fn at(midnight: Timestamp, time: &str, ahead: i64) -> Option<Timestamp> {
     let mut parts = time.split(':').map(|part| number(part, 2));
     let (hour, minute) = (parts.next()??, parts.next()??);

@@ -7,7 +7,7 @@ use html5gum::{Span, Tokenizer};
 
 use super::{Found, LinkKind, css};
 
-/// A longer value of an attribute is none of ours. A `srcset` has several references.
+/// A longer attribute value is ignored. A `srcset` has several references.
 const LONGEST_VALUE: usize = 64 << 10;
 
 /// More text of style sheets and `noscript` elements in one page does not count.
@@ -40,7 +40,7 @@ fn read(page: &[u8], found: &mut Found, depth: u8) {
     emitter.naively_switch_states(true);
     // Neither the callback nor a slice of bytes fails.
     let _ = Tokenizer::new_with_emitter(page, emitter).finish();
-    // To a browser with scripts this is text, and to us, who run none, it is part of the page.
+    // A browser with scripts sees this as text. We run no scripts: for us it is part of the page.
     if !without_scripts.is_empty() && depth < DEEPEST {
         read(&without_scripts, found, depth + 1);
     }
@@ -300,7 +300,7 @@ impl TagView<'_> {
     }
 }
 
-/// What a `rel` makes of a reference; nothing if it leads to no document of the site.
+/// What a `rel` makes of a reference; `None` if it leads to no document of the site.
 pub(super) fn kind_of_relation(rel: &str, media: &str) -> Option<LinkKind> {
     /// Addresses that people do not visit: other servers, short forms, interfaces of programs.
     const NO_DOCUMENTS: [&str; 9] = [

@@ -121,7 +121,7 @@ impl Site {
 pub struct Address(Box<str>);
 
 impl Address {
-    /// An address from a path with an optional query, as requests have it; nothing if it could not be sent.
+    /// An address from a path with an optional query, as requests have it; `None` if it could not be sent.
     pub fn new(path_and_query: &str) -> Option<Self> {
         let is_sendable = path_and_query.starts_with('/')
             && path_and_query.len() <= LONGEST_ADDRESS

@@ -304,7 +304,7 @@ fn reason_of(why: NotStorable) -> Reason {
 
 /// 304: what is mirrored is what the server has.
 fn confirm(answer: &Answer, before: &Before<'_>, rules: &AdmitRules) -> Verdict {
-    // Nobody asked with a condition: a server that answers so is out of order.
+    // Our request had no condition: a server that answers 304 is broken.
     let Some(entry) = before.entry else { return Verdict::refused(Reason::Status) };
     let Ok(stored) = entry.stored(&rules.cache) else {
         return Verdict::refused(Reason::NotStorable);

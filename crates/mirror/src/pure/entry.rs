@@ -136,7 +136,7 @@ pub struct Entry {
     pub requested: u64,
     /// When it came in, or was last confirmed.
     pub received: u64,
-    /// The body; none if it is empty.
+    /// The body; `None` if it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyRef>,
     /// The server sent the body in a content coding that was undone.

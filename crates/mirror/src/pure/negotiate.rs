@@ -20,7 +20,7 @@ impl Accepted {
 
     /// What a request accepts. Members that cannot be read do not count.
     pub fn of(headers: &HeaderMap) -> Self {
-        // Without the field any coding would do. Who does not name one may not know any.
+        // Without the field any coding would do. But a client that doesn't name one may not know any.
         if !headers.contains_key(ACCEPT_ENCODING) {
             return Self::IDENTITY;
         }
@@ -64,7 +64,7 @@ impl Accepted {
     }
 
     /// The coding to answer in, where the body lies in `stored`: what is liked best, of what is liked alike
-    /// the stored one, because it costs nothing, then the quickest to make. Nothing if none is accepted.
+    /// the stored one, because it costs nothing, then the quickest to make. `None` if none is accepted.
     pub fn choose(self, stored: Coding) -> Option<Coding> {
         // What lies there unpacked is not worth packing.
         if stored == Coding::Identity && self.accepts(Coding::Identity) {

@@ -93,7 +93,7 @@ const ACTIONS: [&str; 35] = [
     "wp-trackback",
 ];
 
-/// Segments of a path that belong to those who administer the site, or have an account.
+/// Path segments for the site's administrators and for users with an account.
 const PERSONAL: [&str; 20] = [
     "login",
     "log-in",

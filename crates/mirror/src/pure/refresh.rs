@@ -43,8 +43,8 @@ impl RefreshRules {
 pub struct Hour {
     /// When it begins.
     pub from: Timestamp,
-    /// What a wake-up costs in it, in any unit: price, carbon, or the chance that nobody would have woken the
-    /// server anyway.
+    /// What a wake-up costs in it, in any unit: price, carbon, or the chance that no client would have woken
+    /// the server anyway.
     pub cost: f64,
 }
 

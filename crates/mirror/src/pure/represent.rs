@@ -52,7 +52,7 @@ pub struct Represented {
 pub enum NotGiven {
     /// The method is neither `GET` nor `HEAD`.
     Method,
-    /// The request says who sends it, or has content.
+    /// The request identifies its sender, or has content.
     Sender,
     /// Its fields select another variant.
     Variant,

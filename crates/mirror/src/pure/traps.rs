@@ -1,7 +1,7 @@
 //! Traps: sites with more addresses than pages. Endless calendars, filters that combine, lists without an end.
 //!
-//! Addresses of the same form are counted. Each address is counted once, by whoever keeps the list of known
-//! addresses.
+//! Addresses of the same form are counted. The caller keeps the list of known addresses and counts each
+//! address once.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ struct Form {
     most: usize,
 }
 
-/// A path with `#` for each run of digits; nothing if it has no digit.
+/// A path with `#` for each run of digits; `None` if it has no digit.
 fn without_numbers(path: &str) -> Option<String> {
     if !path.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;

@@ -205,7 +205,7 @@ impl Blobs {
         self.remove_unused()
     }
 
-    /// Removes a body, whoever refers to it.
+    /// Removes a body, even if addresses still refer to it.
     pub(super) fn forget(&mut self, hash: &BodyHash) {
         let _ = std::fs::remove_file(path_of(&self.store, hash));
         self.unused.remove(hash);
@@ -262,7 +262,7 @@ fn file_of(of: &BodyRef, coding: Coding, packed: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The sum of a file, but for the sum itself. It depends on the name: a file under another name is damaged.
+/// The sum of a file, except for the sum itself. It depends on the name: a file under another name is damaged.
 fn sum_of(hash: &BodyHash, file: &[u8]) -> u64 {
     let seed = hash.as_bytes().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
     let head = twox_hash::XxHash3_64::oneshot_with_seed(seed, &file[..HEAD - 8]);

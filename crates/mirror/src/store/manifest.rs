@@ -24,7 +24,7 @@ const FRAME_HEAD: usize = 20;
 /// Names of manifests: this, the generation in 16 hexadecimal digits.
 const PREFIX: &str = "manifest-";
 
-/// A manifest is written anew when what was appended is larger than its base, and than this.
+/// A manifest is rewritten when what was appended is larger than its base, and than this.
 const SMALLEST_COMPACTED: u64 = 1 << 20;
 
 /// What a manifest begins with.
@@ -153,7 +153,7 @@ impl Manifest {
         Ok(generation)
     }
 
-    /// Writes the manifest anew if much of it is of the past.
+    /// Rewrites the manifest if much of it is outdated.
     pub(super) fn compact_if_large(&mut self, generation: &Generation) -> io::Result<()> {
         let appended = self.length.saturating_sub(self.base);
         if appended < SMALLEST_COMPACTED.max(self.base) {
@@ -230,7 +230,8 @@ fn list(folder: &Path) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// A frame at a place in the file. Its sum depends on the place: what an earlier file left there is none.
+/// A frame at an offset in the file. Its checksum depends on the offset, so what an earlier file left there
+/// is not a valid frame.
 fn frame(at: u64, payload: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(payload.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a batch of 4 GiB"))?;
@@ -269,7 +270,7 @@ struct Log {
     was_torn: bool,
 }
 
-/// Reads a manifest; nothing if it is not to be trusted.
+/// Reads a manifest; `None` if it is not to be trusted.
 fn read(bytes: &[u8], site: &str) -> Option<Log> {
     let head: Head = serde_json::from_slice(payload_at(bytes, 0)?).ok()?;
     if head.format > FORMAT || head.site != site {

@@ -1,8 +1,8 @@
-//! What is as it should be, and what is not. Pure.
+//! Decides what is right about a link and what is not. Pure.
 //!
 //! - **Rate**: within 5 % of what is wanted, either way.
-//! - **Round trip**: within 5 % of the extra delay, or half a millisecond where that is more: so long a
-//!   machine may take to wake a process up twice.
+//! - **Round trip**: within 5 % of the extra delay, or half a millisecond if that is more: a machine may
+//!   need that time to wake a process up twice.
 //! - **Loss**: the packets are as many as lose 1,600 of them. The 99.9 % interval of the share that was
 //!   seen (Wilson's) must reach into ± 5 % of what is wanted. A link that is right is so refused once in a
 //!   thousand times; one that is off by a fifth is refused 98 times in a hundred. Where none are to be
@@ -21,13 +21,13 @@ const SHARE: f64 = 0.05;
 /// Seconds that two processes may take to be woken up.
 const WAKING: f64 = 0.5e-3;
 
-/// With so many losses their share is known to ± 2.5 % (one standard deviation).
+/// With this many losses their share is known to ± 2.5 % (one standard deviation).
 const LOSSES: f64 = 1600.0;
 
 /// Time for the packets that are counted.
 const LONGEST: f64 = 5.0;
 
-/// So many are sent where none are to be lost.
+/// Number of packets for a link without loss.
 const LEAST: u64 = 5000;
 
 /// The normal quantile of a 99.9 % interval.
@@ -69,22 +69,17 @@ impl Loss {
     }
 }
 
-/// Losses among so many packets.
-pub fn expected_losses(scenario: &Scenario, packets: u64) -> f64 {
-    scenario.loss * packets as f64
-}
-
-/// How many packets tell a loss, of which so many can be sent in a second.
+/// The number of packets needed to measure a loss, if this many can be sent in a second.
 pub(super) fn packets(loss: f64, per_second: f64) -> u64 {
     let most = (per_second * LONGEST) as u64;
     let wanted = if loss > 0.0 { (LOSSES / loss) as u64 } else { 0 };
-    // Where so many take longer, what can be told apart is less; the interval says how much.
+    // If that takes too long, the measurement is less precise; the interval says how much.
     wanted.max(LEAST.min(most)).min(most.max(1))
 }
 
 /// What was found of a link, bit by bit.
 #[derive(Debug)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     wanted_rate: f64,
     wanted_loss: f64,
     wanted_delay: Duration,
@@ -93,7 +88,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Nothing so far.
-    pub fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
             wanted_rate: scenario.bits_per_second,
             wanted_loss: scenario.loss,
@@ -103,7 +98,7 @@ impl Verdict {
     }
 
     /// What is not as it should be.
-    pub fn complaints(self) -> Vec<String> {
+    pub(crate) fn complaints(self) -> Vec<String> {
         self.complaints
     }
 
@@ -196,7 +191,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::stats::distribution::binomial_upper_tail;
+    use nightwatt_energy::stats::distribution::binomial_upper_tail;
 
     use super::*;
 

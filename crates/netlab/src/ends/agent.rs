@@ -1,7 +1,7 @@
-//! Counters of an end that is another machine: a program of ours there reads them when it is asked.
+//! Reads the counters of an end that is another machine: a program of ours there reads them on request.
 //!
-//! It says by its own clock when that was, so that what lies between two of its answers is known however
-//! long they took to get here. While nobody asks it waits.
+//! It reports the time of each reading by its own clock, so that the time between two readings is known
+//! however long the answers took. Between requests it waits.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -10,9 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::{Place, shell};
 use nightwatt_meters::Host;
-use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -77,7 +77,7 @@ pub fn answer(
     for line in questions.lines() {
         let line = line.map_err(told())?;
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => match count((&host, &idle), card, &question, stop) {
+            Ok(question) => match count(&host, &idle, card, &question, stop) {
                 Ok(counted) => Answer::Counted(Box::new(counted)),
                 Err(error) => Answer::Failed(error.to_string()),
             },
@@ -90,7 +90,8 @@ pub fn answer(
 }
 
 fn count(
-    (host, idle): (&Host, &IdleTrace),
+    host: &Host,
+    idle: &IdleTrace,
     card: &str,
     question: &Question,
     stop: &Stop,
@@ -106,7 +107,7 @@ fn count(
     Ok(Counted { at_ns, machine, network: network()?, processes })
 }
 
-/// Nobody announces a connection, and a program may take long to start.
+/// Waits until connections open. Their start is not announced, and a program may take long to start.
 pub(super) fn wait_for_more(
     opened: u64,
     network: impl Fn() -> Result<Network, Error>,

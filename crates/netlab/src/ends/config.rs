@@ -24,7 +24,7 @@ pub enum EndsConfig {
     /// Two networks of their own on this machine.
     #[default]
     Namespaces,
-    /// Two guests, joined by a wire that nobody else sees: the sender and the receiver.
+    /// Two guests, joined by a private wire: the sender and the receiver.
     Guests(Box<[EndConfig; 2]>),
     /// Two machines, joined by the network that is there.
     Hosts(Box<[EndConfig; 2]>),
@@ -122,7 +122,7 @@ impl EndConfig {
         Ok(Self { environment, address, card, program, is_metered })
     }
 
-    /// It is this machine.
+    /// Whether this end is this machine.
     pub fn is_here(&self) -> bool {
         matches!(self.environment.kind, KindConfig::Host(_))
     }

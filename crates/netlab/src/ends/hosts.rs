@@ -120,8 +120,8 @@ impl Route {
     }
 }
 
-/// Our own program, where there is none (`is_copied`: it is in the folder there): gives how it is called
-/// there. The copy goes with the folder.
+/// Copies our own program to an end that lacks it, unless the copy exists already (`is_copied`). Returns
+/// its path there. The copy is removed with the folder.
 pub(super) fn carry(
     end: &str,
     started: &Started,

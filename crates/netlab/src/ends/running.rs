@@ -7,13 +7,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nightwatt_clock::meter::{Stop, Woken};
+use nightwatt_energy::time::Mono;
 use nightwatt_environments::{Place, shell};
-use nightwatt_model::time::Mono;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Error;
 
-/// So much of what a program says goes into an error message.
+/// Bytes of a program's output that go into an error message.
 const SAID: usize = 400;
 
 /// Of a process number, which the shell says before it becomes the program.
@@ -176,7 +176,7 @@ impl Running {
         self.output(stop)
     }
 
-    /// What it prints, for somebody else to read while it runs.
+    /// Opens what the program prints, to be read while it runs.
     pub fn printed(&self) -> io::Result<File> {
         Ok(self.stdout.get_ref().as_fd().try_clone_to_owned()?.into())
     }

@@ -39,7 +39,7 @@ const PACED: f64 = 0.95;
 /// As bits of payload are to those of full frames.
 const PAYLOAD: f64 = FULL_PAYLOAD / FULL_FRAME;
 
-/// So many packets of a connection Linux sends before it paces any (`tcp_update_skb_after_send`).
+/// Number of packets of a connection that Linux sends unpaced (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
 
 const GIVEN: [(&str, u64); 3] = [("coalescing", 50), ("buffers", 262_144), ("busy-poll", 50)];
@@ -131,7 +131,7 @@ impl Change {
         }
     }
 
-    /// Bytes a second of each of so many connections, if that is what it is.
+    /// The paced rate of each of this many connections, in bytes a second, if the change is pacing.
     fn paced(&self, scenario: &Scenario, at_once: u32) -> Option<u64> {
         let Self::Pacing(given) = self else { return None };
         let share = PACED * PAYLOAD * scenario.bits_per_second / f64::from(at_once);
@@ -158,7 +158,7 @@ impl Change {
         }
     }
 
-    /// Why it cannot be tried over such a link, whatever the kernel says.
+    /// Why the change cannot be tried over this link, whatever the kernel accepts.
     pub fn senseless(&self, scenario: &Scenario) -> Option<&'static str> {
         let is_paced_by_nothing = *self == Self::Pacing(None) && scenario.is_bare();
         is_paced_by_nothing.then_some(
@@ -166,7 +166,7 @@ impl Change {
         )
     }
 
-    /// Why connections of such a load do not feel it.
+    /// Why connections of this load are not affected.
     pub fn unfelt(&self, cell: &Cell) -> Option<String> {
         let is_unpaced = matches!(self, Self::Pacing(_)) && cell.segments <= UNPACED;
         is_unpaced.then(|| {
@@ -177,12 +177,12 @@ impl Change {
         })
     }
 
-    /// Does it change what a frame is?
+    /// Whether the change joins frames.
     pub fn joins(&self) -> bool {
         matches!(self, Self::Features(all) if all.iter().any(|it| Feature::JOINING.contains(it)))
     }
 
-    /// What it is, for who does not know.
+    /// A description of the change.
     pub fn about(&self) -> String {
         match self {
             Self::Features(all) => {

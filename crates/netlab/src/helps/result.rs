@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_compare::pure::experiment::answers::{Answers, RatioAnswer, RuleUsed, answers};
 use nightwatt_compare::pure::experiment::{End, Experiment};
-use nightwatt_model::stats::equivalence;
+use nightwatt_energy::stats::equivalence;
 use serde::Serialize;
 
 use super::{Comparison, HelpsPlan, STATES};
@@ -140,11 +140,11 @@ pub struct ChangeReport {
     /// Connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Runs last so long, in seconds.
+    /// Duration of a run, s.
     pub run_s: f64,
     /// What cards were set to without it, the sender's first, and with it.
     pub cards: [Option<[Card; 2]>; 2],
-    /// Why there were no more runs; none if it was interrupted.
+    /// Why there were no more runs; `None` if it was interrupted.
     pub end: Option<End>,
     /// The figures that are compared, by name.
     pub figures: BTreeMap<&'static str, Effect>,
@@ -414,7 +414,7 @@ impl HelpsReport {
         self.links.iter().filter_map(|it| it.link.as_ref()?.refusal(&it.scenario)).collect()
     }
 
-    /// All links were right or accepted, something could be tried, and the books agree.
+    /// All links were right or accepted, something could be tried, and all consistency checks passed.
     pub fn is_whole(&self) -> bool {
         let is_whole = |link: &LinkHelps| {
             link.link.as_ref().is_none_or(|it| it.complaints.is_empty() || it.is_accepted)

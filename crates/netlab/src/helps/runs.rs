@@ -12,8 +12,9 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::cards::{Feature, Features, Refusal};
 use crate::scenario::Scenario;
 use crate::study::fetching::{How, PILOT};
+use crate::study::lab::{Joined, Lab, News, Standing, Tell, all_of};
 use crate::study::result::EndReport;
-use crate::study::runs::{Joined, Lab, News, Standing, Tell, all_of, left};
+use crate::study::runs::left;
 use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, Told};
 use nightwatt_compare::host::settings;
 

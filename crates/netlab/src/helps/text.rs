@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::result::{ChangeReport, Effect, HelpsReport, LinkHelps, SHOWN};
-use crate::study::text::{table, with_prefix};
+use crate::study::text::table;
+use crate::study::units::with_prefix;
 
 impl HelpsReport {
     /// A table for each link, and what to think of them.

@@ -68,7 +68,7 @@ impl Message {
     }
 }
 
-/// What came so far of the latest stream. Nothing grows, whoever sends.
+/// Counts the frames of the latest stream. Memory is constant for any number of senders.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     stream: u32,

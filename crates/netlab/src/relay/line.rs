@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::{Deserialize, Serialize};
 
 /// What happens to frames on their way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way {
-    /// Each leaves exactly so long after it came (or after it has passed the bottleneck).
+    /// Each frame leaves exactly this long after it arrived (or after it has passed the bottleneck).
     pub delay: Duration,
-    /// The bottleneck; `None` where something else limits the rate.
+    /// The rate of the bottleneck; `None` where something else limits the rate.
     pub bits_per_second: Option<f64>,
-    /// So many bytes wait before the bottleneck; what comes then is dropped.
+    /// Bytes that may wait before the bottleneck; frames beyond that are dropped.
     pub queue: u64,
     /// The share that is lost at random.
     pub loss: f64,
@@ -99,7 +99,7 @@ impl Line {
         self.waiting.front().map(|(due, _)| *due)
     }
 
-    /// The next one that is to leave by now is handed to `send`; false if there is none.
+    /// Hands the next frame that is due to `send`; returns false if no frame is due.
     pub fn depart(&mut self, now: Mono, send: impl FnOnce(&[u8])) -> bool {
         let Some((due, frame)) = self.waiting.pop_front_if(|(due, _)| *due <= now) else {
             return false;

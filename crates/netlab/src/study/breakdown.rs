@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
-use super::result::Estimate;
-use super::text::with_prefix;
+use super::estimate::Estimate;
+use super::units::with_prefix;
 
 /// What one run says of it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Shares {
     pub(super) os: Vec<Seen>,
     /// By category of TCP, of TCP's time.
     pub(super) tcp: Vec<Seen>,
-    /// Samples of CPUs at work in a second beyond idle, whoever ran.
+    /// Samples a second of busy CPUs beyond idle, of all processes.
     pub(super) beyond: f64,
     /// Of a connection, in joules, without what is told of its wake-ups by themselves.
     pub(super) energy: Option<f64>,
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) name: &'static str,
     /// Of what is under test and of the kernel itself.
     pub(super) share: Option<f64>,
-    /// Samples in a second beyond idle, whoever ran.
+    /// Samples a second beyond idle, of all processes.
     pub(super) beyond: f64,
 }
 
@@ -57,10 +57,10 @@ pub struct Breakdown {
 pub struct CategoryEstimate {
     /// As published.
     pub name: &'static str,
-    /// Its share; none where nothing was seen of which it is one.
+    /// Its share; `None` if there was nothing to share out.
     pub share: Option<Estimate>,
-    /// Its part of the energy of a connection, in joules: by its share of what CPUs did beyond idle, whoever did
-    /// it. Those of the operating system sum to all of it but `waking_energy`.
+    /// Its part of the energy of a connection, in joules: by its share of the CPU samples beyond idle, of
+    /// all processes. Those of the operating system sum to all of it except `waking_energy`.
     pub energy: Option<Estimate>,
 }
 
@@ -71,14 +71,16 @@ struct Dividend {
 }
 
 impl Dividend {
-    /// None where the CPUs were not surely busier than the idle machine's: parts of that are parts of nothing.
+    /// `None` where the CPUs were not surely busier than those of the idle machine: then there is nothing
+    /// to share out.
     fn of(energy: Option<Estimate>, beyond: Option<Estimate>) -> Option<Self> {
         let (energy, beyond) = energy.zip(beyond)?;
         let least = beyond.mean - beyond.half_width.unwrap_or(0.0);
         (least > 0.0).then_some(Self { energy, beyond: beyond.mean })
     }
 
-    /// The part of what was seen so often. Both intervals are in its own, as if they always went the same way.
+    /// The part of the energy for this many samples. Its interval adds both intervals, as if they always
+    /// went the same way.
     fn part(&self, seen: Estimate) -> Estimate {
         let share = seen.mean / self.beyond;
         let half_width = seen.half_width.zip(self.energy.half_width);
@@ -127,7 +129,7 @@ impl Breakdown {
         })
     }
 
-    /// What categories take of the energy of a connection, largest first; none where nobody knows that.
+    /// The energy of each category in that of a connection, largest first; `None` if unknown.
     pub(super) fn energy_text(&self) -> Option<String> {
         let told = |it: &Estimate| {
             let half = it.half_width.map(|half| format!(" ± {}", with_prefix(half, "J")));

@@ -1,4 +1,4 @@
-//! A run's capture beside the books of kernels and cards. Pure, but for what starts it.
+//! Compares a run's capture with the counters of kernels and cards. Pure, except what starts it.
 
 use std::fmt::Write;
 
@@ -6,8 +6,7 @@ use nightwatt_tcp::capture::{self, Beside, Compared, Counts, Pair};
 use serde::Serialize;
 
 use super::Error;
-use super::result::Run;
-use super::runs::{Lab, Standing};
+use super::lab::{Lab, Standing};
 use crate::capture::{Captured, Capturing, ROWS};
 use crate::check::ask;
 use crate::ends::{Running, programs};
@@ -46,7 +45,7 @@ pub struct CaptureBooks {
     pub unknown: u64,
     /// Segments of compared connections that their kernel has counted as sent and that were not captured.
     pub uncaptured_segments: u64,
-    /// So many the queue of the sender's card has dropped at most, of all connections.
+    /// Upper bound of the segments that the queue of the sender's card has dropped, of all connections.
     pub dropped_segments: u64,
     /// Connections that differ in more than that.
     pub differing_otherwise: u64,
@@ -352,15 +351,6 @@ impl CaptureBooks {
             let _ = write!(text, "; {queue} dropped by the sender's own queue before");
         }
         (!all.is_empty()).then_some(text)
-    }
-}
-
-impl Run {
-    /// Keeps what was captured of it.
-    pub(super) fn captured(&mut self, books: CaptureBooks) {
-        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
-        self.disagreements.extend(told);
-        self.capture = Some(books);
     }
 }
 

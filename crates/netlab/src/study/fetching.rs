@@ -3,23 +3,20 @@
 use std::time::Duration;
 
 use super::figures::Fetched;
-use super::runs::{Lab, Tell};
+use super::lab::{Lab, PORT, Tell};
 use super::{Cell, Error};
 use crate::ends::Running;
 
 /// The first look at a cell: how long do its connections live?
 pub(crate) const PILOT: Duration = Duration::from_secs(1);
 
-/// It takes so many times as long where nothing has come.
+/// Factors by which the pilot is lengthened while no connection has completed.
 const PILOTS: [u32; 3] = [1, 5, 20];
-
-/// Where the sender listens.
-pub(super) const PORT: u16 = 5210;
 
 /// Connections that are compared with a capture one by one.
 const COMPARED: &str = "1000";
 
-/// A run is of these connections, for so long, by these words for `tcp fetch` besides.
+/// How to run: these connections, for this time, with these additional arguments of `tcp fetch`.
 #[derive(Clone, Copy)]
 pub(crate) struct How<'a> {
     pub(crate) cell: &'a Cell,

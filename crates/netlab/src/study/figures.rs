@@ -77,7 +77,7 @@ impl Fetched {
         (self.failed > 0).then(|| format!("{of_all}: {}", ways.join(", ")))
     }
 
-    /// How many connections that is, those that were cut off as the part of one that they are.
+    /// Number of connections; those cut off at the end count as the fraction that they completed.
     pub fn connections(&self) -> f64 {
         self.bytes as f64 / (self.bytes_per_connection as f64).max(1.0)
     }
@@ -240,7 +240,7 @@ pub struct Figure {
 
 macro_rules! figures {
     ($($name:ident, $unit:literal, $about:literal;)+) => {
-        /// The figures of a run; `None` of what nobody knows.
+        /// The figures of a run; `None` of those that are unknown.
         #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
         pub struct Figures {
             $(#[doc = $about] pub $name: Option<f64>,)+
@@ -399,8 +399,8 @@ fn of_sides(sender: &PerConnection, receiver: &PerConnection) -> Figures {
     }
 }
 
-/// Do the books agree? What does not, in words. Where cards join segments to larger frames (`joined`), there
-/// are fewer of these.
+/// Runs the consistency checks and describes each one that failed. Where cards join segments to larger
+/// frames (`joined`), fewer checks apply.
 pub fn disagreements(fetched: &Fetched, whole: &Whole, joined: bool) -> Vec<String> {
     let mut all = Vec::new();
     let lost = whole.planted.map_or(0, |it| it.lost);

@@ -34,8 +34,8 @@ fn told(error: &nightwatt_probes::ProbeError) -> Error {
     Error::Options(format!("cannot say where the time goes: {error}"))
 }
 
-/// By category: shares of what is under test and the kernel itself did, and what whoever ran did beyond `idle`,
-/// for the energy of connections is beyond idle and of the whole machine.
+/// By category: the shares of what is under test and the kernel itself did, and the samples of all
+/// processes beyond `idle`, since the energy of connections is that of the whole machine beyond idle.
 #[cfg(feature = "bpf")]
 pub(super) fn shares(
     report: &KernelTimeReport,
@@ -129,11 +129,11 @@ pub(super) fn warnings(report: &KernelTimeReport) -> &[String] {
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub enum KernelTimeReport {}
 
-/// It cannot be asked.
+/// Kernel time cannot be sampled.
 #[cfg(not(feature = "bpf"))]
 pub(super) enum Prepared {}
 
-/// Where nobody asks, nothing is to be prepared.
+/// Prepares nothing; an error if the user asked for samples.
 #[cfg(not(feature = "bpf"))]
 pub(super) fn prepared(hz: Option<u32>, _processes: &[u32]) -> Result<Option<Prepared>, Error> {
     let why = "cannot say where the time goes: this binary was built without the feature `bpf`";

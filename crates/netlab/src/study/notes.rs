@@ -1,4 +1,4 @@
-//! What is to be said beside figures, so that nobody takes them for more than they are.
+//! Notes beside figures, so that readers do not take them for more than they are.
 
 use std::collections::BTreeMap;
 

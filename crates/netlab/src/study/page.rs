@@ -12,15 +12,37 @@ use nightwatt_report::{
 use super::figures::FIGURES;
 use super::result::{CellReport, Report};
 
-/// What is shown as bars, in which unit, and how many of it make the unit of the figures.
-const BARS: [(&str, &str, &str, f64); 6] = [
-    ("lifetime", "Lifetime", "ms", 1e3),
-    ("sender_cpu", "CPU time of the sender", "µs", 1e6),
-    ("receiver_cpu", "CPU time of the receiver", "µs", 1e6),
-    ("active", "CPU time of the machine beyond idle", "µs", 1e6),
-    ("wake_ups", "Wake-ups beyond idle", "", 1.0),
-    ("energy_per_segment", "Energy of a segment beyond idle", "µJ", 1e6),
+/// A figure that is shown as bars.
+struct Bars {
+    figure: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    /// How many of the unit make the unit of the figure.
+    scale: f64,
+}
+
+const BARS: [Bars; 6] = [
+    Bars { figure: "lifetime", title: "Lifetime", unit: "ms", scale: 1e3 },
+    Bars { figure: "sender_cpu", title: "CPU time of the sender", unit: "µs", scale: 1e6 },
+    Bars { figure: "receiver_cpu", title: "CPU time of the receiver", unit: "µs", scale: 1e6 },
+    Bars {
+        figure: "active", title: "CPU time of the machine beyond idle", unit: "µs", scale: 1e6
+    },
+    Bars { figure: "wake_ups", title: "Wake-ups beyond idle", unit: "", scale: 1.0 },
+    Bars {
+        figure: "energy_per_segment",
+        title: "Energy of a segment beyond idle",
+        unit: "µJ",
+        scale: 1e6,
+    },
 ];
+
+/// A chart has the cells with these segments and this congestion control.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Load {
+    segments: u64,
+    congestion: String,
+}
 
 impl Report {
     /// The report; `generated` says by what and when it was made.
@@ -33,14 +55,14 @@ impl Report {
         ));
         document.generated = generated;
         let mut sections = Vec::new();
-        for (name, title, unit, scale) in BARS {
+        for bars in &BARS {
             let charts: Vec<Block> = self
                 .loads()
                 .iter()
-                .filter_map(|load| self.bars((name, title, unit, scale), load).map(Block::from))
+                .filter_map(|load| self.bars(bars, load).map(Block::from))
                 .collect();
             if !charts.is_empty() {
-                sections.push(Section::new(title, charts));
+                sections.push(Section::new(bars.title, charts));
             }
         }
         sections.extend(self.times());
@@ -71,15 +93,17 @@ impl Report {
     }
 
     /// Segments and congestion controls: a chart for each.
-    fn loads(&self) -> BTreeSet<(u64, String)> {
-        self.cells().map(|(_, it)| (it.cell.segments, it.cell.congestion.clone())).collect()
+    fn loads(&self) -> BTreeSet<Load> {
+        let load = |cell: &super::Cell| Load {
+            segments: cell.segments,
+            congestion: cell.congestion.clone(),
+        };
+        self.cells().map(|(_, it)| load(&it.cell)).collect()
     }
 
-    fn bars(
-        &self,
-        (name, title, unit, scale): (&str, &str, &str, f64),
-        (segments, congestion): &(u64, String),
-    ) -> Option<Chart> {
+    fn bars(&self, bars: &Bars, load: &Load) -> Option<Chart> {
+        let Bars { figure, title, unit, scale } = *bars;
+        let Load { segments, congestion } = load;
         let scenarios = self.names();
         let is_of =
             |it: &CellReport| it.cell.segments == *segments && it.cell.congestion == *congestion;
@@ -95,7 +119,7 @@ impl Report {
             let mut series = Series::new(format!("{connections} at once"), Kind::Bar);
             for (scenario, cell) in self.cells() {
                 let place = scenarios.iter().position(|it| it == scenario);
-                let found = cell.figures.get(name).zip(place);
+                let found = cell.figures.get(figure).zip(place);
                 let Some((it, place)) =
                     found.filter(|_| is_of(cell) && cell.cell.connections == connections)
                 else {

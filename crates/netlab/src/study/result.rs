@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use nightwatt_compare::pure::experiment::answers::RuleUsed;
 use nightwatt_compare::pure::experiment::{End, Experiment, Outcome};
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::breakdown::{Breakdown, Shares};
 use super::captured::CaptureBooks;
+use super::estimate::Estimate;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
 use super::notes::{ABOUT_ASKING, about_frequency, about_waking, below_idle, unpowered};
@@ -121,16 +122,16 @@ pub struct CellReport {
     /// What that is.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Runs have lasted so long, in seconds, in the mean.
+    /// Mean duration of the runs, s.
     pub run_s: f64,
-    /// That is so many lifetimes, by those that they had.
+    /// The same in mean lifetimes of their connections.
     pub lifetimes: f64,
     /// The figures of all runs, by name.
     pub figures: BTreeMap<&'static str, Estimate>,
     /// Where the CPUs' time went, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_time: Option<Breakdown>,
-    /// Why there were no more runs; none if it was interrupted.
+    /// Why there were no more runs; `None` if it was interrupted.
     pub end: Option<End>,
     /// One by one.
     pub runs: Vec<Run>,
@@ -138,31 +139,20 @@ pub struct CellReport {
     pub failures: Vec<String>,
 }
 
-/// A figure of several runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
-    /// Their mean.
-    pub mean: f64,
-    /// Half of its 95 % interval, which holds although it said when to stop; none of a single run.
-    pub half_width: Option<f64>,
-    /// How many runs know it.
-    pub runs: u64,
-}
-
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// What was counted in lasted so long.
+    /// Duration of the counted part, s.
     pub seconds: f64,
     /// Connections, over the whole run.
     pub completed: u64,
-    /// Those that were not.
+    /// Connections that failed.
     pub failed: u64,
     /// What was in force.
     pub congestion: Option<String>,
     /// What was counted.
     pub figures: Figures,
-    /// Where the books do not agree.
+    /// Consistency checks that failed.
     pub disagreements: Vec<String>,
     /// What was captured of it, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +172,13 @@ impl Run {
             return format!("no {figure}: nothing came over the link in {:.1} s", self.seconds);
         }
         format!("no {figure}: nothing here tells it")
+    }
+
+    /// Keeps what was captured of it.
+    pub(super) fn captured(&mut self, books: CaptureBooks) {
+        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
+        self.disagreements.extend(told);
+        self.capture = Some(books);
     }
 }
 
@@ -356,7 +353,7 @@ impl Report {
         self.scenarios.iter().filter_map(|it| it.link.refusal(&it.scenario)).collect()
     }
 
-    /// All links were right or accepted, all was run that was to be, and the books agree.
+    /// All links were right or accepted, all planned runs were made, and all consistency checks passed.
     pub fn is_whole(&self) -> bool {
         let agrees = |cell: &CellReport| cell.runs.iter().all(|run| run.disagreements.is_empty());
         self.scenarios.iter().all(|it| {
@@ -367,7 +364,7 @@ impl Report {
     }
 }
 
-/// In how many runs there was something to be told of where the time went, with the first thing.
+/// The number of runs with warnings about where the time went, with the first warning.
 fn warned(runs: &[Run]) -> Option<String> {
     let told = runs.iter().filter_map(|run| run.kernel_time.as_ref());
     let told = told.filter_map(|it| kernel_time::warnings(it).first());
@@ -375,7 +372,7 @@ fn warned(runs: &[Run]) -> Option<String> {
     Some(format!("`--where`, in {} of {} runs: {first}", told.count(), runs.len()))
 }
 
-/// In how many runs the books do not agree, with the first thing that does not.
+/// The number of runs in which a consistency check failed, with the first one that did.
 pub(crate) fn disagreeing(runs: &[&Run]) -> Option<String> {
     let odd = runs.iter().filter_map(|run| run.disagreements.first());
     let first = odd.clone().next()?;
@@ -436,8 +433,8 @@ impl ScenarioReport {
         self.idle_busy = Some(self.idle_busy.unwrap_or(0.0).max(busy));
     }
 
-    /// Is power known by the channels by which it was first? A difference of two meters is no energy:
-    /// where a channel was silent for a while, there is none.
+    /// Does the power come from the same channels as in the first run? The difference of two meters is no
+    /// energy, so a run in which a channel was silent has no energy.
     pub(crate) fn is_powered_by(&mut self, source: &str, is_modelled: bool) -> bool {
         if self.source.is_none() && !source.is_empty() {
             self.source = Some((source.to_owned(), is_modelled));

@@ -1,40 +1,32 @@
-//! Drives the ends, the link, the counters and the meters.
+//! The runs of a plan, link by link.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Progress, Step};
-use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
-use super::fetching::{How, PILOT, PORT};
+use super::fetching::{How, PILOT};
 use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};
 use super::kernel_time;
+use super::lab::{Joined, Lab, NO_PROCESSES, News, Standing, Tell, all_of};
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Error, Plan};
-use crate::cards::{Card, Cards, Feature, Features};
-use crate::check::{Check, Found};
-use crate::ends::{Counted, Ends, EndsConfig, Pair, Running};
-use crate::link::{Emulation, Link};
-use crate::relay::Relayed;
+use crate::cards::Feature;
+use crate::ends::{Counted, Pair};
 use crate::scenario::Scenario;
 use nightwatt_compare::figures::{channels_of, name_of};
 use nightwatt_compare::host::settings;
-use nightwatt_compare::metering::{Meters, Trim};
+use nightwatt_compare::metering::Trim;
 use nightwatt_compare::record::ChannelRecord;
-use nightwatt_measure::counters::{Machine, Network, Process};
-use nightwatt_measure::idle::IdleTrace;
+use nightwatt_measure::counters::{Machine, Process};
 
 /// Until all connections are under way.
 const MARGIN: Duration = Duration::from_millis(300);
 
 /// The same where ends are asked by ssh, which takes a while.
 const FAR_MARGIN: Duration = Duration::from_secs(1);
-
-/// No process at either end.
-const NOBODY: [&[u32]; 2] = [&[], &[]];
 
 /// What happens now.
 #[derive(Debug, Clone)]
@@ -81,188 +73,7 @@ pub(super) fn all(
     Ok((report, outcome.and(undone)))
 }
 
-/// Which meters are read: none where they would say nothing of either end. Where wake-ups are added, a model
-/// is not to count them, too.
-fn specs(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
-    let mut specs = named(plan, host)?;
-    if plan.wake_cost.is_some() {
-        for spec in specs.iter_mut().flatten().filter(|it| it.driver == nightwatt_meters::MODEL) {
-            spec.options.insert("wakeups".to_owned(), "false".to_owned());
-        }
-    }
-    Ok(specs)
-}
-
-fn named(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
-    let usual = || nightwatt_meters::usual(host);
-    let given = || Some(plan.meters.clone()).filter(|it| !it.is_empty());
-    let EndsConfig::Hosts(ends) = &plan.ends else { return Ok(given().or_else(|| Some(usual()))) };
-    match ends.iter().find(|it| it.is_metered) {
-        Some(end) if end.is_here() => Ok(given().or_else(|| Some(usual()))),
-        Some(_) => given().map(Some).ok_or_else(|| {
-            Error::Options(
-                "neither end is this machine, whose meters are known: name the one that hangs at the end with \
-                 `metered = true` (`-m`, `nightwatt meters list`)"
-                    .to_owned(),
-            )
-        }),
-        None if given().is_some() => Err(Error::Options(
-            "neither end is this machine: say at which the meter hangs (`metered = true` in its table of \
-             `--ends`)"
-                .to_owned(),
-        )),
-        None => Ok(None),
-    }
-}
-
-/// Has a meter the channel that is wanted?
-fn check_energy<'a>(
-    wanted: Option<&str>,
-    channels: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<(), Error> {
-    let Some(wanted) = wanted else { return Ok(()) };
-    let names: Vec<String> = channels.map(|(meter, name)| format!("{meter}/{name}")).collect();
-    if names.iter().any(|it| it == wanted) {
-        return Ok(());
-    }
-    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Err(Error::Options(format!("there is no channel `{wanted}`: the meters here have {names}")))
-}
-
-pub(crate) type Tell<'a> = dyn FnMut(News) + 'a;
-
-/// What is told of a link.
-#[derive(Default)]
-pub(crate) struct News {
-    pub(crate) what: String,
-    pub(crate) progress: Option<Progress>,
-    pub(crate) left: Option<Duration>,
-    pub(crate) run: Option<serde_json::Value>,
-}
-
-impl From<&str> for News {
-    fn from(what: &str) -> Self {
-        Self { what: what.to_owned(), ..Self::default() }
-    }
-}
-
-/// The ends, and what is read of them.
-pub(crate) struct Lab<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) stop: &'a Stop,
-    pub(crate) host: Host,
-    pub(crate) idle_trace: IdleTrace,
-    /// Those that say something of an end.
-    meters: Option<Meters>,
-    /// Gone with the ends, however we end.
-    folder: PathBuf,
-    pub(crate) ends: Ends,
-}
-
-/// What is there all the time.
-pub(crate) struct Standing {
-    pub(crate) link: Link,
-    pub(crate) cards: Cards,
-    serving: Running,
-    /// Answers what comes behind all else, where runs are captured.
-    answering: Option<Running>,
-}
-
-/// A link that was made and looked at.
-pub(crate) struct Joined {
-    link: Link,
-    pub(crate) cards: Cards,
-    pub(crate) found: Option<Found>,
-}
-
-impl Standing {
-    /// May a frame have several segments?
-    pub(super) fn joins(&self) -> bool {
-        self.cards.now().iter().any(Card::joins)
-    }
-}
-
-impl Joined {
-    /// How it is made.
-    pub(crate) fn emulation(&self) -> &Emulation {
-        &self.link.emulation
-    }
-
-    /// Is it what it should be, or wanted all the same?
-    pub(crate) fn is_usable(&self) -> bool {
-        self.found.as_ref().is_none_or(|it| it.complaints.is_empty() || it.is_accepted)
-    }
-
-    /// Takes it away.
-    pub(crate) fn end(self, lab: &Lab<'_>) -> Result<Option<Relayed>, Error> {
-        self.cards.put_back(&lab.ends)?;
-        self.link.end(&lab.ends, lab.stop)
-    }
-}
-
-/// The same for both cards.
-pub(crate) fn all_of(features: &[Feature], on: bool) -> Features {
-    features.iter().map(|it| (*it, on)).collect()
-}
-
-impl<'a> Lab<'a> {
-    /// Makes the ends.
-    pub(crate) fn open(plan: &'a Plan, stop: &'a Stop) -> Result<Self, Error> {
-        let host = Host::default();
-        let meters = match specs(plan, &host)? {
-            Some(specs) => Some(Meters::open(&specs, None)?),
-            None => None,
-        };
-        // Better told before anything is made than when the first run has been measured.
-        let channels = meters.iter().flat_map(Meters::channels);
-        check_energy(
-            plan.energy.as_deref(),
-            channels.map(|(meter, it)| (meter, it.name.as_str())),
-        )?;
-        let ends = Ends::start(&plan.ends, &plan.program, stop)?;
-        let folder = ends.scratch();
-        let idle_trace = IdleTrace::start(&host);
-        Ok(Self { plan, stop, host, idle_trace, meters, folder, ends })
-    }
-
-    /// Joins the ends, and looks whether the link is what it should be: each packet is a frame of its own
-    /// for that. Of a bare one nobody said what it should be.
-    pub(crate) fn join(&self, scenario: &Scenario, tell: &mut Tell<'_>) -> Result<Joined, Error> {
-        let Self { plan, stop, ends, host, .. } = self;
-        tell("setting up the link".into());
-        let link = Link::make(ends, scenario, &plan.program, stop)?;
-        let mut cards = Cards::take(ends)?;
-        cards.switch(ends, &all_of(&Feature::JOINING_ANY, false))?;
-        if scenario.is_bare() {
-            return Ok(Joined { link, cards, found: None });
-        }
-        tell("checking the link".into());
-        let mut found = Check { ends, scenario, host, stop }.run()?;
-        found.is_accepted = !found.complaints.is_empty() && plan.accept_link;
-        Ok(Joined { link, cards, found: Some(found) })
-    }
-
-    /// Has the sender serve connections.
-    pub(crate) fn serve(&self, joined: Joined) -> Result<Standing, Error> {
-        let at = format!("{}:{PORT}", self.ends.sender.address);
-        let words = ["tcp", "serve", "--listen", &at, "--json"];
-        let mut serving = self.ends.sender.spawn_ours("serve connections", &words)?;
-        serving.first_line(self.stop)?;
-        let Joined { link, cards, .. } = joined;
-        let is_captured = self.plan.capture && self.uncaptured(link.emulation.loss).is_none();
-        let answering = if is_captured { Some(self.answering()?) } else { None };
-        Ok(Standing { link, cards, serving, answering })
-    }
-
-    /// Takes all of it away.
-    pub(crate) fn end(&self, standing: Standing) -> Result<Option<Relayed>, Error> {
-        let Standing { link, cards, serving, answering } = standing;
-        answering.map(|it| it.end(self.stop)).transpose()?;
-        serving.end(self.stop)?;
-        cards.put_back(&self.ends)?;
-        link.end(&self.ends, self.stop)
-    }
-
+impl Lab<'_> {
     /// One link: what was found so far, and how it ended.
     fn scenario(
         &mut self,
@@ -310,7 +121,7 @@ impl<'a> Lab<'a> {
             }
         }
         if !places.is_empty() {
-            self.experiment(&standing, (scenario, &places), &mut lengths, report, tell)?;
+            self.experiment(&standing, scenario, &places, &mut lengths, report, tell)?;
         }
         report.relayed = self.end(standing)?;
         Ok(())
@@ -319,7 +130,8 @@ impl<'a> Lab<'a> {
     fn experiment(
         &mut self,
         standing: &Standing,
-        (scenario, places): (&Scenario, &[usize]),
+        scenario: &Scenario,
+        places: &[usize],
         lengths: &mut [Duration],
         report: &mut ScenarioReport,
         tell: &mut Tell<'_>,
@@ -385,12 +197,7 @@ impl<'a> Lab<'a> {
         is_the_same.then(|| counted.iter().map(|it| it.watts).sum()).flatten()
     }
 
-    pub(super) fn wait(&self, until: Mono) -> Result<(), Error> {
-        self.stop.wait_until(until);
-        if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
-    }
-
-    /// Reads meters for so long, and `look`s at both its ends.
+    /// Reads meters for this time, and calls `look` at its begin and end.
     fn watch<T>(
         &mut self,
         time: Duration,
@@ -427,7 +234,7 @@ impl<'a> Lab<'a> {
         time: Duration,
         report: &mut ScenarioReport,
     ) -> Result<Idle, Error> {
-        let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NOBODY)?));
+        let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NO_PROCESSES)?));
         // What wakes the CPUs to ask them is no connection's: it is there with nothing on the link, too.
         let hz = self.plan.kernel_time;
         let watching = kernel_time::prepared(hz, &[])?;
@@ -454,10 +261,6 @@ impl<'a> Lab<'a> {
             Pair::Hosts { is_here: false, .. } => Ok(None),
             _ => Ok(Some(self.idle_trace.read(&self.host)?)),
         }
-    }
-
-    pub(super) fn networks(&self) -> Result<[Network; 2], Error> {
-        Ok(self.ends.count(&self.host, NOBODY)?.map(|it| it.network))
     }
 
     /// One run.
@@ -519,7 +322,8 @@ impl<'a> Lab<'a> {
         let whole = Whole { sender, receiver, planted };
         let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
         let figures: Figures = figures(&fetched, &window, &whole, idle, cell.segments, cost);
-        // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
+        // The card of an existing machine has other frames too, and the kernel of another machine has the
+        // segments of ssh.
         let is_shared = standing.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
         let shares = kernel_time.as_ref().map(|it| {

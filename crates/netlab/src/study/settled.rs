@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 
 use super::Error;
-use super::runs::Lab;
+use super::lab::Lab;
 use nightwatt_measure::counters::Network;
 
 /// Between two looks; longer by as much as the link takes.
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks at a counter that goes on for so many looks.
+    /// Looks at a counter that keeps counting for this many looks.
     fn looked(goes_on: u32) -> (u32, u32) {
         let (looks, pauses) = (Cell::new(0), Cell::new(0));
         let count = |of: &Cell<u32>| of.replace(of.get() + 1);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Refusal, Sealed};
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
@@ -23,10 +23,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Datagrams that nobody takes are told of once in this time.
+/// Rejected datagrams are logged once in this time.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// Why an ear does not take a datagram; the greater, the closer it came.
+/// Why an ear rejects a datagram. The greater the value, the more checks the datagram passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 enum Ignored {
     #[error("from an address that is no agent's in the configuration")]
@@ -44,7 +44,7 @@ pub(super) struct Ear {
     /// Of the agent. Two machines may have one key by mistake: the good-bye of one must not put the other
     /// to sleep.
     agent: IpAddr,
-    /// Keeps the greatest counter, if this is the ear of whoever acts on what it hears.
+    /// Keeps the greatest counter. `None` in a process that only listens and does not act on announcements.
     file: Option<PathBuf>,
     state: Mutex<State>,
     news: Notify,
@@ -55,7 +55,7 @@ pub(super) struct Ear {
 struct State {
     /// The greatest counter so far.
     counter: u64,
-    /// The last announcement that nobody has asked for yet.
+    /// The last announcement that no caller has fetched yet.
     heard: Option<Heard>,
     leaves: bool,
 }
@@ -174,7 +174,7 @@ impl Ear {
     }
 }
 
-/// A socket with its thread. Both end when nobody listens any more.
+/// A socket with its thread. Both end when the last reference is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     ears: Arc<Mutex<Vec<Weak<Ear>>>>,
@@ -185,7 +185,7 @@ pub(super) struct Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.stop();
-        // Whoever listens there next must find the address free.
+        // The next listener on this address must find it free.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -235,7 +235,7 @@ fn listen(socket: &UdpSocket, stop: &Stop, ears: &Mutex<Vec<Weak<Ear>>>) {
     }
 }
 
-/// Datagrams that nobody took, told of at once and then once in a while: they may be a flood.
+/// Counts rejected datagrams. Logs the first one at once and then one line per [`QUIET`]: they may be a flood.
 #[derive(Debug, Default)]
 struct Silence {
     ignored: u64,

@@ -12,7 +12,7 @@ use super::OWN_MARK;
 /// No status line is longer.
 const LINE_LIMIT: usize = 1024;
 
-/// So much of an answer is looked through.
+/// Bytes of an answer that are searched.
 const ANSWER_LIMIT: usize = 64 * 1024;
 
 /// An `http://` or `https://` address.
@@ -167,7 +167,7 @@ pub(super) async fn ask(
     }
     match parse_status_line(&bytes) {
         Some(status) => Ok(Answer { status, contains: contains(&bytes, text) }),
-        // A forwarder of ports accepts and closes while there is nobody behind it.
+        // A port forwarder accepts the connection, and closes it if nothing listens behind it.
         None if bytes.is_empty() => {
             Err(io::Error::other("it closed the connection without an answer"))
         }
@@ -175,7 +175,7 @@ pub(super) async fn ask(
     }
 }
 
-/// How an answer begins that is none of HTTP/1.
+/// The first bytes of an answer that is not HTTP/1.
 #[derive(Debug, thiserror::Error)]
 #[error("its answer is not HTTP/1: {:?}", String::from_utf8_lossy(.0))]
 pub(super) struct NoHttp(Vec<u8>);

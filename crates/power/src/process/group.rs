@@ -24,7 +24,7 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The leader, running or zombie; none when the pid is nobody's or somebody else's by now.
+    /// The leader, running or zombie; `None` when the pid is free or belongs to another process by now.
     fn leader(&self) -> io::Result<Option<Stat>> {
         let stat = procfs::stat(self.leader.pid)?;
         Ok(stat.filter(|stat| stat.started == self.leader.started))
@@ -45,7 +45,7 @@ impl Group<'_> {
         Ok(group)
     }
 
-    /// Sends a signal to all of the group; nobody being there is fine.
+    /// Sends a signal to all processes of the group; an empty group is fine.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         if self.members()?.is_empty() {
             return Ok(());
@@ -70,7 +70,7 @@ impl Group<'_> {
         self.leader().ok()??.zombie.then_some(())?;
         match rustix::process::waitpid(Some(self.leader.pid), WaitOptions::NOHANG) {
             Ok(Some((_, status))) => Some(ExitStatus::from_raw(status.as_raw())),
-            // Somebody else's child, since the proxy that started it is gone.
+            // The child of another process, since the proxy that started it is gone.
             Ok(None) | Err(_) => None,
         }
     }

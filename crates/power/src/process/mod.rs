@@ -37,12 +37,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
+use nightwatt_host::within;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Deserializer};
 use tracing::{info, warn};
 
-use crate::real_work::within;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 use group::Group;
 use pid_file::{Identity, PidFile};
@@ -53,7 +53,7 @@ const MARK: &str = "NIGHTWATT_CHILD_OF";
 /// How long a killed process may take to vanish: longer only when the kernel itself hangs.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Who changes programs at the moment shows no environment, and is looked at again so soon and so often.
+/// A process amid `execve` shows no environment: pause before the next look, and number of looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 20;
 
@@ -266,8 +266,7 @@ impl Process {
         if self.observe()? == Observed::Up {
             return Ok(());
         }
-        // Somebody gave up waiting for it to stop, or it died and left children that may still
-        // hold its port.
+        // An earlier stop was abandoned, or the process died and left children that may still hold its port.
         let left = *self.child();
         if let Some(child) = left {
             self.stop(child).await?;
@@ -286,7 +285,7 @@ impl Process {
     }
 
     fn look(&self) -> Result<Observed, Error> {
-        // Whoever starts or stops it meanwhile clears up after it as well.
+        // If another task starts or stops it meanwhile, that task settles it as well.
         if let Ok(_turn) = self.one_at_a_time.try_lock() {
             self.settle()?;
         }
@@ -324,7 +323,7 @@ impl Process {
         Ok(())
     }
 
-    /// Clears the books of a child that has ended.
+    /// Forgets a child that has ended, and removes its pid file.
     fn forget(&self, child: Identity) -> Option<std::process::ExitStatus> {
         let status = self.group(child).reap();
         self.pid_file.remove();

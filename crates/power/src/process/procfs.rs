@@ -20,7 +20,7 @@ pub(super) struct Stat {
     pub(super) started: u64,
 }
 
-/// The process with this id; none when there is none.
+/// The process with this id; `None` if there is no such process.
 pub(super) fn stat(pid: Pid) -> io::Result<Option<Stat>> {
     match fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) {
         Ok(text) => parse_stat(&text).map(Some).ok_or_else(|| {
@@ -51,9 +51,9 @@ pub(super) fn all() -> io::Result<Vec<Stat>> {
     Ok(numbers.filter_map(|pid| stat(pid).ok().flatten()).collect())
 }
 
-/// Was the process started with this `NAME=value`? False when we may not look; none where it shows no environment,
-/// for there is none, or for a moment amid `execve`. (What else is shown does not tell the two apart: the bounds of
-/// the environment are equal, and the arguments there, before it is.)
+/// Was the process started with this `NAME=value`? False when we may not look; `None` where it shows no
+/// environment, because it has none or is amid `execve`. (Nothing else in `/proc` tells the two apart: the
+/// bounds of the environment are equal, and the arguments appear before the environment.)
 pub(super) fn has_environment(pid: Pid, entry: &str) -> Option<bool> {
     let Ok(text) = environment(pid) else { return Some(false) };
     (!text.is_empty()).then(|| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
@@ -74,7 +74,7 @@ fn environment(pid: Pid) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Names this boot of the machine: process ids and start times begin anew with each.
+/// Names this boot of the machine: each boot starts process ids and start times again.
 pub(super) fn boot_id() -> io::Result<String> {
     let text = fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))?;
     Ok(text.trim().to_owned())

@@ -5,11 +5,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_agent::host::Host;
+use nightwatt_agent::Host;
 use nightwatt_agent::protocol::{Body, Event, Message, News, Nonce};
 use nightwatt_agent::{Agent, Config, key};
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::agent::Config as DriverConfig;
 use nightwatt_power::{Controller, Error, Heard, Observed};
 
@@ -225,7 +225,7 @@ fn announcements_that_are_played_again_are_not_believed_and_older_ones_not_even_
     says(Event::Leaving, 9, &key::Key::new(&[1; 32]).unwrap());
     says(Event::Leaving, 6, &key);
     assert_eq!(answer(), Body::Ack(6));
-    // Only the last is kept for whoever asks later.
+    // Only the last is kept for a caller that asks later.
     says(Event::Ready, 7, &key);
     assert_eq!(answer(), Body::Ack(7));
     assert_eq!(rig.run(controller.heard()), Heard::Back);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::command::{Command, Config};
 use nightwatt_power::{Controller, Error, Observed};
 

@@ -148,13 +148,13 @@ fn a_daemon_that_is_not_there_is_told_with_what_starts_it() {
     assert!(matches!(error, Error::Unreachable { .. }) && error.retryable(), "{error}");
 }
 
-/// Answers whoever comes with that, and waits until he has gone.
+/// Answers one client with these bytes, and waits until it has disconnected.
 fn peer(path: &Path, words: Vec<u8>) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 4096]);
-        // Whoever has heard enough goes in the middle of it.
+        // The client may disconnect once it has read enough.
         let _ = stream.write_all(&words);
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });

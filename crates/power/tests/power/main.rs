@@ -23,7 +23,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 use nightwatt_power::Context;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal};
@@ -86,8 +86,8 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         let dir = self.dir.path().file_name().unwrap().as_encoded_bytes();
-        // What is amid `execve` shows nothing, and what is killed may just have forked: until two
-        // looks in a row find nobody.
+        // A process in the middle of `execve` shows no command line, and one being killed may just
+        // have forked: repeat until two looks in a row find none.
         let mut quiet = 0;
         for _ in 0..1000 {
             if quiet == 2 {

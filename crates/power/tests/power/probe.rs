@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::Context;
 use nightwatt_power::probe::{Config, Http, OWN_MARK, Probe, Verdict};
 use nightwatt_power::simulated::{self, Simulated};
@@ -180,7 +180,7 @@ fn who_answers_by_another_protocol_is_up_unless_more_is_asked_of_it() {
         };
         let (_, verdicts) = tokio::join!(serve, ask);
         let up: Vec<_> = verdicts.iter().map(|verdict| verdict.up).collect();
-        // A forwarder of ports, behind which there is nobody yet, closes without a word.
+        // A port forwarder without a server behind it closes without sending a byte.
         assert_eq!(up, [true, false, true, false, false, false, false, false, false]);
         assert_eq!(
             verdicts[0].reason,

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::process::{Config, Process};
 use nightwatt_power::{Controller, Error, Observed};
 

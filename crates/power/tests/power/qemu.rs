@@ -78,12 +78,12 @@ fn another_client_at_the_monitor_and_no_qemu_are_told_apart() {
     assert!(error.hint().contains("server=on,wait=off"), "{}", error.hint());
 }
 
-/// Says that to whoever comes, and waits until he has gone.
+/// Sends these bytes to one client, and waits until it has disconnected.
 fn peer(path: &Path, words: Vec<u8>) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // Whoever has heard enough goes in the middle of it.
+        // The client may disconnect once it has read enough.
         let _ = stream.write_all(&words);
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });

@@ -106,7 +106,7 @@ impl<'a> Bmc<'a> {
     }
 }
 
-/// A key and a certificate that is its own authority's and nobody else's.
+/// A key and a self-signed certificate.
 fn certificate(rig: &Rig) {
     let path = |name: &str| rig.path(name).display().to_string();
     let mut openssl = Command::new("openssl");
@@ -182,14 +182,14 @@ fn peer(answers: Vec<(&'static str, &'static str)>) -> String {
             let path = asked.split(' ').nth(1).unwrap();
             let body = answers.iter().find(|(known, _)| *known == path).unwrap().1;
             let length = body.len();
-            // Whoever has heard enough goes in the middle of it.
+            // The client may disconnect once it has read enough.
             let _ = if body.starts_with("HTTP") {
                 stream.write_all(body.as_bytes())
             } else {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
             };
             if body.is_empty() {
-                // It thinks until nobody waits any more.
+                // It sends no answer until the client has given up waiting.
                 let _ = std::io::copy(&mut stream, &mut std::io::sink());
             }
         }

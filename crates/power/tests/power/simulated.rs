@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use nightwatt_power::simulated::{Calls, Config, Simulated};
 use nightwatt_power::{Controller, ControllerConfig, DriverConfig, Observed, process};
 

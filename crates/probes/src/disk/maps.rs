@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use nightwatt_model::storage::{Device, File, Process, Traffic, Whose};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::storage::{Device, File, Process, Traffic, Whose};
+use nightwatt_energy::time::Mono;
 
 use crate::loaded::{half_word, word};
 

@@ -1,8 +1,8 @@
 //! Samples of whatever runs, with all of the kernel's functions.
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::samples::{Record, Seen, calls};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::samples::{Record, Seen, calls};
+use nightwatt_energy::time::Mono;
 
 use super::programs::Program;
 use super::{Samples, locked};

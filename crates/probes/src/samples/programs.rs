@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use nightwatt_model::samples::Record;
+use nightwatt_energy::samples::Record;
 
 /// A process of the kernel itself, in its flags (`include/linux/sched.h`).
 const PF_KTHREAD: u64 = 0x0020_0000;

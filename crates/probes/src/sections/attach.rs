@@ -6,7 +6,7 @@ use libbpf_rs::{ErrorKind, Link, OpenObject, ProgramAttachType, UprobeMultiOpts,
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded};
-use crate::places::Location;
+use crate::place::Location;
 
 /// Programs that are attached to places in files.
 const AT_PLACES: [&str; 5] = ["begin", "end", "go_comes", "go_ends", "go_leaves"];
@@ -17,7 +17,7 @@ pub(super) struct Probe {
     pub(super) program: &'static str,
     pub(super) path: PathBuf,
     pub(super) location: Location,
-    /// The place's name, for whoever reads of it.
+    /// The place's name, for messages.
     pub(super) name: String,
     pub(super) cookie: u64,
     pub(super) retprobe: bool,
@@ -43,7 +43,7 @@ pub(super) fn load(
         })
     };
     let mut loaded = with(true)?;
-    // A kernel that cannot does not come so far as to look at the file, which is none.
+    // A kernel that cannot do it fails before it looks at the file, which is a directory.
     let offsets = UprobeMultiOpts { offsets: vec![0], ..UprobeMultiOpts::default() };
     let begin = loaded.program("begin");
     let tried = begin.attach_uprobe_multi_with_opts(-1, "/", "", offsets);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_model::sections::CallEvent;
+use nightwatt_energy::sections::CallEvent;
 
 use super::{SectionProbes, maps};
 use crate::error::ProbeError;
@@ -50,7 +50,8 @@ impl CallEvents {
     }
 }
 
-/// Readable when there are some. Whoever waits is woken when much has come, and else looks by itself.
+/// Readable when there are some. The kernel wakes a waiting reader when many have come; otherwise
+/// the reader polls.
 impl AsFd for CallEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

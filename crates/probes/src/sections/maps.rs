@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::sections::{CallEvent, bands};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sections::{CallEvent, bands};
+use nightwatt_energy::time::Mono;
 
 use crate::loaded::{half_word, word};
 
@@ -70,7 +70,7 @@ pub struct Calls {
     pub length: Duration,
     /// Of that, on a CPU. What is nested counts in each.
     pub ran: Duration,
-    /// Of that, ready to run while the CPU was somebody else's.
+    /// Of that, ready to run while another task had the CPU.
     pub preempted: Duration,
     /// Left by another way: `longjmp`, an exception, the end of their thread.
     pub unended: u64,

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_model::markers::{Run, Then};
+use nightwatt_energy::markers::{Run, Then};
 
 use crate::error::ProbeError;
 use crate::loaded::{Loaded, half_word, refused, word};
@@ -31,7 +31,7 @@ impl Runs {
         let map = loaded.map("runs");
         let mut builder = RingBufferBuilder::new();
         let take = move |bytes: &[u8]| {
-            // Whoever reads is there as long as the ring is.
+            // The receiver lives as long as the ring.
             let _ = tell.send(run_of(bytes));
             0
         };

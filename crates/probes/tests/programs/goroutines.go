@@ -23,7 +23,7 @@ func ran() int64 {
 	return now.Nano()
 }
 
-// Runs for so long and says for how long. Nobody else has the thread meanwhile.
+// Runs for this time and returns how long it ran. No other goroutine has the thread meanwhile.
 func run(ns int64) int64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

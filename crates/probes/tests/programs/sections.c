@@ -128,7 +128,7 @@ int main(int count, char **arguments)
 	} else if (!strcmp(what, "sleep")) {
 		sleeps();
 	} else if (!strcmp(what, "wait")) {
-		/* Where a probe would be, for whoever wants to look; until somebody says something. */
+		/* Print where a probe would be, for the test; then wait for a line. */
 		printf("%p\n", (void *)nothing);
 		fflush(stdout);
 		getchar();

@@ -1,5 +1,5 @@
-/* What the tests of USDT probes watch. `usdt WHAT N`. Built with -DSEMAPHORES, it passes by its probes
- * unless somebody looks. */
+/* The program that the tests of USDT probes watch: `usdt WHAT N`. Built with -DSEMAPHORES, it skips its
+ * probes unless there is an observer. */
 #ifdef SEMAPHORES
 #define _SDT_HAS_SEMAPHORES 1
 #endif

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nightwatt_energy::integration::Piece;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::sections::{Rates, Shares, Usage};
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Piece;
-use nightwatt_model::sections::{Rates, Shares, Usage};
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 
 use super::Event;
 use super::events::AllRates;

@@ -1,5 +1,4 @@
-//! Every call into a file: one thread takes them out of the kernel's ring, another writes them down as
-//! Parquet.
+//! Writes every call to a file: one thread takes them out of the kernel's ring, another writes them as Parquet.
 //!
 //! ```text
 //! ring ─► batches ─► waiting until a meter has spoken again ─► rows with their joules ─► groups ─► file
@@ -16,7 +15,7 @@
 //! | `pid`, `tid` | | process and thread |
 //! | `depth` | | how many sections there were around it |
 //! | `length_ns` | ns | from begin to end; none of a call that was left by another way |
-//! | `on_cpu_ns`, `preempted_ns` | ns | on a CPU; ready to run on one that was somebody else's |
+//! | `on_cpu_ns`, `preempted_ns` | ns | on a CPU; ready to run while another task had its CPU |
 //! | `end` | | `ended`, or `left` by another way |
 //! | `joules_METER_CHANNEL` | J | its CPU time's part of what that channel saw |
 
@@ -31,12 +30,12 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::sections::{CallEvent, Rates};
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::recording::{self, Cells, PartedTable};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterError};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sections::{CallEvent, Rates};
-use nightwatt_model::time::Mono;
 use nightwatt_probes::{CallEvents, ProbeError, SectionProbes};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -74,7 +73,7 @@ pub struct EventsReport {
     pub written: u64,
     /// Ended and could not be written down: they came faster than they could be taken.
     pub lost: u64,
-    /// Written without the energy of each channel: nobody read that meter then.
+    /// Written without the energy of each channel, because that meter was not read then.
     pub without_joules: u64,
     /// Why the file could not be written. What was whole by then is beside it, in parts.
     pub error: Option<String>,
@@ -238,7 +237,8 @@ fn read(
         loop {
             let calls = events.take()?;
             let are_all = calls.len() < CallEvents::MOST;
-            // An empty one, too: a meter may have spoken. Nobody writes any more: why not is told by who did.
+            // An empty one, too: a meter may have sent a reading. A closed channel means that the writer
+            // ended; it reports why.
             if batches.send(calls).is_err() {
                 return Ok(());
             }
@@ -401,7 +401,7 @@ fn meta(
         "schema": SCHEMA,
         "nightwatt": env!("CARGO_PKG_VERSION"),
         "host": json!({"name": name, "kernel": kernel}),
-        "started": format!("{} UTC", nightwatt_report::civil(Clock::real().now().wall.secs())),
+        "started": format!("{} UTC", nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs())),
         "mono_ns": nanos(monotonic().0),
         "command": command,
         "pid": pid,

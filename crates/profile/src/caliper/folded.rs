@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::quantity::Joules;
+use nightwatt_energy::quantity::Joules;
 use serde::Serialize;
-
-use super::result::{CaliperReport, Seen};
 
 /// What ran in a stack of sections, and in none inside of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,40 +17,7 @@ pub struct StackReport {
     pub joules: Vec<Joules>,
 }
 
-impl Seen<'_> {
-    /// Those in which something ran, the most CPU time first.
-    pub(super) fn stacks(&self) -> Vec<StackReport> {
-        let stack = |(node, time): (usize, &std::time::Duration)| StackReport {
-            sections: self
-                .tree
-                .path(node)
-                .into_iter()
-                .filter_map(|section| Some(self.sections.get(section)?.name.clone()))
-                .collect(),
-            on_cpu_s: time.as_secs_f64(),
-            joules: self
-                .channels()
-                .map(|(_, channel, _)| {
-                    channel.shares.nodes().get(node).copied().unwrap_or_default()
-                })
-                .collect(),
-        };
-        let nodes = self.used.nodes.iter().enumerate().filter(|(_, time)| !time.is_zero());
-        let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
-        stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
-        stacks
-    }
-}
-
-impl CaliperReport {
-    /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope
-    /// read it: microjoules by the main channel, or microseconds of CPU time where there is none.
-    pub fn folded(&self) -> String {
-        lines(&self.command, self.pid, &self.stacks, self.main_channel())
-    }
-}
-
-/// See [`CaliperReport::folded`].
+/// A line for each stack: see [`CaliperReport::folded`](super::CaliperReport::folded).
 pub(super) fn lines(
     command: &[String],
     pid: Option<u32>,

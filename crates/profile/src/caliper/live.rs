@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use nightwatt_model::sections::{Tree, Usage};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::sections::{Tree, Usage};
+use nightwatt_energy::time::Mono;
 use nightwatt_probes::Calls;
 
 use crate::cells::end_of;
@@ -53,8 +53,8 @@ pub(super) struct Look<'a> {
     /// The same at the last reading of the meter.
     pub(super) told: &'a Usage,
     /// By node, of the channel that is shown.
-    pub(super) joules: &'a [nightwatt_model::quantity::Joules],
-    /// Of so much time.
+    pub(super) joules: &'a [nightwatt_energy::quantity::Joules],
+    /// The time that these cover.
     pub(super) covered: Duration,
 }
 
@@ -169,8 +169,8 @@ impl LiveReport {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::quantity::Joules;
-    use nightwatt_model::sections::Node;
+    use nightwatt_energy::quantity::Joules;
+    use nightwatt_energy::sections::Node;
 
     use super::*;
 

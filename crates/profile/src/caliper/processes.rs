@@ -13,9 +13,9 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::markers::area::{self, Header, RingReader};
-use nightwatt_model::markers::{Mark, Merger};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::markers::area::{self, Header, RingReader};
+use nightwatt_energy::markers::{Mark, Merger};
+use nightwatt_energy::time::Mono;
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 use rustix::process::{Resource, Rlimit};
@@ -119,7 +119,8 @@ pub(super) struct Looked {
     pub(super) fullest: u64,
 }
 
-fn bytes(file: &File, (from, length): area::Range) -> io::Result<Vec<u8>> {
+fn bytes(file: &File, range: area::Range) -> io::Result<Vec<u8>> {
+    let (from, length) = range;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, from)?;
     Ok(bytes)
@@ -365,7 +366,7 @@ impl Processes {
 }
 
 impl Drop for Processes {
-    /// Whoever runs on does so without markers.
+    /// Switches the markers of processes that still run off.
     fn drop(&mut self) {
         for process in &self.read {
             // It may have gone.

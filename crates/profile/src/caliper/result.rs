@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::sections::{Shares, Tree, Usage};
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::sections::{Shares, Tree, Usage};
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Calls, InstructionKind};
 use serde::Serialize;
 
 use super::energies::{Energies, OneChannel};
 use super::events::EventsReport;
-use super::folded::StackReport;
+use super::folded::{self, StackReport};
 use super::{CaliperOptions, Course, Section, Target};
 
 /// Version of the JSON form.
@@ -65,13 +65,13 @@ pub struct SectionReport {
     pub open: u64,
     /// Left by another way: `longjmp`, an exception, the end of their thread.
     pub unended: u64,
-    /// Ended without having been seen to begin: before anybody watched, in the process that forked, or on
+    /// Ended without a visible begin: it began before the measurement, in the process that forked, or on
     /// another stack.
     pub unbegun: u64,
     /// Begun inside of 16 others, and not counted.
     pub too_deep: u64,
-    /// Marked by the program when nobody read its markers fast enough: counted, and nothing else is
-    /// known of them. Not in `calls`.
+    /// Marked by the program faster than its markers were read: counted, and nothing else is known of them.
+    /// Not in `calls`.
     pub lost: u64,
     /// Wall-clock time of a call that ended, s: mean, and quantiles that are at most a sixteenth too
     /// high.
@@ -101,7 +101,7 @@ pub struct SectionReport {
 /// Why a thread did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Preempted {
-    /// It was ready, and its CPU somebody else's, s.
+    /// It was ready, and another task had its CPU, s.
     pub preempted_s: f64,
     /// It waited for something, s.
     pub waited_s: f64,
@@ -140,7 +140,7 @@ pub struct ChannelTotal {
     pub sections_j: Joules,
     /// Of watched threads outside of them, J.
     pub outside_j: Joules,
-    /// Of everybody else, J.
+    /// Of all other processes, J.
     pub others_j: Joules,
     /// Of the idle machine, J; 0 where its power is not known.
     pub idle_j: Joules,
@@ -226,6 +226,12 @@ impl CaliperReport {
         let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
         whole.or_else(|| (!self.channels.is_empty()).then_some(0))
     }
+
+    /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope read
+    /// it: microjoules by the main channel, or microseconds of CPU time without a channel.
+    pub fn folded(&self) -> String {
+        folded::lines(&self.command, self.pid, &self.stacks, self.main_channel())
+    }
 }
 
 impl Seen<'_> {
@@ -264,7 +270,7 @@ impl Seen<'_> {
             off_cpu: Preempted { preempted_s: seconds(calls.preempted), waited_s: seconds(waited) },
             energy: self
                 .channels()
-                .map(|(of, channel, total)| self.energy(number, (of, channel, &total)))
+                .map(|(of, channel, total)| self.energy(number, of, channel, &total))
                 .collect(),
             probe: match section.begin.instruction {
                 _ if section.is_marked() => "marker",
@@ -281,7 +287,9 @@ impl Seen<'_> {
     fn energy(
         &self,
         number: usize,
-        (of, channel, total): (&Channel, &OneChannel, &ChannelTotal),
+        of: &Channel,
+        channel: &OneChannel,
+        total: &ChannelTotal,
     ) -> SectionEnergy {
         let nodes = channel.shares.nodes();
         let joules = self.tree.inclusive(number, nodes);
@@ -299,6 +307,29 @@ impl Seen<'_> {
             per_call_j: (ended > 0).then(|| Joules(joules.get() / ended as f64)),
             share,
         }
+    }
+
+    /// Those in which something ran, the most CPU time first.
+    fn stacks(&self) -> Vec<StackReport> {
+        let stack = |(node, time): (usize, &Duration)| StackReport {
+            sections: self
+                .tree
+                .path(node)
+                .into_iter()
+                .filter_map(|section| Some(self.sections.get(section)?.name.clone()))
+                .collect(),
+            on_cpu_s: time.as_secs_f64(),
+            joules: self
+                .channels()
+                .map(|(_, channel, _)| {
+                    channel.shares.nodes().get(node).copied().unwrap_or_default()
+                })
+                .collect(),
+        };
+        let nodes = self.used.nodes.iter().enumerate().filter(|(_, time)| !time.is_zero());
+        let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
+        stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
+        stacks
     }
 }
 

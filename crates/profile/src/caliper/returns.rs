@@ -5,10 +5,10 @@ use nightwatt_probes::{GoRuntime, Place, function_bodies, go_runtime};
 use super::Section;
 use crate::error::Error;
 
-/// How it is seen that functions return.
+/// How returns of functions are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Returns {
-    /// By return probes, but for Go, which does not bear them.
+    /// By return probes, except for Go, which does not tolerate them.
     #[default]
     Auto,
     /// By probes at the instructions at which they end: whatever becomes of their stack.

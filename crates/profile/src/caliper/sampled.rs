@@ -1,8 +1,8 @@
-//! `nightwatt caliper --sample`: the energy of functions by samples, where a probe at each call is too
-//! dear or not allowed, or where nobody knows yet which functions to ask for.
+//! `nightwatt caliper --sample`: the energy of functions by samples, for use where a probe at each call is
+//! too expensive or not allowed, or where the functions of interest are not known yet.
 //!
-//! Each CPU tells at fixed times what runs there; the samples between two readings of a meter share
-//! what it saw (`model::samples`).
+//! Each CPU reports at fixed times what runs there; the samples between two readings of a meter share what
+//! it measured (`energy::samples`).
 
 mod books;
 pub(crate) mod channels;
@@ -24,7 +24,7 @@ use nightwatt_measure::run::{self, Running};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
 
-/// Samples so often each second on each CPU, and reports. `step` is told what comes next. Without
+/// Takes `hz` samples a second on each CPU, and reports. Calls `step` before each next step. Without
 /// sections, every function that was seen is one.
 pub fn run(
     options: &CaliperOptions,
@@ -58,7 +58,7 @@ pub fn run(
     };
     let is_gone = || pid.is_some_and(|pid| !super::is_there(pid));
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let course = followed.to_its_end((&mut samples, &mut books), &metering, (sender, &events))?;
+    let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
     let used =
         time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
     books.end(course.end);

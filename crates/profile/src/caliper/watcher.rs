@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use nightwatt_model::markers::{self, Merger};
-use nightwatt_model::sections::{Tree, Usage};
+use nightwatt_energy::markers::{self, Merger};
+use nightwatt_energy::sections::{Tree, Usage};
 use nightwatt_probes::{Calls, Extras, SectionProbes, Watch};
 
 use super::processes::Processes;
 use super::{LOOK_EVERY, Section};
 use crate::error::Error;
 
-/// Rings are looked at so often at most, and at least while there is a process that writes.
+/// The shortest interval between two looks at the rings, and the longest while a process writes.
 const SOONEST: Duration = Duration::from_millis(3);
 const LATEST: Duration = Duration::from_millis(50);
 
 /// Fuller than this, and the next look comes sooner.
-const FULL: u64 = nightwatt_model::markers::area::RECORDS / 16;
+const FULL: u64 = nightwatt_energy::markers::area::RECORDS / 16;
 
 /// One of them, or probes alone.
 pub(super) struct Watcher {
@@ -111,7 +111,7 @@ impl Watcher {
         }
     }
 
-    /// Calls of a section, and how many of them nobody wrote down.
+    /// Calls of a section, and how many of them were lost before they were read.
     pub(super) fn calls(&self, section: u32) -> Result<(Calls, u64), Error> {
         match &self.markers {
             Some(markers) => {

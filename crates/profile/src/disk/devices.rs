@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 
+use nightwatt_energy::storage::{Class, Device, File, StorageModel};
 use nightwatt_meters::Host;
-use nightwatt_model::storage::{Class, Device, File, StorageModel};
 
 use crate::error::Error;
 
@@ -25,7 +25,7 @@ pub(super) enum LiesOn {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) name: String,
-    /// None where the kernel does not tell and nobody said.
+    /// `None` where neither the kernel nor the user states it.
     pub(super) model: Option<StorageModel>,
     pub(super) class: Option<Class>,
     pub(super) lies_on: Option<LiesOn>,
@@ -201,8 +201,7 @@ fn folder(device: Device) -> String {
     format!("/sys/dev/block/{}:{}", device.major(), device.minor())
 }
 
-/// What kind of device it is, as far as the kernel says. That of a virtual machine's disk nobody in it
-/// knows.
+/// The kind of the device as far as the kernel reports it. A virtual machine cannot know the kind of its disks.
 fn kind(host: &Host, device: Device) -> Option<Class> {
     let folder = folder(device);
     // A partition is of its disk's kind.

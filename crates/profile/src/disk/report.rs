@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nightwatt_model::energy::{Energy, Provenance};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::storage::{Books, Class, Device, File, Process, Row, Traffic};
+use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::storage::{Books, Class, Device, File, Process, Row, Traffic};
 use nightwatt_probes::Lost;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ const SCHEMA: u32 = 1;
 /// A share of the kernel's own count that may be missing before it is warned of.
 const MAY_MISS: f64 = 0.01;
 
-/// Whose bytes went to which device.
+/// The report of `disk`: the bytes of each process to each device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiskReport {
     /// Version of this form.
@@ -30,12 +30,12 @@ pub struct DiskReport {
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
-    /// A row for each process and file, the most bytes first. Nobody's are of files that were dirty
-    /// before anybody watched.
+    /// A row for each process and file, the most bytes first. Rows without a process are of files that were
+    /// dirty before the measurement began.
     pub rows: Vec<DiskRow>,
     /// Each device that something was done to.
     pub devices: Vec<DeviceReport>,
-    /// Bytes that are in no row, for want of room.
+    /// Bytes that are in no row, because the table was full.
     pub lost_bytes: u64,
     /// What the reader has to know.
     pub warnings: Vec<String>,
@@ -44,7 +44,7 @@ pub struct DiskReport {
 /// One process and one file. Bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiskRow {
-    /// The process; none where nobody knows, or several were put together.
+    /// The process; `None` if unknown, or if several were merged.
     pub pid: Option<u32>,
     /// Its command.
     pub command: String,
@@ -54,7 +54,7 @@ pub struct DiskRow {
     pub inode: Option<u64>,
     /// The file; none where it is not known.
     pub path: Option<String>,
-    /// Pairs of a process and a file that are in this row for want of room.
+    /// Pairs of a process and a file that were merged into this row, because the table was full.
     pub folded: u64,
     /// The device whose content this file is; its rows have the energy.
     pub carries: Option<String>,
@@ -95,11 +95,11 @@ pub struct DeviceReport {
     pub kernel_written: u64,
     /// Read from it.
     pub read: u64,
-    /// The same by the kernel's own books.
+    /// The same by the kernel's own accounting.
     pub kernel_read: u64,
     /// Of what was written: files' contents, whose writers are known.
     pub attributed: u64,
-    /// Files' contents that were dirty before anybody watched.
+    /// Contents of files that were dirty before the measurement began.
     pub unattributed: u64,
     /// The file system's journal.
     pub journal: u64,
@@ -119,7 +119,7 @@ pub struct DeviceReport {
 }
 
 impl DiskRow {
-    /// `energy` is what the books as a whole say of the row.
+    /// Makes a row; `energy` is its energy by the accounting as a whole.
     pub(super) fn of(row: &Row, devices: &Devices, energy: Option<&Energy>) -> Self {
         let (file, traffic) = (row.whose.file, &row.traffic);
         let kept = traffic.dirtied.saturating_sub(traffic.dropped);
@@ -146,7 +146,7 @@ impl DiskRow {
         }
     }
 
-    /// What belongs to devices, not to a file that somebody knows.
+    /// Does it belong to a device rather than to a known file?
     fn is_systems(&self) -> bool {
         self.pid.is_none() && self.inode.is_none() && self.path.is_none() && self.folded == 0
     }

@@ -51,7 +51,7 @@ impl DiskReport {
             device.write(&mut text);
         }
         let modelled = self.devices.iter().find_map(|device| match device.provenance.as_ref()? {
-            nightwatt_model::energy::Provenance::Modelled { model } => Some(model),
+            nightwatt_energy::energy::Provenance::Modelled { model } => Some(model),
             _ => None,
         });
         if let Some(model) = modelled {

@@ -4,20 +4,20 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::pure::kernel_time::{Category, Clusters, Kind, Os, Table, Tcp, attribute};
+use nightwatt_energy::samples::Busy;
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::samples::Busy;
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Look, Samples};
 
 use crate::caliper::Event;
 use crate::caliper::sampled::channels::Channels;
 use crate::caliper::sampled::following::Kept;
 
-/// Time is cut into pieces so short, from which blocks are made.
+/// Length of the slices of time from which blocks are made.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Samples wait so long to be counted: of a command's end we learn some time after it.
+/// Samples wait this long to be counted: the end of a command becomes known only some time later.
 const HOLD: Duration = Duration::from_secs(2);
 
 /// Stacks that are kept: some 50 MB.
@@ -92,7 +92,7 @@ pub(super) struct Books {
     waiting: VecDeque<Waiting>,
     /// By function: what it is for.
     categories: Vec<Option<Category>>,
-    /// By function: does the kernel come through it where it interrupts somebody?
+    /// By function: does the kernel enter it when it interrupts a task?
     interrupts: Vec<bool>,
     spots: HashMap<Spot, usize>,
     pub(super) channels: Channels,
@@ -226,7 +226,7 @@ impl Kept for Books {
             }
             let waiting = self.place(&look, samples);
             if waiting.kind != Kind::Idle {
-                // 0 is of what nobody watches.
+                // 0 stands for what is not watched.
                 let busy = Busy { at: look.at, stack: Some(waiting.spot + 1) };
                 self.channels.take(busy);
             }
@@ -240,15 +240,15 @@ impl Kept for Books {
     }
 }
 
-/// A helper, the outermost that it served, and whom all of them served: `lock < timer < tcp_write_xmit`.
+/// A helper, the outermost helper that it served, and the function that all of them served: `lock < timer <
+/// tcp_write_xmit`.
 fn chain<'a>(mut names: impl DoubleEndedIterator<Item = &'a str>) -> String {
     let parts = [names.next(), None, names.next_back()];
     let parts = [parts[0], names.next_back(), parts[2]];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" < ")
 }
 
-/// The kernel's ways in where it interrupts somebody, and the end of an interrupt, which runs what the
-/// interrupt has put off.
+/// The kernel's entry points for interrupts of a task, and the end of an interrupt, which runs deferred work.
 fn is_interrupt(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     ["common_interrupt", "irq_exit_rcu"].contains(&name) || name.starts_with("sysvec_")
@@ -288,7 +288,7 @@ mod tests {
         ] {
             assert!(is_interrupt(name), "{name}");
         }
-        // These run in the name of whoever called them, too.
+        // These run on behalf of their callers, too.
         assert!(!is_interrupt("handle_softirqs") && !is_interrupt("do_softirq"));
     }
 }

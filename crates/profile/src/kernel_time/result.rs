@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::pure::kernel_time::{Kind, Os, ShareEstimate, Tcp};
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::samples::interval;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Measured;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::samples::interval;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ const MOSTLY_KNOWN: f64 = 0.1;
 /// Where a larger share of samples was due and never taken, that is warned of.
 const MOST_MISSED: f64 = 0.1;
 
-/// Where the CPUs' time went.
+/// The report of `kernel-time`: the CPUs' time by category.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KernelTimeReport {
     /// Version of this form.
@@ -80,7 +80,7 @@ pub struct SampleCounts {
     pub missed: u64,
     /// Records for which there was no room, samples or not.
     pub lost: u64,
-    /// How often the kernel left samples out because they took too long.
+    /// How many times the kernel left samples out because they took too long.
     pub throttled: u64,
 }
 
@@ -89,16 +89,16 @@ pub struct SampleCounts {
 pub struct CategoryReport {
     /// As published.
     pub name: &'static str,
-    /// Whoever's.
+    /// Of all processes.
     pub samples: u64,
     /// Their share.
     pub share: Option<ShareEstimate>,
-    /// Samples of what is under test and of the kernel itself: its threads, what runs where nothing else
-    /// has anything to do, and what interrupts, whomever.
+    /// Samples of what is under test and of the kernel itself: its threads, what runs on an otherwise idle
+    /// CPU, and interrupts of any task.
     pub own_samples: u64,
-    /// Their share of all such.
+    /// Their share of all such samples.
     pub own_share: Option<ShareEstimate>,
-    /// Whoever's energy by every channel, in the order of `channels`, without the idle machine's part.
+    /// Energy of all processes by every channel, in the order of `channels`, without the idle machine's part.
     pub energy: Vec<EnergyReport>,
     /// The functions, most samples first; `lock < function` where a helper served it. In `Application`,
     /// of the programs; in `Other`, programs that are not under test by their names, too.
@@ -123,7 +123,7 @@ pub struct EnergyReport {
 pub struct FunctionReport {
     /// Its name.
     pub name: String,
-    /// Whoever's.
+    /// Of all processes.
     pub samples: u64,
     /// See [`CategoryReport::own_samples`].
     pub own_samples: u64,
@@ -168,7 +168,8 @@ impl KernelTimeReport {
         books: &Books,
         samples: &Samples,
         measured: &[Measured],
-        (begin, end): (Mono, Mono),
+        begin: Mono,
+        end: Mono,
     ) -> Self {
         let channels: Vec<(&OneChannel, ChannelTotal)> = books
             .channels
@@ -307,7 +308,7 @@ fn sorted(mut functions: Vec<FunctionReport>) -> Vec<FunctionReport> {
     functions
 }
 
-/// The helpers as if they were a category, whomever they served.
+/// The helpers as if they were a category, for all functions that they served.
 fn helpers(books: &Books, samples: &Samples, counts: &SampleCounts) -> CategoryReport {
     let function = |(place, [own, others]): (&usize, &[u64; 2])| FunctionReport {
         name: samples.functions()[*place].name.clone(),

@@ -7,14 +7,14 @@ use crate::pure::kernel_time::ShareEstimate;
 use super::result::{CategoryReport, FunctionReport, KernelTimeReport};
 use crate::caliper::text::{figure, seconds};
 
-/// Functions that are shown of a category.
+/// Number of functions shown of each category.
 const SHOWN: usize = 4;
 
-/// Functions that nobody knows, and programs.
+/// Number of unknown functions shown, and of programs.
 const SHOWN_UNKNOWN: usize = 10;
 
 impl KernelTimeReport {
-    /// A table for each level, what nobody knows, and whose it was.
+    /// A table for each level, one of unknown functions, and one of programs.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let what = match (&self.command[..], &self.processes[..]) {

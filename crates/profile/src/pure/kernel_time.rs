@@ -1,8 +1,8 @@
-//! Where the kernel's time goes: its functions by what they are for.
+//! Attributes the kernel's time to the purposes of its functions.
 //!
-//! A sample of a CPU is a stack of functions, the innermost first. A [`Table`] says what each is for; one
-//! that only serves whoever calls it (a copy of memory, a lock) gives its time to its caller
-//! ([`attribute`]). What no line of the table names is unknown, and stays so: it is listed by name.
+//! A sample of a CPU is a stack of functions, the innermost first. A [`Table`] gives the purpose of each
+//! function. A helper, which only serves its caller (a copy of memory, a lock), gives its time to that
+//! caller ([`attribute`]). A function that no line of the table names stays unknown and is listed by name.
 //!
 //! The categories are those of R. Bolla et al., "An Experimental Evaluation of the TCP Energy Consumption"
 //! (IEEE JSAC 33(12), 2015), on two levels: the operating system, and within its TCP.
@@ -156,12 +156,12 @@ impl Tcp {
     }
 }
 
-/// What a function is for.
+/// The purpose of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Category {
     /// The CPU rests there.
     Idle,
-    /// For whoever calls it.
+    /// Serves its caller.
     Helper,
     /// A part of the operating system other than TCP.
     Os(Os),

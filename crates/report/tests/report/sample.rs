@@ -1,7 +1,7 @@
 //! A report with one of everything, for tests and for looking at. Its numbers are made up.
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::quantity::Joules;
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{
     Addresses, Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale,
     Section, Series, Table, Text,

@@ -1,11 +1,11 @@
 //! What the energy of a log costs, each hour at its price.
 
-use nightwatt_model::electricity::{Electricity, EnergyByHour};
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::policy::sleep::Plan;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::electricity::{Electricity, EnergyByHour};
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Plan;
 
 use super::year::Used;
 use super::zones::Zones;
@@ -27,22 +27,21 @@ impl<'a> Bills<'a> {
     pub(super) fn of(scenario: &'a Scenario, zones: &Zones, end: Mono) -> Self {
         let always_on = by_hour(scenario).then(|| {
             let mut server = EnergyByHour::default();
-            zones.spread((Mono::ZERO, end), scenario.power_states().on, &mut server);
+            zones.spread(Mono::ZERO, end, scenario.power_states().on, &mut server);
             let mut both = server.clone();
-            zones.spread((Mono::ZERO, end), scenario.proxy_power(), &mut both);
+            zones.spread(Mono::ZERO, end, scenario.proxy_power(), &mut both);
             (server, both)
         });
         Self { electricity: &scenario.electricity, always_on }
     }
 
-    /// Of a server that never sleeps, without a proxy, and used so many joules.
+    /// Energy and bill of a server that never sleeps, without a proxy, for this many joules.
     pub(super) fn always_on(&self, joules: f64) -> Used {
         let by_hour = self.always_on.as_ref().map(|(server, _)| self.electricity.cost(server));
         Used { joules, bill: by_hour.unwrap_or_else(|| self.flat(joules)) }
     }
 
-    /// Of server and proxy, if they used so many joules and `saved` is what sleeping saved at the
-    /// server.
+    /// The bill of server and proxy for this many joules, if `saved` is what sleeping saved at the server.
     pub(super) fn of_both(&self, joules: f64, saved: Option<&EnergyByHour>) -> f64 {
         match (&self.always_on, saved) {
             (Some((_, both)), Some(saved)) => self.electricity.cost(&both.less(saved)),
@@ -59,8 +58,7 @@ impl<'a> Bills<'a> {
 pub(super) fn planned(plan: &Plan, states: &PowerStates, zones: &Zones, end: Mono) -> EnergyByHour {
     let mut saved = EnergyByHour::default();
     for sleep in &plan.sleeps {
-        let asleep = (sleep.from, sleep.until.min(end));
-        zones.spread(asleep, states.on - states.off, &mut saved);
+        zones.spread(sleep.from, sleep.until.min(end), states.on - states.off, &mut saved);
         saved.add(zones.hour_of_week(sleep.from), -states.switch);
     }
     saved

@@ -1,6 +1,6 @@
 //! The analysis in pictures.
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 use nightwatt_traffic::summary::Typical;
 

@@ -4,24 +4,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
-use nightwatt_model::policy::sleep::{
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{Cached, ClientClass, Request, Want};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
+use nightwatt_policy::sleep::{
     BusyTimes, Constraints, Plan, PolicyChoice, SleepPolicy, Terms, Waking, plan,
 };
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{Demand, Outcome, Run, Visit, World};
 use serde::Serialize;
 
 /// Prices at which policies are compared, joules per delayed visit.
 pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
 
-/// A request of somebody who is admitted.
+/// A request of an admitted client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Admitted {
     pub(super) at: Mono,
@@ -109,7 +109,7 @@ impl Bank {
         self.requests += 1;
     }
 
-    /// What somebody would have done who knew the future, so that nobody waits.
+    /// The plan that perfect knowledge of the future allows, in which no request waits.
     pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
         plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
     }
@@ -244,9 +244,8 @@ pub(super) fn table(
             .iter()
             .map(|it| BestFixed { cost: cost(&it.bill, it.delayed_visits), idle: it.idle });
         let best = costs.min_by(|a, b| a.cost.total_cmp(&b.cost));
-        // Delays cost nothing at a price of 0: then sleeping until somebody comes may save more. And
-        // who knows the future knows the best time-out too, which may sleep in gaps too short for
-        // either plan.
+        // Delays cost nothing at a price of 0: then sleeping until a client comes may save more. Perfect
+        // knowledge includes the best fixed time-out, which may sleep in gaps too short for either plan.
         let planned = if price == 0 { ahead.max(on_demand) } else { ahead };
         let mut oracle = (always_on - planned).get();
         if let Some(best) = best {
@@ -314,5 +313,5 @@ fn frontier(
 }
 
 fn text_of(idle: Duration) -> String {
-    nightwatt_model::duration_text::format(Duration::from_secs(idle.as_secs_f64().round() as u64))
+    nightwatt_energy::duration_text::format(Duration::from_secs(idle.as_secs_f64().round() as u64))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nightwatt_model::policy::admission::{ClientClass, Route};
-use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_policy::admission::{ClientClass, Route};
+use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_sim::{Asked, Extent, SiteRun};
 
 use super::costs::{Admitted, Bank, PolicyCost};
@@ -18,14 +18,14 @@ const BATCH: usize = 2_048;
 /// Batches that may wait for a slow thread.
 const WAITING: usize = 16;
 
-/// Requests of which is remembered who sent them, until it is known whether they woke the server.
+/// Number of recent requests whose senders are remembered until it is known whether they woke the server.
 const RECENT: usize = 256;
 
 /// A request on its way to the policies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) asked: Asked,
-    /// The client's class, for whoever has seen every answer of the log.
+    /// The client's class, judged from every answer of the log.
     pub(super) class: ClientClass,
     /// Behind a cache that is the same for all policies, only the server can answer it.
     pub(super) needs_server: bool,
@@ -106,10 +106,10 @@ impl Job {
     }
 }
 
-/// Requests that every thread is given.
+/// Requests that every thread receives.
 struct Batch {
     all: Vec<Event>,
-    /// Those of whoever is admitted, with no more than the comparison at prices needs.
+    /// Those of admitted clients, with no more than the comparison at prices needs.
     admitted: Vec<Admitted>,
 }
 

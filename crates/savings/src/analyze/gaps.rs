@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::scenario::Scenario;
 use serde::Serialize;
 
 /// Thresholds of the ideal saving, 0 to this many seconds.

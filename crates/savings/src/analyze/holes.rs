@@ -1,19 +1,19 @@
-//! Holes in a log: pauses that are absurd against all others.
+//! Finds holes in a log: pauses that are implausible against all others.
 //!
-//! A pause is a hole if it lasts a day at least, and ten times as long as the longest pause that is
-//! none. So where nobody comes at night, at weekends, or for a week at a time, a night, a weekend or
-//! three weeks are no holes; a lost file is, in the log of a site that is asked for every hour, and so
-//! are the years before which somebody tested the server.
+//! A pause is a hole if it lasts at least a day, and ten times as long as the longest ordinary pause. So
+//! where no client comes at night, at weekends, or for a week at a time, a night, a weekend or three weeks
+//! are no holes. A lost file is a hole in the log of a site with requests every hour, and so are the years
+//! after an early test of the server.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
 use serde::Serialize;
 
 use super::DAY;
-use super::text::days_text;
+use super::formats::days_text;
 
 /// No hole is shorter: sites sleep at night.
 const LEAST: Duration = DAY;
@@ -27,7 +27,7 @@ const MOST: usize = 64;
 /// Holes named in a warning.
 const NAMED: usize = 3;
 
-/// A pause in which somebody should have come.
+/// A pause in which requests should have come.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Hole {
     /// The last request before it, milliseconds since 1970.
@@ -95,7 +95,7 @@ pub(super) fn warning(
         .iter()
         .take(NAMED)
         .map(|hole| {
-            let after = nightwatt_report::civil(hole.after.secs());
+            let after = nightwatt_energy::civil::to_minute(hole.after.secs());
             format!("{} after {after} UTC", days_text(hole.length_s))
         })
         .collect();
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(holes(&[730 * DAYS]).0, [], "two requests tell of no usual pause");
         // An office: nights of 14 hours, weekends of 62, two weeks of holidays.
         assert_eq!(holes(&[HOUR, 14 * HOUR, HOUR, 62 * HOUR, 14 * HOUR, 16 * DAYS]).0, []);
-        // Somebody comes once a week, and once in two months nobody does.
+        // Requests come once a week, with one pause of two months.
         assert_eq!(holes(&[7 * DAYS, 7 * DAYS, 60 * DAYS, 7 * DAYS]).0, []);
         assert_eq!(holes(&[60, 60, 23 * HOUR, 60]).0, [], "shorter than a day");
     }

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
     Axis, Block, Cell, Chart, Column, Kind, Scale, Series, Table, Text, grouped,
 };
 
+use super::formats::amount;
 use super::result::{Analysis, MirrorRun, PolicyFigures};
-use super::text::{amount, ratio, wrapped};
+use super::text::{ratio, wrapped};
 
 /// A row of what comes first.
 struct Headline<'a> {

@@ -1,12 +1,12 @@
 //! The analysis as a page for people.
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::quantity::Joules;
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
 
+use super::formats::{amount, counted, days_text, money};
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
-use super::text::{amount, counted, days_text, money};
 
 impl Analysis {
     /// One page with all that is known; `generated` says by what and when it was made.
@@ -61,7 +61,7 @@ impl Analysis {
             "a kilowatt-hour costs {} {} and its generation emits {} g CO2e",
             electricity.price_per_kwh, electricity.currency, electricity.co2_g_per_kwh
         );
-        if *electricity == nightwatt_model::electricity::Electricity::default() {
+        if *electricity == nightwatt_policy::electricity::Electricity::default() {
             text.push_str(" (defaults, means of the EU: put yours into [electricity])");
         }
         if electricity.price_per_kwh.flat().is_none() {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
-use nightwatt_model::policy::awake_budget::UNLIMITED;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_sim::{
     Asked, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
 };
@@ -20,24 +19,19 @@ use nightwatt_traffic::{Classifier, ClientKey, CrawlerTable, Suspects};
 use super::crew::{Crew, Event, Job};
 use super::gaps::Gaps;
 use super::holes::Pauses;
+use super::names::{self, Names, remember};
 use super::url_rules::{UrlRules, holds};
 use super::what_if::Trace;
 use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
 use crate::resources::resource_of;
 
-/// Names of addresses, clients and crawlers remembered, of each.
-const NAMES: usize = 1 << 17;
-
 /// Grace of the cache that is reported beside the default one.
 const GRACE: Duration = Duration::from_hours(1);
 
-/// What browsers ask every site for: nobody waits for it, so it wakes no server.
+/// What browsers ask every site for: no user waits for it, so it wakes no server.
 const ICONS: [&str; 3] =
     ["/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png"];
-
-/// Names by hash, the first so many of them.
-pub(super) type Names = HashMap<u64, Box<str>, FixedState>;
 
 /// The gaps of four sequences.
 #[derive(Debug, Default)]
@@ -70,8 +64,10 @@ struct HourOfCrawlers {
 
 /// The pass.
 pub(super) struct Pass {
-    /// When the first request came, and local time minus UTC then, s.
-    pub(super) start: (Wall, i32),
+    /// When the first request came.
+    pub(super) start: Wall,
+    /// Local time minus UTC then, s.
+    pub(super) utc_offset: i32,
     pub(super) last: Mono,
     pub(super) requests: u64,
     pub(super) classes: BTreeMap<ClientClass, u64>,
@@ -109,9 +105,10 @@ impl Pass {
         let cache = |grace| {
             CacheModel::new(CacheSettings { grace, warm_up: false, ..CacheSettings::of(rule) })
         };
-        let start = (first.at, first.utc_offset);
+        let (start, utc_offset) = (first.at, first.utc_offset);
         Self {
             start,
+            utc_offset,
             last: Mono::ZERO,
             requests: 0,
             classes: BTreeMap::new(),
@@ -121,7 +118,7 @@ impl Pass {
             pauses: Pauses::default(),
             resources: Names::default(),
             clients: Names::default(),
-            zones: Zones::begin(start.0, start.1),
+            zones: Zones::begin(start, utc_offset),
             classifier: Classifier::with_rules(Arc::clone(rules)),
             crawler_names: HashMap::default(),
             crawler_hours: HourOfCrawlers::default(),
@@ -137,13 +134,13 @@ impl Pass {
             slots: Slots::default(),
             url_rules: UrlRules::default(),
             trace: Trace::default(),
-            crew: Crew::begin(jobs(options, start)),
+            crew: Crew::begin(jobs(options, start, utc_offset)),
         }
     }
 
     /// When a request came, since the first.
     pub(super) fn time_of(&self, at: Wall) -> Mono {
-        Mono(Duration::from_millis(u64::try_from(at.0 - self.start.0.0).unwrap_or(0)))
+        Mono(Duration::from_millis(u64::try_from(at.0 - self.start.0).unwrap_or(0)))
     }
 
     pub(super) fn request(&mut self, logged: &Logged<'_>) {
@@ -173,18 +170,20 @@ impl Pass {
         let needs_server = self.caches.needs_server(class, want, &resource, at);
         let needs_server_behind_mirror =
             self.caches.needs_server_behind_mirror(needs_server, &resource, client, at);
-        // A policy's own cache may lack what this one has: whoever may wake the server is named.
+        let visitor = logged.visitor;
+        let mut visit = Visit::default();
+        // A policy's own cache may lack what this one has: every client that may wake the server is named.
         if class.is_admitted() || beside_paths.is_admitted() {
+            visit = self.visits.of(at, visitor);
             remember(&mut self.resources, resource.key, logged.target);
             remember(&mut self.clients, logged.traits.client, logged.client);
         }
         let number = self.requests;
-        let visitor = logged.visitor;
         let asked = Asked {
             number,
             at,
             visitor,
-            visit: self.visit((class, beside_paths), at, visitor),
+            visit,
             client,
             class: beside_paths,
             recognised: judged.recognised || is_local(logged.client),
@@ -204,20 +203,6 @@ impl Pass {
         });
     }
 
-    /// The visit of whoever may be admitted; nobody asks for that of others.
-    fn visit(
-        &mut self,
-        (class, beside_paths): (ClientClass, ClientClass),
-        at: Mono,
-        visitor: Visitor,
-    ) -> Visit {
-        if class.is_admitted() || beside_paths.is_admitted() {
-            self.visits.of(at, visitor)
-        } else {
-            Visit::default()
-        }
-    }
-
     fn sequences(&mut self, at: Mono, class: ClientClass, cached: bool) {
         let gaps = &mut self.gaps;
         let is_crawler = class == ClientClass::Crawler;
@@ -235,7 +220,7 @@ impl Pass {
 
     fn crawler(&mut self, logged: &Logged<'_>) {
         let agent = logged.agent.unwrap_or_default();
-        if self.crawler_names.len() >= NAMES {
+        if self.crawler_names.len() >= names::MOST {
             self.crawler_names.clear();
         }
         let name = self.crawler_names.entry(logged.traits.agent).or_insert_with(|| {
@@ -279,8 +264,8 @@ impl Caches {
         answers(&mut self.grace, &mut self.with_grace)
     }
 
-    /// Whether only the server can answer somebody who is admitted. Only they fill this cache: what
-    /// others ask for does not reach a server that sleeps.
+    /// Can only the server answer this request of an admitted client? Only admitted clients fill this
+    /// cache: the requests of others do not reach a server that sleeps.
     fn needs_server(
         &mut self,
         class: ClientClass,
@@ -336,12 +321,6 @@ impl HourOfCrawlers {
     fn end(mut self) -> Hours {
         self.flush();
         self.hours
-    }
-}
-
-fn remember(names: &mut Names, key: u64, name: &str) {
-    if names.len() < NAMES {
-        names.entry(key).or_insert_with(|| name.into());
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::Plan;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::Plan;
 use nightwatt_sim::{Day, Days, Extent, Outcome, RefreshCost, RefreshRule};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
-use nightwatt_traffic::suspects::Suspect;
+use nightwatt_traffic::suspected_crawlers::Suspect;
 use serde::Serialize;
 
 use super::bills::{self, Bills};
@@ -20,7 +20,7 @@ use super::crew::{Job, Purpose, SiteJob};
 use super::gaps::{GapFigures, THRESHOLDS};
 use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
-use super::wakers::{WakerFigures, Wakers, rules};
+use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
 use super::year::{Used, YearFigures};
 use super::zones::Zones;
@@ -33,9 +33,6 @@ const WRONG_IF_CHANGED: &str = "its gaps and all that follows from them are wron
 
 /// A day with fewer admitted requests says nothing about a share of them.
 const BUSY_DAY: u64 = 30;
-
-/// Rows of each table of who wakes the server.
-pub(super) const ROWS: usize = 20;
 
 /// What is known of a log, and what each policy would have made of it.
 ///
@@ -235,7 +232,7 @@ pub struct PolicyFigures {
     pub delayed_share_after_first_day: Option<f64>,
 }
 
-/// What perfect knowledge would have done: nobody waits.
+/// What perfect knowledge would have achieved: no request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct OracleFigures {
     /// Server and proxy, J.
@@ -261,15 +258,15 @@ pub(super) fn draw_up(
     let crawlers = crawlers(&pass);
     let gap_figures = BySequence::of(&pass.gaps, super::gaps::Gaps::figures);
     let (requests, classes) = (pass.requests, pass.classes.clone());
-    let start @ (from, _) = pass.start;
+    let (from, utc_offset) = (pass.start, pass.utc_offset);
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
     let (holes, hole) = holes(&pass, end);
     let Ended { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
     let bills = Bills::of(scenario, &zones, end);
-    let done = Done::of(jobs, scenario, (&bills, &zones), end);
+    let done = Done::of(jobs, scenario, &bills, &zones, end);
     let rules = rules(&done.seen);
-    let tried = try_each(trace, &rules, scenario, start, end);
-    let wakers = WakerFigures::of(&done.seen, (&resources, &clients), &rules, tried);
+    let (tried, span_s) = try_each(trace, &rules, scenario, from, utc_offset, end);
+    let wakers = WakerFigures::of(&done.seen, &resources, &clients, &rules, &tried, span_s);
     let always_on = bills.always_on((scenario.power_states().on * end.0).get());
     let default_policy = scenario.policy.to_string();
     Ok(Analysis {
@@ -328,8 +325,8 @@ fn shares(pass: &Pass) -> (f64, CacheShare) {
 
 /// Holes, and what is to be said of them.
 fn holes(pass: &Pass, end: Mono) -> (Vec<Hole>, Option<String>) {
-    let (holes, ordinary) = pass.pauses.holes(pass.start.0);
-    let warning = holes::warning(&holes, ordinary, pass.start.0, end.as_secs_f64());
+    let (holes, ordinary) = pass.pauses.holes(pass.start);
+    let warning = holes::warning(&holes, ordinary, pass.start, end.as_secs_f64());
     (holes, warning)
 }
 
@@ -393,7 +390,8 @@ impl Done {
     fn of(
         jobs: Vec<Job>,
         scenario: &Scenario,
-        (bills, zones): (&Bills<'_>, &Zones),
+        bills: &Bills<'_>,
+        zones: &Zones,
         end: Mono,
     ) -> Self {
         let (mut sites, mut costs, mut bank) = (Vec::new(), Vec::new(), None);
@@ -475,7 +473,7 @@ pub struct MirrorFigures {
     pub max_age_s: f64,
 }
 
-/// One of them.
+/// What the scenario's policy does with one kind of mirror.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MirrorRun {
     /// As of a policy.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Cell, Column, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
@@ -437,7 +437,9 @@ impl Analysis {
         ];
         let mut table = Table::new("Holes: pauses that are absurd against all others", columns);
         for hole in &self.holes {
-            let civil = |at: nightwatt_model::time::Wall| nightwatt_report::civil(at.secs()).into();
+            let civil = |at: nightwatt_energy::time::Wall| {
+                nightwatt_energy::civil::to_minute(at.secs()).into()
+            };
             let length = Cell::number(hole.length_s, 0);
             table.rows.push(vec![civil(hole.after), civil(hole.before), length]);
         }
@@ -448,14 +450,14 @@ impl Analysis {
     pub(super) fn assumptions_table(&self) -> Table {
         let columns = vec![Column::text("key"), Column::text("value"), Column::text("from")];
         let mut table = Table::new("What was taken for granted", columns);
-        let flat = |scenario: &nightwatt_model::scenario::Scenario| {
+        let flat = |scenario: &nightwatt_policy::scenario::Scenario| {
             let mut keys = BTreeMap::new();
             if let Ok(value) = toml::Value::try_from(scenario) {
                 flatten("", &value, &mut keys);
             }
             keys
         };
-        let defaults = flat(&nightwatt_model::scenario::Scenario::default());
+        let defaults = flat(&nightwatt_policy::scenario::Scenario::default());
         for (key, value) in flat(&self.scenario) {
             let from = if defaults.get(&key) == Some(&value) { "default" } else { "yours" };
             table.rows.push(vec![key.into(), value.into(), from.into()]);
@@ -472,7 +474,7 @@ fn share_cell(share: Option<f64>) -> Cell {
 /// A time-out in seconds, as people write it.
 pub(super) fn seconds(seconds: f64) -> String {
     let time = std::time::Duration::from_secs_f64(seconds.round());
-    nightwatt_model::duration_text::format(time)
+    nightwatt_energy::duration_text::format(time)
 }
 
 fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) {

@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::grouped;
 
+use super::formats::{amount, counted, days_text, money};
 use super::result::{Analysis, PolicyFigures};
 use super::tables::seconds;
 use super::wakers::Waker;
 use super::what_if::WhatIf;
-use nightwatt_model::display::shown;
+use nightwatt_energy::display::shown;
 
 /// Rows of who wakes the server, on a terminal.
 const WAKERS: usize = 3;
@@ -17,13 +18,8 @@ const WAKERS: usize = 3;
 /// Letters of a name, on a terminal.
 const NAME: usize = 60;
 
-/// So many of something whose plural ends in s.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count as f64, 0), if count == 1 { "" } else { "s" })
-}
-
 impl Analysis {
-    /// For a terminal.
+    /// The analysis as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = wrapped(&self.in_short());
         self.first_lines(&mut text);
@@ -266,35 +262,6 @@ impl Analysis {
                  saves."
             ),
         }
-    }
-}
-
-/// With the digits that matter: `1,234`, `56.7`, `0.12`.
-pub(super) fn amount(value: f64) -> String {
-    grouped(
-        value,
-        if value.abs() >= 100.0 {
-            0
-        } else if value.abs() >= 1.0 {
-            1
-        } else {
-            2
-        },
-    )
-}
-
-/// An amount of money: `57`, `5.69`.
-pub(super) fn money(value: f64) -> String {
-    grouped(value, if value.abs() >= 10.0 { 0 } else { 2 })
-}
-
-/// A span: `28.7 days`, `3.5 hours`, `12 seconds`.
-pub(super) fn days_text(span_s: f64) -> String {
-    match span_s {
-        days if days >= 86_400.0 => format!("{:.1} days", days / 86_400.0),
-        hours if hours >= 3600.0 => format!("{:.1} hours", hours / 3600.0),
-        minutes if minutes >= 60.0 => format!("{:.1} minutes", minutes / 60.0),
-        seconds => format!("{seconds:.0} seconds"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! and `Limits` by the number of addresses, `admit` by the status of the answer. A log does not show the
 //! rest: robots.txt, fields, bodies.
 
+use nightwatt_energy::time::Wall;
 use nightwatt_mirror::pure::Timestamp;
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::{PAGE_SIZE, StatusKind};
@@ -11,14 +12,13 @@ use nightwatt_mirror::pure::patterns::{Origin, PatternRules, refusal};
 use nightwatt_mirror::pure::plan::Limits;
 use nightwatt_mirror::pure::reason::Reason;
 use nightwatt_mirror::pure::traps::TrapCounters;
-use nightwatt_model::time::Wall;
 use nightwatt_sim::{Mirrorable, Shows, Slot};
 use nightwatt_traffic::scan::Logged;
 
 /// The answers, by the number of the URL, and how many addresses the mirror fetches by now.
 #[derive(Debug, Default)]
 pub(super) struct UrlRules {
-    rules: Vec<Option<UrlRule>>,
+    known: Vec<Option<KnownUrl>>,
     traps: TrapCounters,
     fetched: usize,
 }
@@ -32,7 +32,13 @@ struct UrlRule {
     if_linked: bool,
     /// If nothing is known of it.
     if_new: bool,
-    /// It exists, and is among those that the mirror fetches.
+}
+
+/// A URL that the log has shown.
+#[derive(Debug, Clone, Copy)]
+struct KnownUrl {
+    rule: UrlRule,
+    /// It exists, and was compared with the bounds of the mirror.
     is_counted: bool,
 }
 
@@ -48,10 +54,10 @@ impl UrlRules {
         };
         let holds = holds(logged);
         let exists = matches!(holds, Some(StatusKind::Page | StatusKind::Redirect));
-        let mut rule = *self.rule(index, logged.target);
-        if exists && !rule.is_counted {
+        let KnownUrl { mut rule, is_counted } = *self.known(index, logged.target);
+        if exists && !is_counted {
             rule = self.counted(rule, logged.target, logged.at);
-            *self.rule(index, logged.target) = rule;
+            *self.known(index, logged.target) = KnownUrl { rule, is_counted: true };
         }
         Mirrorable {
             if_asked_before: rule.if_asked,
@@ -61,16 +67,17 @@ impl UrlRules {
         }
     }
 
-    fn rule(&mut self, index: usize, target: &str) -> &mut UrlRule {
-        if index >= self.rules.len() {
-            self.rules.resize((index + 1).next_power_of_two(), None);
+    fn known(&mut self, index: usize, target: &str) -> &mut KnownUrl {
+        if index >= self.known.len() {
+            self.known.resize((index + 1).next_power_of_two(), None);
         }
-        self.rules[index].get_or_insert_with(|| UrlRule::of(target))
+        let new = || KnownUrl { rule: UrlRule::of(target), is_counted: false };
+        self.known[index].get_or_insert_with(new)
     }
 
     /// The rule of a URL of which the log now shows that it exists, as far as the bounds of the mirror permit.
     fn counted(&mut self, rule: UrlRule, target: &str, at: Wall) -> UrlRule {
-        let excluded = UrlRule { is_counted: true, ..UrlRule::default() };
+        let excluded = UrlRule::default();
         let Some(address) = Address::new(target) else { return excluded };
         if !(rule.if_asked || rule.if_linked) {
             return excluded;
@@ -80,7 +87,7 @@ impl UrlRules {
             return excluded;
         }
         self.fetched += 1;
-        UrlRule { is_counted: true, ..rule }
+        rule
     }
 }
 
@@ -99,7 +106,6 @@ impl UrlRule {
             if_asked: matches!(if_requested, None | Some(Reason::NotLinked)),
             if_linked: if_linked.is_none() && !has_query,
             if_new: if_requested.is_none(),
-            is_counted: false,
         }
     }
 }
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn pages_are_assumed_to_be_linked_and_queries_once_they_were_requested() {
-        let both = UrlRule { if_asked: true, if_linked: true, if_new: true, is_counted: false };
+        let both = UrlRule { if_asked: true, if_linked: true, if_new: true };
         for (target, rule) in [
             ("/2012/03/a-post/", both),
             ("/list?", UrlRule { if_new: false, ..both }),

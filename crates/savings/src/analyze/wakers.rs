@@ -3,23 +3,24 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_sim::Asked;
 use serde::Serialize;
 
-use super::pass::Names;
-use super::result::ROWS;
+use super::names::Names;
 use super::what_if::{Rule, WhatIf};
 
-/// Names remembered, of addresses and of clients each. Beyond that whoever has caused least is
-/// forgotten, half of them at a time, so counts of rare ones may be too low, by the largest count
-/// that was ever forgotten at most.
+/// Names remembered, of addresses and of clients each. Beyond that, the half that has caused least is
+/// forgotten, so counts of rare names may be too low, by at most the largest count that was ever forgotten.
 const MOST: usize = 1 << 16;
+
+/// Rows of each table of who wakes the server.
+pub(super) const ROWS: usize = 20;
 
 /// Addresses and clients for which a rule is tried.
 const TRIED: usize = 8;
 
-/// What somebody caused.
+/// What a client or an address caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Caused {
     /// Wake-ups.
@@ -28,7 +29,7 @@ pub struct Caused {
     pub delayed_requests: u64,
 }
 
-/// Who and what wakes the server.
+/// URLs, clients and classes that wake the server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct WakerFigures {
     /// Addresses of the site.
@@ -41,7 +42,7 @@ pub struct WakerFigures {
     pub rules_span_s: f64,
 }
 
-/// One of them.
+/// One URL, client or class that wakes the server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Waker {
     /// What it is called.
@@ -121,9 +122,11 @@ impl WakerFigures {
     /// Draws them up.
     pub(super) fn of(
         seen: &Wakers,
-        (resources, clients): (&Names, &Names),
+        resources: &Names,
+        clients: &Names,
         rules: &[Rule],
-        (tried, rules_span_s): (Vec<WhatIf>, f64),
+        tried: &[WhatIf],
+        rules_span_s: f64,
     ) -> Self {
         let named = |names: &Names, key: u64| {
             names.get(&key).map_or_else(|| "(not kept)".to_owned(), ToString::to_string)

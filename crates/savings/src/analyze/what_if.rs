@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_sim::{Asked, CacheSettings, Outcome, SiteRun, World};
 use serde::Serialize;
 
@@ -60,16 +60,16 @@ impl Rule {
     }
 }
 
-/// What a rule would save. Negative: it would cost that.
+/// What a rule would save; negative if it would cost more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// `cache` or `crawler`: what the address, or the client, is taken for.
+    /// `cache` or `crawler`: how the rule treats the address or the client.
     pub rule: &'static str,
     /// Energy of the server, J per day.
     pub saved_j_per_day: f64,
     /// Wake-ups per day.
     pub wakeups_avoided_per_day: f64,
-    /// Requests that wait, per day. Whoever is sent away until the crawl window is not counted.
+    /// Requests that wait, per day. Clients that are sent away until the crawl window are not counted.
     pub delays_avoided_per_day: f64,
 }
 
@@ -97,7 +97,8 @@ pub(super) fn try_each(
     trace: Trace,
     rules: &[Rule],
     scenario: &Scenario,
-    (start, utc_offset): (Wall, i32),
+    start: Wall,
+    utc_offset: i32,
     end: Mono,
 ) -> (Vec<WhatIf>, f64) {
     let first = trace.0.front().map_or(Mono::ZERO, |asked| asked.at);
@@ -112,7 +113,7 @@ pub(super) fn try_each(
         trace.0.into_iter().map(|asked| Asked { at: Mono(asked.at.since(begins)), ..asked });
     let stage = Stage { scenario, world, asked: asked.collect(), length: Mono(end.since(begins)) };
     let span_s = stage.length.0.as_secs_f64();
-    // What concerns nobody here changes nothing.
+    // Skips rules that concern no client of this log.
     let concerns = |rule: &Rule| stage.asked.iter().any(|asked| rule.concerns(asked));
     let tried: Vec<Rule> = rules.iter().copied().filter(concerns).collect();
     let mut outcomes = on_all_cores(tried.len() + 1, |index| {
@@ -136,7 +137,7 @@ pub(super) fn try_each(
     (rules.iter().map(saved).collect(), span_s)
 }
 
-/// Does so many things, each once, and gives what came of them in their order.
+/// Runs `job` for each index once, and returns the results in order.
 fn on_all_cores<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(count);
@@ -165,10 +166,10 @@ fn on_all_cores<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T
 mod tests {
     use std::time::Duration;
 
-    use nightwatt_model::policy::admission::Want;
-    use nightwatt_model::policy::sleep::PolicyChoice;
-    use nightwatt_model::scenario::SlaRule;
-    use nightwatt_model::visit::Visitor;
+    use nightwatt_policy::admission::Want;
+    use nightwatt_policy::scenario::SlaRule;
+    use nightwatt_policy::sleep::PolicyChoice;
+    use nightwatt_policy::visit::Visitor;
     use nightwatt_sim::{Mirrorable, Resource, Slot, Visit};
 
     use super::*;
@@ -212,7 +213,7 @@ mod tests {
             sla: SlaRule { enabled: false, ..SlaRule::default() },
             ..Scenario::default()
         };
-        try_each(trace, rules, &scenario, (Wall::default(), 0), Mono::from_secs(48 * 3600))
+        try_each(trace, rules, &scenario, Wall::default(), 0, Mono::from_secs(48 * 3600))
     }
 
     #[test]

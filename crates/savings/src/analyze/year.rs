@@ -1,9 +1,9 @@
 //! What the figures of a log come to in a year, in kilowatt-hours, money and carbon dioxide.
 
-use nightwatt_model::electricity::Yearly;
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::electricity::Yearly;
+use nightwatt_policy::scenario::Scenario;
 use serde::Serialize;
 
 /// What the scenario's policy comes to in a year.
@@ -65,7 +65,7 @@ impl YearFigures {
 mod tests {
     use std::time::Duration;
 
-    use nightwatt_model::electricity::Tariff;
+    use nightwatt_policy::electricity::Tariff;
 
     use super::*;
 

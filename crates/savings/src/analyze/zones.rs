@@ -1,8 +1,8 @@
 //! The log's local time: which offset from UTC held from when on.
 
-use nightwatt_model::electricity::EnergyByHour;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::electricity::EnergyByHour;
 
 /// Changes that are kept: clocks change twice a year. Logs of servers in several zones, read
 /// together, change with every line; from then on the offset stays.
@@ -32,12 +32,7 @@ impl Zones {
     }
 
     /// Adds a stretch of constant power, hour by hour of local time.
-    pub(super) fn spread(
-        &self,
-        (from, until): (Mono, Mono),
-        power: Watts,
-        into: &mut EnergyByHour,
-    ) {
+    pub(super) fn spread(&self, from: Mono, until: Mono, power: Watts, into: &mut EnergyByHour) {
         let first = self.since.partition_point(|(since, _)| *since <= from).saturating_sub(1);
         for (index, &(since, utc_offset)) in self.since.iter().enumerate().skip(first) {
             if since >= until {
@@ -69,7 +64,7 @@ mod tests {
     fn hours(energy: &EnergyByHour) -> Vec<(usize, f64)> {
         energy
             .joules()
-            .map(nightwatt_model::quantity::Joules::get)
+            .map(nightwatt_energy::quantity::Joules::get)
             .enumerate()
             .filter(|(_, joules)| *joules != 0.0)
             .collect()
@@ -82,7 +77,7 @@ mod tests {
         assert_eq!(zones.line(Mono::from_secs(10), 0), 0);
         assert_eq!(zones.line(Mono::from_secs(3600), 3600), 3600);
         let mut used = EnergyByHour::default();
-        zones.spread((Mono::from_secs(1800), Mono::from_secs(9000)), Watts(1.0), &mut used);
+        zones.spread(Mono::from_secs(1800), Mono::from_secs(9000), Watts(1.0), &mut used);
         assert_eq!(hours(&used), [(0, 1800.0), (2, 3600.0), (3, 1800.0)]);
         assert_eq!(zones.hour_of_week(Mono::from_secs(3599)), 0);
         assert_eq!(zones.hour_of_week(Mono::from_secs(3600)), 2);
@@ -98,7 +93,7 @@ mod tests {
         let held = zones.line(Mono::from_secs(200_000), 1800);
         assert_eq!(zones.since.last().map(|(_, held)| *held), Some(held));
         let mut used = EnergyByHour::default();
-        zones.spread((Mono::ZERO, Mono::from_secs(300_000)), Watts(2.0), &mut used);
+        zones.spread(Mono::ZERO, Mono::from_secs(300_000), Watts(2.0), &mut used);
         assert!((used.total().get() - 600_000.0).abs() < 1e-6);
     }
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::Kind;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::queueing::{QueueingError, Station};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::queueing::{QueueingError, Station};
 use serde::Serialize;
 
 use super::plan::ServerPlan;
@@ -42,8 +42,8 @@ fn power(kind: &Kind, utilisation: f64) -> Watts {
     kind.idle + (kind.busy - kind.idle) * utilisation
 }
 
-/// So many servers of a kind keep a mean response time within `target` at this rate, shared evenly, and
-/// draw this. (Published: B. Varghese et al., 2014.)
+/// The number of servers of a kind that keep a mean response time within `target` at this rate, shared
+/// evenly, and their power. (Published: B. Varghese et al., 2014.)
 pub fn needed(kind: &Kind, rate: f64, target: Duration) -> Result<(f64, Watts), QueueingError> {
     let each = Station::md1(kind.service).rate_within(target)?;
     // A rate that fills servers to the last digit needs no further one for that digit.

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::quantity::PerSecond;
-use nightwatt_model::queueing::{ResponsePoint, Station, fit_service, places_within};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::PerSecond;
+use nightwatt_policy::queueing::{ResponsePoint, Station, fit_service, places_within};
 use serde::Serialize;
 
 use super::Error;
@@ -114,7 +114,7 @@ fn allowed(service: PerSecond, sla: Duration) -> Result<FitSla, Error> {
 }
 
 impl FitResult {
-    /// For a terminal.
+    /// The result as text for a terminal.
     pub fn text(&self) -> String {
         let error = self
             .standard_error

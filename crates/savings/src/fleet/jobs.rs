@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does every job; results in the order of the jobs. `tell` is told how many of how many are done.
+/// Runs every job; results are in the order of the jobs. `tell` gets how many of how many are done.
 pub fn all<J: Sync, R: Send>(
     jobs: &[J],
     work: impl Fn(&J) -> R + Sync,
@@ -21,7 +21,7 @@ pub fn all<J: Sync, R: Send>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { return };
-                    // Nobody minds when nobody listens any more.
+                    // A closed channel is fine: the caller no longer needs the result.
                     let _ = done.send((index, work(job)));
                 }
             });

@@ -10,19 +10,19 @@ mod file;
 mod page;
 mod policies;
 mod result;
+mod servers;
 mod service;
 mod text;
 mod traffic;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::{FleetSettings, Kind};
-use nightwatt_model::queueing::ServiceFit;
-use nightwatt_sim::fleet::{Outcome, Service, Window};
+use nightwatt_sim::fleet::{Outcome, Window};
 
 pub use self::file::{ArrivalKind, ArrivalsFile, PlanFile, ServerFile, Time};
 pub use self::policies::{Policy, PolicyList};
 pub use self::result::{Estimate, PlanResult, Row, ServerRow};
+pub use self::servers::{PoolPlan, ServerPlan};
 pub use self::service::ServiceText;
 pub use self::traffic::{Copies, Traffic, of_logs};
 use super::{Error, curves, jobs, play};
@@ -46,31 +46,7 @@ pub struct Plan {
     pub response_times: Vec<Duration>,
 }
 
-/// A kind of server.
-#[derive(Debug, Clone)]
-pub struct ServerPlan {
-    /// As tables call it.
-    pub name: String,
-    /// What it can do, and draws.
-    pub kind: Kind,
-    /// How its service times are distributed.
-    pub service: Service,
-    /// Where its service rate was fitted.
-    pub fit: Option<ServiceFit>,
-}
-
-/// A pool.
-#[derive(Debug, Clone)]
-pub struct PoolPlan {
-    /// As tables call it.
-    pub name: String,
-    /// Its servers and what binds them.
-    pub settings: FleetSettings,
-    /// How service times are distributed.
-    pub service: Service,
-}
-
-/// How sure the figures are to be.
+/// How many requests and repetitions are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
     /// Independent repetitions.
@@ -83,7 +59,7 @@ pub struct Sampling {
     pub seed: u64,
 }
 
-/// A pool is watched for so many of the longest of its own times, after some that do not count.
+/// A pool is simulated for `COUNTED` times its longest own time, after `WARM_UP` times that do not count.
 const COUNTED: f64 = 20.0;
 const WARM_UP: f64 = 5.0;
 
@@ -138,13 +114,13 @@ impl Figures {
 }
 
 impl Plan {
-    /// How many simulations it takes.
+    /// Number of simulations.
     pub fn simulations(&self) -> u64 {
         let rows = self.pools.len() * self.traffic.len() * self.policies.len();
         rows as u64 * u64::from(self.sampling.replications)
     }
 
-    /// Does it. `tell` is told how many simulations of how many are done.
+    /// Runs the plan. `tell` gets how many simulations of how many are done.
     pub fn run(&self, tell: impl FnMut(u64, u64)) -> Result<PlanResult, Error> {
         let mut jobs = Vec::new();
         for pool in &self.pools {
@@ -221,8 +197,8 @@ impl Plan {
             let counted = (requests as f64 / whole).ceil() * whole;
             Window { warm_up, counted: counted as u64, cool_down: warm_up / 2 }
         };
-        let streams = (&job.traffic.arrivals, &job.pool.service);
-        play(&job.pool.settings, job.policy, streams, job.seed, window)
+        let (arrivals, service) = (&job.traffic.arrivals, &job.pool.service);
+        play(&job.pool.settings, job.policy, arrivals, service, job.seed, window)
             .map(|it| Figures::of(&it, self.sla))
     }
 

@@ -8,8 +8,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::electricity::{Electricity, Tariff};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings};
+use nightwatt_policy::electricity::{Electricity, Tariff};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings};
 use nightwatt_report::grouped;
 use nightwatt_sim::fleet::Window;
 use serde::Serialize;
@@ -88,7 +88,7 @@ pub fn run(
         ));
     };
     let seed = plan.sampling.seed;
-    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, (plan.sla, seed)), |_, _| ());
+    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, plan.sla, seed), |_, _| ());
     let sized: Vec<(u32, f64)> = sized.into_iter().collect::<Result<_, _>>()?;
     let mut pools = plan.clone();
     for (pool, (servers, _)) in pools.pools.iter_mut().zip(&sized) {
@@ -121,11 +121,13 @@ pub fn run(
         .pools
         .iter()
         .zip(&sized)
-        .map(|(pool, sized)| kind(pool, *sized, &simulated.rows, electricity))
+        .map(|(pool, &(servers, refused))| {
+            kind(pool, servers, refused, &simulated.rows, electricity)
+        })
         .collect();
     kinds.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (requests, span_s) = match &traffic.arrivals {
-        nightwatt_model::arrivals::Arrivals::Counts(counts) => (counts.total(), counts.length()),
+        nightwatt_policy::arrivals::Arrivals::Counts(counts) => (counts.total(), counts.length()),
         _ => (plan.sampling.requests, plan.sampling.requests as f64 / traffic.rate),
     };
     Ok(SizeResult {
@@ -140,7 +142,7 @@ pub fn run(
     })
 }
 
-/// What is tried with so many servers.
+/// The policies that are tried with this many servers.
 fn policies(servers: u32) -> Vec<FleetChoice> {
     let mut list = vec![FleetChoice::Predictive, FleetChoice::Baseline];
     for tenth in 1..=TENTHS {
@@ -159,7 +161,8 @@ fn policies(servers: u32) -> Vec<FleetChoice> {
 fn fewest(
     pool: &PoolPlan,
     traffic: &Traffic,
-    (sla, seed): (Duration, u64),
+    sla: Duration,
+    seed: u64,
 ) -> Result<(u32, f64), Error> {
     let allowed = 0.5 * pool.settings.overflow_share;
     let refused = |servers: u32| {
@@ -167,12 +170,13 @@ fn fewest(
         settings.kinds[0].servers = servers;
         // All there from the beginning.
         settings.kinds[0].switch_on = Duration::ZERO;
-        let streams = (&traffic.arrivals, &pool.service);
         let choice = FleetChoice::AlwaysOn { servers };
-        play(&settings, choice, streams, seed, Window::ALL).map(|outcome| {
-            let late = outcome.responses.above(sla) as f64 / outcome.arrivals.max(1) as f64;
-            outcome.refused_share() + late
-        })
+        play(&settings, choice, &traffic.arrivals, &pool.service, seed, Window::ALL).map(
+            |outcome| {
+                let late = outcome.responses.above(sla) as f64 / outcome.arrivals.max(1) as f64;
+                outcome.refused_share() + late
+            },
+        )
     };
     // The mean load is served by no fewer.
     let load = traffic.rate / pool.settings.kinds[0].service.get();
@@ -206,7 +210,8 @@ fn fewest(
 /// A kind and its cost in watts, infinite where no policy keeps the limit.
 fn kind(
     pool: &PoolPlan,
-    (servers, refused_all_on): (u32, f64),
+    servers: u32,
+    refused_all_on: f64,
     rows: &[Row],
     electricity: &Electricity,
 ) -> (f64, SizedKind) {
@@ -233,7 +238,7 @@ fn kind(
 }
 
 impl SizeResult {
-    /// For a terminal: the answer in a sentence, then all that was tried.
+    /// The result as text for a terminal: the answer in a sentence, then all that was tried.
     pub fn text(&self) -> String {
         let mut text = self.answer();
         let _ = write!(

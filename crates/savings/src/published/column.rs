@@ -1,4 +1,4 @@
-//! The books of one configuration: who answered what, and how long it took.
+//! Counts the answers of one configuration: from the server or the proxy, and how long they took.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Column {
         }
     }
 
-    /// So many lines held no request.
+    /// Counts lines without a request.
     pub(super) const fn malformed(&mut self, lines: u64) {
         self.tally.malformed += lines;
         self.tally.requests += lines;

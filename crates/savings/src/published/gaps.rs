@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 /// Pauses as long as this are the tail: a server can be asleep for most of one.

@@ -1,6 +1,6 @@
 //! The comparison as a page.
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
     Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section,
     Series, Table, Text,

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::energy::Energy;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::scan::Scan;
 use serde::Serialize;
 
@@ -39,8 +39,8 @@ pub struct Comparison {
     pub requests: u64,
     /// First request, milliseconds since 1970.
     pub from: Wall,
-    /// What every configuration is billed for, s: from the first request until whoever came with
-    /// the last one has his answer at the latest.
+    /// What every configuration is billed for, s: from the first request until the latest possible answer
+    /// to the last one.
     pub span_s: f64,
     /// Who counts as a crawler.
     pub crawlers: Crawlers,
@@ -83,7 +83,7 @@ pub struct Configuration {
     pub mean_delay_proxy_s: Option<f64>,
     /// Share of all answers within 50 ms.
     pub within_50ms_share: f64,
-    /// Share of all answers within so long, rising.
+    /// Share of all answers within each time, rising.
     pub delays: Vec<DelayPoint>,
     /// Server and proxy, J.
     pub energy_j: f64,
@@ -133,7 +133,7 @@ impl Figure {
     }
 }
 
-/// Nothing where there is none and there cannot be any.
+/// Blank for a count of zero that cannot be anything else.
 const fn count(count: u64, can_be: bool) -> Figure {
     if count > 0 || can_be { Figure::Count(count) } else { Figure::Nothing }
 }
@@ -237,7 +237,7 @@ impl Comparison {
         let joules = self.configurations.last().map_or(0.0, |it| it.energy_j);
         let model = "power states of the scenario and the times of the simulation";
         Energy::modelled(
-            nightwatt_model::quantity::Joules(joules),
+            nightwatt_energy::quantity::Joules(joules),
             self.scenario.server.uncertainty,
             model,
         )

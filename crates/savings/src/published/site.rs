@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
-use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
 use super::column::{Answer, By, Column};
@@ -92,7 +92,7 @@ pub(super) struct Sleeping {
     cache: CacheModel,
     service: Service,
     waiting_page: bool,
-    /// Nobody waits longer for a server that obeys.
+    /// Maximum wait for a server that obeys.
     longest: Duration,
     held: Vec<(Asked, bool)>,
     /// Pages to be asked for again, and when.
@@ -102,13 +102,14 @@ pub(super) struct Sleeping {
 impl Sleeping {
     /// Begins with an empty cache and a server that is awake.
     ///
-    /// The published scheme knows no budget of wake-ups by client, so nobody is refused for one. Its
-    /// waiting page is asked for again after a fixed time, not as soon as the server is awake: that
-    /// is done here, and to the power manager a page is one more request that waits.
+    /// The published scheme knows no budget of wake-ups by client, so it refuses no client for one. Its
+    /// waiting page reloads after a fixed time, not as soon as the server is awake: this type does that,
+    /// and to the power manager a reload is one more request that waits.
     pub(super) fn begin(
         scenario: &Scenario,
         waiting_page: bool,
-        (start, utc_offset): (Wall, i32),
+        start: Wall,
+        utc_offset: i32,
     ) -> Self {
         let settings = Settings {
             waiting_page: false,
@@ -134,13 +135,13 @@ impl Sleeping {
         self.one(asked, false);
     }
 
-    /// Ends at a time by which nobody waits any more.
+    /// Ends at a time by which no request waits any more.
     pub(super) fn finish(mut self, end: Mono) -> (Column, Bill) {
         self.advance(end);
         (self.column, self.run.finish(end).bill)
     }
 
-    /// Lets time pass. A page that is due together with a request is older and goes first.
+    /// Lets time pass. A reload that is due together with a request is older and goes first.
     fn advance(&mut self, to: Mono) {
         while let Some(asked) = self.replays.pop_front_if(|asked| asked.at <= to) {
             self.pass(asked.at);
@@ -149,8 +150,8 @@ impl Sleeping {
         self.pass(to);
     }
 
-    /// The same while nobody comes. Stops by the time at which those who are held are let through:
-    /// later it could not be told from a later wake-up.
+    /// Lets time pass without requests. Stops by the time at which the held requests are forwarded: later,
+    /// that wake-up could not be told from a later one.
     fn pass(&mut self, to: Mono) {
         if let Some((first, _)) = self.held.first() {
             let asked_at = first.at;
@@ -196,8 +197,8 @@ impl Sleeping {
                 self.cache.answered(&asked.resource, asked.at);
                 self.column.enter(By::Origin, status, proxy + origin, again);
             }
-            // What changes something cannot be asked for again by a page. Nor is there a second page
-            // for whoever finds the server asleep again.
+            // A page cannot repeat a request that changes something. Nor is there a second page for a
+            // client that finds the server asleep again.
             Route::Hold if self.waiting_page && asked.resource.is_read && !again => {
                 self.column.enter(By::Proxy, Answer::WaitingPage, proxy, again);
                 self.replays.push_back(Asked { at: asked.at + REPLAY_AFTER, ..*asked });

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_policy::sleep::PolicyChoice;
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
@@ -15,7 +15,7 @@ use super::*;
 const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64) Firefox/128.0";
 const CRAWLER: &str = "Mozilla/5.0 (compatible; Googlebot/2.1)";
 
-/// Line of a Combined log, so many seconds after noon.
+/// A line of a Combined log, this many seconds after noon.
 fn line(second: u64, asks: &str, status: u16, agent: &str) -> String {
     let (hour, minute, second) = (12 + second / 3600, second / 60 % 60, second % 60);
     format!(
@@ -24,8 +24,8 @@ fn line(second: u64, asks: &str, status: u16, agent: &str) -> String {
     )
 }
 
-/// Sleeps by the published rule, whoever waits: with a promise a handful of requests leaves no
-/// room for a delay.
+/// Sleeps by the published rule even if clients wait: with an SLA, a handful of requests leaves no room for
+/// a delay.
 fn scenario() -> Scenario {
     let mut scenario = Scenario { policy: PolicyChoice::Window, ..Scenario::default() };
     scenario.sla.enabled = false;
@@ -103,7 +103,7 @@ mean_delay_proxy_s,,0.001,0.001,0.001,0.001
 #[test]
 fn the_energy_of_a_small_log_is_what_one_finds_by_hand() {
     let comparison = compared(&by_hand(), scenario(), Crawlers::Published);
-    // To the end of second 601, and 15 s + 5 s + 5 s for whoever came then.
+    // To the end of second 601, and 15 s + 5 s + 5 s for the request that came then.
     assert!((comparison.span_s - 627.0).abs() < 1e-9);
     let energy: Vec<f64> = comparison.configurations.iter().map(|it| it.energy_j).collect();
     // Awake 3 x 60 s, asleep 345 + 10 + 92 s, three cycles; the proxy all the time.

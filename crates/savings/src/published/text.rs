@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 
 use super::result::{Comparison, Configuration, Figure};
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use nightwatt_model::time::Nanos;
+use nightwatt_energy::time::Nanos;
 
 /// Something that happens to a server at a time, in one number that sorts by time, and at one time by
 /// what it is: answers first, then servers that are ready.

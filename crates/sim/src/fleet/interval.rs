@@ -1,6 +1,6 @@
 //! How sure a simulated figure is.
 
-use nightwatt_model::stats::distribution::student_t;
+use nightwatt_energy::stats::distribution::student_t;
 
 /// A mean and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::{
-    FleetChoice, FleetError, FleetSettings, Levels, Pool, Schedule,
-};
-use nightwatt_model::time::Nanos;
+use nightwatt_energy::time::Nanos;
+use nightwatt_policy::fleet::{FleetChoice, FleetError, FleetSettings, Levels, Pool, Schedule};
 
 use super::{Run, ServiceTimes, Window};
 

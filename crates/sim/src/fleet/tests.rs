@@ -1,7 +1,7 @@
-use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
-use nightwatt_model::policy::fleet::Wear;
-use nightwatt_model::quantity::PerSecond;
-use nightwatt_model::queueing::{ServiceLaw, Station, erlang_b};
+use nightwatt_energy::quantity::PerSecond;
+use nightwatt_policy::arrivals::{Arrivals, Bursts, Profile, Rate};
+use nightwatt_policy::fleet::Wear;
+use nightwatt_policy::queueing::{ServiceLaw, Station, erlang_b};
 
 use super::*;
 
@@ -121,7 +121,8 @@ fn simulated() -> Vec<Simulated> {
             for servers in [1, 2, 8, 64] {
                 let theory = Station { servers, service: PerSecond(1.0), law };
                 let steady = theory.under(PerSecond(load * f64::from(servers))).unwrap();
-                // Where hardly anybody waits, like services hardly vary: means are then not normal.
+                // Where hardly any request waits, deterministic services hardly vary: means are then not
+                // normal.
                 if law == ServiceLaw::Deterministic && steady.waiting_probability < 0.02 {
                     continue;
                 }
@@ -194,9 +195,9 @@ fn losses_are_erlangs_whatever_the_service_times() {
 
 #[test]
 fn a_server_with_two_places_loses_as_worked_out_by_hand() {
-    // M/D/1/2: nobody is left behind by a departure if nobody came during its service: exp(-load). So
-    // a cycle from departure to departure lasts a service and, in that case, the time to the next
-    // arrival: 1 + exp(-load) / load. One request is served in each, of load x that which come.
+    // M/D/1/2: a departure leaves the server empty if no request came during its service: exp(-load). So a
+    // cycle from departure to departure lasts a service and, in that case, the time to the next arrival: 1 +
+    // exp(-load) / load. One request is served in each, of load x that which come.
     for load in [0.3, 0.8, 1.5_f64] {
         let shares: Vec<f64> = (0..10)
             .map(|seed| {
@@ -265,7 +266,7 @@ fn a_server_is_busy_for_as_long_as_its_requests_take() {
         let pool = pool(settings(vec![kind(5, 3)], 0), choice);
         let window = Window { counted: 5000, ..Window::ALL };
         let outcome = run(pool, poisson(3.0, 2), times(&Service::Deterministic, 2), window);
-        // One second each, but for those that began before the end and are done: all of them.
+        // One second each, except for those that began before the end and are done: all of them.
         assert_eq!(
             outcome.tally().busy,
             Duration::from_secs(outcome.responses.count()),
@@ -385,7 +386,7 @@ fn nobody_costs_less_than_the_oracle_and_refuses_as_few() {
         let starting = Kind { switch_on: Duration::from_secs(starting), ..kind(20, 1) };
         let settings = settings(vec![starting], 0);
         let oracle = foreseen(&settings, 0, seed);
-        // In the first start alone nobody can be there in time.
+        // Only requests during the first start are refused: no server can be ready in time for them.
         assert!(oracle.refused <= 100 && oracle.tally().switched_off > 50, "{}", oracle.refused);
         for choice in POLICIES.into_iter().chain(["always-on 20", "delayed-off 5s"]) {
             let window = Window { counted: 5000, ..Window::ALL };
@@ -442,7 +443,7 @@ fn a_longer_delay_switches_less_and_a_further_server_always_on_too() {
 #[test]
 fn arrivals_are_asked_for_one_at_a_time() {
     // The simulator asks for one arrival at a time: when it asks for the next, all before it are
-    // settled but for those in the system.
+    // settled except for those in the system.
     let asked = std::cell::Cell::new(0_u64);
     let arrivals = (0..).map(|n| {
         asked.set(n + 1);

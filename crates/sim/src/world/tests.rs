@@ -1,11 +1,11 @@
 //! What the power manager does with one server.
 
-use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
-use nightwatt_model::policy::sleep::{
+use nightwatt_energy::quantity::Joules;
+use nightwatt_policy::admission::{Cached, ClientClass, Want};
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::{
     AlwaysOn, BusyTimes, Constraints, Oracle, PolicyChoice, Terms, Timeout, Waking, plan,
 };
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::scenario::Scenario;
 use proptest::prelude::*;
 
 use super::*;
@@ -99,7 +99,7 @@ fn a_single_request_in_a_day_waits_for_the_wake_up() {
 
 #[test]
 fn what_is_slept_is_saved_in_its_hour_of_local_time() {
-    // Thursday 1970-01-01 00:00. Asleep from 60 s on; somebody comes at 2:30, awake until 2:31:05.
+    // Thursday 1970-01-01 00:00. Asleep from 60 s on; a request comes at 2:30, awake until 2:31:05.
     let world = world(60);
     let mut run = world.begin(Timeout { idle: Duration::from_secs(5) }).with_hours();
     run.demand(&person(Mono::from_secs(9000)));
@@ -118,7 +118,7 @@ fn what_is_slept_is_saved_in_its_hour_of_local_time() {
         (4, 3600.0, 0.0),
     ] {
         let joules = watts * asleep - sleeps * world.states.switch.get();
-        expected.add(thursday + hour, nightwatt_model::quantity::Joules(joules));
+        expected.add(thursday + hour, nightwatt_energy::quantity::Joules(joules));
     }
     let off = saved.less(&expected);
     assert!(off.joules().all(|joules| joules.get().abs() < 1e-6), "{off:?}");
@@ -135,7 +135,7 @@ fn a_day_begins_at_midnight_of_local_time_as_it_is_then() {
 }
 
 proptest! {
-    /// Nobody asks a policy before these times are over.
+    /// No policy is asked before these times are over.
     #[test]
     fn all_timeouts_within_the_quiet_and_the_minimum_on_time_do_the_same(
         gaps in proptest::collection::vec(prop_oneof![0_u64..12, 0_u64..200, 0_u64..3000], 0..200),
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(waking == Waking::OnDemand || outcome.delayed_requests == 0);
     }
 
-    /// Whatever the traffic: all time is billed, nobody is forgotten, cycles and wakes alternate.
+    /// Whatever the traffic: all time is billed, no request is forgotten, cycles and wakes alternate.
     #[test]
     fn the_books_balance(
         gaps in proptest::collection::vec(0_u64..300, 0..200),

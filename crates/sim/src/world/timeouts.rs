@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
-use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::timeouts::{DelayedUnder, Timeouts};
-use nightwatt_model::policy::sleep::{Constraints, Timeout};
-use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::{Mono, Wall};
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_policy::admission::{Cached, ClientClass, Request, Want};
+use nightwatt_policy::ledger::Bill;
+use nightwatt_policy::manager::Settings;
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::timeouts::{DelayedUnder, Timeouts};
+use nightwatt_policy::sleep::{Constraints, Timeout};
+use nightwatt_policy::visit::Visitor;
 use proptest::prelude::*;
 
 use super::{Demand, World};
@@ -55,7 +55,7 @@ fn compare(gaps: &[u64], idle: &BTreeSet<u64>, min_on: u64, after: u64) {
     let mut bank = Timeouts::new(idle.clone(), rules, world.settings.delay);
     let (mut visit, mut last) = (DelayedUnder::default(), Mono::ZERO);
     for demand in &demands {
-        if demand.at.since(last) >= nightwatt_model::visit::VISIT_GAP {
+        if demand.at.since(last) >= nightwatt_policy::visit::VISIT_GAP {
             visit = DelayedUnder::default();
         }
         last = demand.at;

@@ -37,7 +37,7 @@ pub struct FetchedRecord {
 pub struct Pair {
     /// By the capture.
     pub capture: u64,
-    /// By the kernel; none if it did not tell.
+    /// By the kernel; `None` if it did not tell.
     pub kernel: Option<u64>,
 }
 
@@ -95,7 +95,8 @@ pub struct Beside {
     pub connections: Vec<Compared>,
     /// How many of these are equal in all figures that the kernel tells.
     pub equal: u64,
-    /// Of which the kernel tells nothing, as the sender's where nobody asked it (`fetch --client-only`).
+    /// Those of which the kernel tells nothing, such as the sender's figures if the server wasn't asked
+    /// (`fetch --client-only`).
     pub unknown: u64,
     /// Those of `fetch` that were not in the capture (or not among its rows).
     pub only_fetched: u64,
@@ -154,7 +155,7 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
     // A client reads its kernel's figures before it closes, so a FIN that it had to repeat is in none of them;
     // a server reads them when its own FIN has been acknowledged, and there it is.
     let not_told = if client_sends { counts.fin_segments } else { 0 };
-    // What was under way when it was cut off has gone past the capture, and to nobody.
+    // Bytes in flight when it was cut off have gone past the capture, and reached no program.
     let arrived = figure(receiver, "bytes_received").filter(|_| record.fault.is_none());
     let mut compared = Compared {
         number: record.number,

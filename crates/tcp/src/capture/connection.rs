@@ -8,8 +8,8 @@ use super::counts::Counts;
 use super::flow::{Flow, RoundTrips};
 use super::headers::{ACK, FIN, Packet, RST, SYN};
 
-/// Answers that both come within so long may come from the same machine, or from one beside it: which of the two is
-/// nearer is chance. ns.
+/// Two answers that both come within this time may come from the same machine, or from one beside it: which
+/// of the two is nearer is chance. ns.
 const NEAR_NS: i64 = 200_000;
 
 /// Where packets were captured, as seen from the side that sent most of the data.
@@ -22,7 +22,7 @@ pub enum At {
     Receiver,
 }
 
-/// Who ended a connection.
+/// The side that ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closed {
@@ -51,9 +51,9 @@ pub struct Side {
 pub struct ConnectionRow {
     /// From 0, in the order of their first packets.
     pub number: u64,
-    /// Who opened it; where that was not captured, who sent the first packet.
+    /// The side that opened it; where that was not captured, the side that sent the first packet.
     pub client: SocketAddr,
-    /// The other one.
+    /// The other side.
     pub server: SocketAddr,
     /// From the first packet of the capture to its first one, s.
     pub start_s: f64,
@@ -61,9 +61,9 @@ pub struct ConnectionRow {
     pub duration_s: f64,
     /// Was its SYN captured?
     pub from_its_start: bool,
-    /// Who ended it, if anybody.
+    /// The side that ended it, if either did.
     pub closed: Option<Closed>,
-    /// Where it was captured; none if that cannot be told.
+    /// Where it was captured; `None` if that can't be determined.
     pub at: Option<At>,
     /// From SYN to the answer to SYN-ACK, s.
     pub initial_rtt_s: Option<f64>,
@@ -164,7 +164,7 @@ impl Connection {
             (true, true, true) if self.syn_ack_ns.is_none() => {
                 self.syn_ack_ns = Some(packet.time_ns);
             }
-            // Which of several is answered cannot be told.
+            // Which of several is answered can't be determined.
             (true, false, false) | (true, true, true) => self.syn_ns = None,
             (false, true, false) if self.syn_ack_ns.is_some() && self.opened_ns.is_none() => {
                 self.opened_ns = Some(packet.time_ns);
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// All of it; `given` is where it was captured, if somebody knows.
+    /// The whole row; `given` is where it was captured, if the caller knows.
     pub(crate) fn row(mut self, begin_ns: i64, given: Option<At>) -> ConnectionRow {
         let at = given.or_else(|| self.at());
         let client_sends = self.flows[0].counts.bytes > self.flows[1].counts.bytes;

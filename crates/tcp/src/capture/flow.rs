@@ -8,8 +8,8 @@ use super::counts::Counts;
 use super::headers::{ACK, FIN, Packet, RST, SYN};
 use super::holes::{Hole, Holes, unwrap};
 
-/// The shortest time-out of Linux, and of FreeBSD and Windows within a factor of two, ns. RFC 6298 would
-/// have 1 s, which nobody does.
+/// The shortest time-out of Linux, and of FreeBSD and Windows within a factor of two, ns. RFC 6298 asks for 1
+/// s, but no system follows it.
 const LEAST_RTO_NS: i64 = 200_000_000;
 /// Where nothing is known of the round trip: RFC 6298, 2.1.
 const FIRST_RTO_NS: i64 = 1_000_000_000;
@@ -207,8 +207,9 @@ impl Flow {
         self.mark(seq, end, packet.time_ns, stamp);
     }
 
-    /// Has a retransmit brought all of it already that was sent later, so that this is the first copy, come
-    /// last? Without timestamps and identifications that grow, nobody knows.
+    /// Whether a retransmit that was captured before it but sent after it has brought all of it already, so
+    /// that this is the first copy, come last. Without timestamps and identifications that grow, this can't be
+    /// known.
     fn is_first_copy(
         &mut self,
         (seq, end): (i64, i64),
@@ -355,7 +356,7 @@ impl Flow {
         let echo = packet.options.stamp.map(|stamp| stamp.1);
         let sent = last.and_then(|last| match (last.again, echo) {
             (None, _) => Some(last.sent_ns),
-            // Which copy it answers is told by the timestamp, or not at all (RFC 7323, Karn).
+            // Which copy it answers is known from the timestamp, or not at all (RFC 7323, Karn).
             (Some((again, Some(stamp))), Some(echo)) if Some(stamp) != last.stamp => {
                 Some(if echo == stamp { again } else { last.sent_ns })
             }
@@ -432,7 +433,7 @@ fn overtaken(hole: &Hole, packet: &Packet, id: Option<u16>, rtt_ns: Option<i64>)
     packet.time_ns - hole.opened_ns < rtt_ns.unwrap_or(LATE_NS)
 }
 
-/// By timestamps, and where these are as old by identifications; none where neither tells.
+/// By timestamps, and where these are as old by identifications; `None` where neither tells.
 fn sent_before(own: (Option<u32>, Option<u16>), other: (Option<u32>, Option<u16>)) -> Option<bool> {
     if let (Some(own), Some(other)) = (own.0, other.0)
         && own != other

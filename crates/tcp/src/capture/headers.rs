@@ -17,9 +17,9 @@ pub const ACK: u8 = 16;
 pub struct Packet {
     /// When it was captured, since 1970, ns.
     pub time_ns: i64,
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub to: SocketAddr,
     /// IPv4's identification; none of 0 and of IPv6.
     pub id: Option<u16>,
@@ -124,7 +124,7 @@ fn ip_at(link: u32, bytes: &[u8]) -> Result<usize, NotIp> {
         276 => (0, 20),
         _ => return Err(NotIp::UnknownLink),
     };
-    // More than two tags are nowhere; the bound is for those who try.
+    // More than two tags don't occur; the bound is for hostile packets.
     for _ in 0..5 {
         match be16(bytes, at).ok_or(NotIp::Short)? {
             0x0800 | 0x86dd if end < bytes.len() => return Ok(end),
@@ -177,7 +177,7 @@ fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> Kind {
         IpAddr::V6(Ipv6Addr::from(octets))
     };
     let (mut next, mut at) = (head[6], 40);
-    // As many extension headers as anybody would send.
+    // More extension headers than any sender uses.
     for _ in 0..16 {
         if next == 6 {
             let Some(length) = total.checked_sub(at) else { return Kind::Malformed };

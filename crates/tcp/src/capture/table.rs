@@ -79,7 +79,7 @@ impl Table {
             self.finish(&key);
         }
         if !self.open.contains_key(&key) {
-            // The reset of what nobody has seen is no connection.
+            // The reset of an unseen connection doesn't make a connection.
             if packet.has(RST) {
                 return;
             }

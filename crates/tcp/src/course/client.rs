@@ -5,7 +5,7 @@
 //!         -> Ending (all has come; the server closes first) -> Over
 //! ```
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::Next;
 use crate::fault::Fault;
@@ -90,7 +90,7 @@ impl Course {
         (self.kind == Kind::Fetch && self.denied.is_none() && at >= ANSWER as u64).then_some(at)
     }
 
-    /// How much more is to come, if it is nothing but payload that nobody need look at.
+    /// How much more is to come, if the rest is payload that needn't be checked.
     pub(crate) fn payload_left(&self) -> Option<u64> {
         self.incoming.whole_head().and(self.pattern_at()).map(|_| self.incoming.left())
     }
@@ -117,7 +117,7 @@ impl Course {
         text
     }
 
-    /// So many bytes of payload came that nobody looked at.
+    /// This many bytes of payload came and were discarded unread.
     pub(crate) fn discarded(&mut self, bytes: u64, now: Mono) {
         let fits = self.incoming.skip(bytes);
         self.taken(fits, now);
@@ -139,7 +139,7 @@ impl Course {
             Ok(Answer { status, length }) => {
                 self.denied = Some(status);
                 self.incoming.set_total(ANSWER as u64 + u64::from(length));
-                // Nobody reads what we would still write.
+                // The server no longer reads what we would still write.
                 self.out = Outgoing::NONE;
                 return true;
             }

@@ -28,7 +28,7 @@ enum State {
     Receiving,
     Confirming,
     Refusing,
-    /// All is written, which the client has yet to be told.
+    /// All is written; the client has yet to be notified.
     Written {
         refused: bool,
     },
@@ -59,7 +59,7 @@ impl Course {
         }
     }
 
-    /// Bytes came. Gives the request once, when it is whole; then `accept` or `refuse` it.
+    /// Bytes came. Returns the request once, when it is whole; then `accept` or `refuse` it.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<Request> {
         let fits = self.incoming.feed(bytes);
         match self.state {
@@ -77,7 +77,7 @@ impl Course {
         None
     }
 
-    /// So many bytes of payload came that nobody looked at.
+    /// This many bytes of payload came and were discarded unread.
     pub(crate) fn discarded(&mut self, bytes: u64) {
         let fits = self.incoming.skip(bytes);
         self.taken(fits);
@@ -218,7 +218,7 @@ impl Course {
         (self.state == State::Receiving).then(|| self.incoming.at())
     }
 
-    /// How much more payload is to come that nobody need look at.
+    /// How much more payload is to come, if it needn't be checked.
     pub(crate) fn payload_left(&self) -> Option<u64> {
         self.pattern_at().map(|_| self.incoming.left())
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -30,7 +30,7 @@ const STARTS: u32 = 64;
 /// those beyond.
 const OPENING: u32 = 1024;
 
-/// A run ends when so many connections failed one after another, or as many as there are at once.
+/// A run ends when this many connections failed one after another, or as many as there are at once.
 const IN_VAIN: u64 = 10;
 
 struct Slot {
@@ -203,7 +203,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Gives whether the handshake is done already.
+    /// Returns whether the handshake is done already.
     fn connect(&self, place: u32, slot: &mut Slot) -> Result<bool, Fault> {
         let fault = |error: io::Error| {
             Errno::from_io_error(&error).map_or(Fault::Unreachable, Fault::of_errno)

@@ -22,7 +22,7 @@ pub enum Ended {
     Done,
     /// Its time was over.
     Time,
-    /// It was told to.
+    /// It was stopped on request.
     Stopped,
     /// Connections failed in a way in which all others would fail as well, or one after another.
     GaveUp,
@@ -43,14 +43,14 @@ pub struct CpuReport {
 }
 
 impl CpuReport {
-    /// Of so many bytes, and so many completed connections of so many each.
+    /// For `bytes` in all, and `completed` connections of `each` bytes.
     fn of(usage: Usage, bytes: u64, (completed, each): (u64, u64)) -> Self {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
         let per = |whole: f64, of: f64| (of > 0.0).then(|| whole / of);
-        // What those took that were cut is in the time, and divided by the completed ones alone it would be charged
-        // to these: in a run of one and a half lifetimes, half as much again. Where none was completed, nobody
-        // has seen what a whole one takes.
+        // CPU time includes that of the connections that were cut off. Divided by the completed ones alone it
+        // would be charged to these: in a run of one and a half lifetimes, half as much again. Where none was
+        // completed, the cost of a whole one is unknown.
         let connections = if completed > 0 { bytes as f64 / each as f64 } else { 0.0 };
         Self {
             usage,
@@ -113,7 +113,7 @@ pub struct FetchReport {
     /// How long these had lived by then, together: they are in no mean of lifetimes, and the longer one
     /// lives the sooner it is among them.
     pub cut_s: f64,
-    /// Completed ones whose packets came by a queue of a card that can be polled; none where busy polling was
+    /// Completed ones whose packets came by a queue of a card that can be polled; `None` where busy polling was
     /// not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_polled: Option<u64>,
@@ -133,14 +133,14 @@ pub struct FetchReport {
     pub first_byte_s: Option<Times>,
     /// From `connect` until both sides had closed.
     pub closed_s: Option<Times>,
-    /// All lifetimes: `[s, n]`, n of them at most so long and longer than in the pair before. A class
-    /// is 0.4 % wide.
+    /// All lifetimes: `[s, n]`, n of them at most this long and longer than in the pair before. A class is
+    /// 0.4 % wide.
     pub lifetimes: Vec<(f64, u64)>,
     /// What the client's process used.
     pub cpu: CpuReport,
     /// What the client's kernel said of the completed ones.
     pub tcp: TcpInfos,
-    /// What the server says of them; none if it was not asked or did not answer.
+    /// What the server says of them; `None` if it was not asked or did not answer.
     pub server: Option<ServerSide>,
     /// Second by second, for a day.
     pub seconds: Vec<Second>,
@@ -152,7 +152,7 @@ pub struct FetchReport {
 pub(super) struct Asked {
     session: SessionReport,
     records: Vec<ServerRecord>,
-    /// In so many bytes.
+    /// In this many bytes.
     bytes: u64,
 }
 
@@ -216,13 +216,13 @@ pub(super) fn of(
     }
 }
 
-/// The longest report that is read: what a server of this version can say of so many records.
+/// The longest report that is read: what a server of this version can say of this many records.
 fn longest(records: u64) -> u64 {
     let records = records.saturating_mul(ServerRecord::BYTES as u64);
     (ANSWER + SessionReport::BYTES) as u64 + records
 }
 
-/// Asks the server what it knows; nothing if it does not say.
+/// Asks the server what it knows; `None` if it does not say.
 pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;

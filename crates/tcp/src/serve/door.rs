@@ -1,9 +1,9 @@
-//! The listening socket: who is let in, and what happens when no descriptor is left.
+//! The listening socket: accepts clients, and pauses while no descriptor is left.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use socket2::Socket;
@@ -14,10 +14,10 @@ use crate::reactor::Reactor;
 /// Places for clients that are told that there is no room.
 pub(super) const SPARE: u32 = 16;
 
-/// Without descriptors, we try again after so long.
+/// Without descriptors, the server tries again after this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whoever knocks.
+/// The outcome of an accept.
 pub(super) enum Knock {
     Client(Socket),
     Nobody,
@@ -45,7 +45,7 @@ impl Door {
             Ok(socket) => Ok(Knock::Client(Socket::from(socket))),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Knock::Nobody),
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                // It would stay readable, and we would turn in circles.
+                // It would stay readable, and the loop would spin.
                 reactor.listen(&self.listener, false, false).map_err(Error::Epoll)?;
                 self.closed_until = Some(now + PAUSE);
                 Ok(Knock::Nobody)

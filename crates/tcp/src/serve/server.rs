@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use socket2::Socket;
@@ -30,7 +30,7 @@ use crate::wire::{ANSWER, Answer, Kind, REQUEST, Request, Status};
 /// Clients let in between two looks at the others.
 const KNOCKS: usize = 256;
 
-/// A report waits so long for connections whose end has not been seen.
+/// How long a report waits for connections whose end has not been seen.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A report on its way: the fixed part, and then records as they stand in the ring.
@@ -287,7 +287,7 @@ impl Loop {
         length
     }
 
-    /// A request is whole; so many bytes came with its end.
+    /// A request is whole; this many bytes came with its end.
     fn decide(&mut self, place: u32, request: &Request, length: u64) {
         let Some(slot) = &mut self.slots[place as usize] else { return };
         // One loop is for all connections, so what the last one asked for holds.
@@ -414,7 +414,7 @@ impl Loop {
         let fault = slot.course.fault();
         let now = monotonic();
         if fault.is_some_and(|fault| !matches!(fault, Fault::Denied(_))) {
-            // What nobody will read is not kept by the kernel either.
+            // Data that the client won't read needn't stay in the kernel either.
             let _ = slot.socket.set_linger(Some(Duration::ZERO));
         }
         match slot.request {

@@ -1,7 +1,7 @@
 //! Sessions, for clients that ask at the end what the server has seen: a fixed number of them, and a
 //! fixed number of records of their connections.
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::report::{ServerRecord, SessionReport};
 use crate::usage::Usage;
@@ -70,7 +70,7 @@ impl Sessions {
         }
         let Some(session) = self.find(id) else { return };
         session.last = now;
-        // A session that was forgotten and began anew may not have seen it begin.
+        // A session that was forgotten and then started again may not have seen it begin.
         session.report.open = session.report.open.saturating_sub(1);
         session.report.bytes += record.bytes;
         if record.fault.is_none() {
@@ -93,7 +93,7 @@ impl Sessions {
         self.find(id).is_some_and(|session| session.report.congestion.is_none())
     }
 
-    /// What is known of a session now; nothing if it is not known.
+    /// What is known of a session now; `None` if it is not known.
     pub(super) fn report(&mut self, id: u64) -> Option<SessionReport> {
         let used = Usage::now();
         let session = self.find(id)?;
@@ -105,7 +105,7 @@ impl Sessions {
         self.find(id).is_none_or(|session| session.report.open == 0)
     }
 
-    /// How many records there are of a session, at most so many.
+    /// How many records there are of a session, at most this many.
     pub(super) fn count(&self, id: u64, most: u64) -> u64 {
         let all = self.records.iter().filter(|(session, _)| *session == id).count() as u64;
         all.min(most)
@@ -116,8 +116,8 @@ impl Sessions {
         self.next
     }
 
-    /// The first record of a session from a place of the ring on, and the place behind it, round and round; one
-    /// that is gone if there is none any more.
+    /// The first record of a session from this place in the ring on, and the place after it, wrapping around;
+    /// a record that says "gone" if there is no further one.
     pub(super) fn record(&self, id: u64, from: usize) -> (usize, ServerRecord) {
         let all = self.records.len();
         let found = (from..from + all).find_map(|place| {

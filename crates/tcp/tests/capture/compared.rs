@@ -4,7 +4,7 @@ use nightwatt_tcp::capture::{ACK, Compared, FIN, Fetched, beside};
 
 use crate::made::{MS, Talk};
 
-/// Beside a sender whose kernel has sent so many segments again.
+/// Beside a sender whose kernel has sent this many segments again.
 fn compared(talk: &Talk, direction: &str, again: u64) -> Compared {
     let (own, theirs) = if direction == "send" { (again, 0) } else { (0, again) };
     let fetched: Fetched = serde_json::from_value(serde_json::json!({

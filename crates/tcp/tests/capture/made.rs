@@ -174,7 +174,7 @@ pub(crate) fn pcap(
     file
 }
 
-/// The same as pcapng, in nanoseconds, with a block in it that nobody knows.
+/// The same as pcapng, in nanoseconds, with a block of unknown type in it.
 pub(crate) fn pcapng(packets: &[Packet], link: u16, before: &[u8], big: bool) -> Vec<u8> {
     let word = |n: u32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
     let half = |n: u16| if big { n.to_be_bytes() } else { n.to_le_bytes() };

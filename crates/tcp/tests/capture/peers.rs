@@ -66,7 +66,7 @@ impl Tcpdump {
         Self(child, said, reader)
     }
 
-    /// What it captured; nothing if that was not all.
+    /// What it captured; `None` if that was not all.
     fn end(mut self) -> Option<Vec<u8>> {
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(LAST, "127.0.0.1:9").unwrap();
         let captured = self.2.join().unwrap();
@@ -141,7 +141,7 @@ fn lossy(direction: Direction, file: &str) -> Option<(CaptureReport, FetchReport
     let address = server.address().unwrap();
     let port = address.port();
     let from = if direction == Direction::Fetch { "sport" } else { "dport" };
-    // Data only: what is lost of a farewell is sent again when nobody looks any more.
+    // Data only: a lost FIN is sent again when the test no longer looks.
     let planted = run(&format!(
         "nft 'table inet lossy {{ chain in {{ type filter hook input priority 0; tcp {from} {port} \
          meta length > 500 numgen random mod 40 == 0 drop; }}; }}'"
@@ -247,7 +247,7 @@ fn tshark_finds_the_same_reordering_and_the_same_retransmits_in_packets_by_hand(
     talk.say(0, 2, (0, 0), 0).options.mss = Some(1000);
     talk.after(20 * MS).say(1, 18, (0, 1), 0).options.mss = Some(1000);
     talk.after(10_000).say(0, 16, (1, 1), 0);
-    // 1001 is overtaken; 4001 is lost, asked for and sent again; the last one is lost, and nobody asks.
+    // 1001 is overtaken; 4001 is lost, asked for and sent again; the last one is lost and not asked for.
     for seq in [1, 2001, 1001, 3001] {
         talk.data(seq);
     }

@@ -1,5 +1,5 @@
-//! Tests that need a network of their own. Each starts itself anew in a network namespace, and what is told to
-//! that is gone with it.
+//! Tests that need a network of their own. Each starts itself again in a network namespace; every change to
+//! that network is gone with it.
 
 use std::process::Command;
 

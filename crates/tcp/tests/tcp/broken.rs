@@ -101,7 +101,7 @@ fn more_clients_than_there_is_room_for_are_told_so() {
     for stream in &mut held {
         stream.write_all(&request(Kind::Send, 1000).to_bytes()).unwrap();
     }
-    // The server lets in whoever came before, first.
+    // The server accepts the earlier connections first.
     let failed = try_fetch(&serving.plan(1, 10)).unwrap_err().to_string();
     assert!(failed.contains("it has as many connections as it may"), "{failed}");
     assert!(failed.contains("use fewer `--connections`"), "{failed}");
@@ -135,8 +135,8 @@ fn a_server_that_ends_in_the_middle_is_told_of() {
         let served = serving.end();
         assert_eq!(served.faults.get("cut"), Some(&3), "{served:?}");
         let failed = client.join().unwrap().unwrap_err().to_string();
-        // First the connections are cut, and then nobody listens any more. A cut may arrive late;
-        // the message is that of the connection started last.
+        // First the connections are cut, and then no server listens any more. A cut may arrive late; the
+        // message is that of the connection started last.
         assert!(failed.contains("start `nightwatt tcp serve` there"), "{failed}");
     }
 }
@@ -181,7 +181,7 @@ fn where_nobody_listens_the_message_says_what_to_start() {
 /// No connection is left then whose end could wake the client, and no time at which it would give up.
 #[test]
 fn where_all_fail_as_they_are_started_the_run_ends() {
-    // TCP has no way to everybody: the kernel says so at once.
+    // TCP can't connect to a broadcast address: the kernel says so at once.
     let mut plan = Plan::new("255.255.255.255:9".parse().unwrap());
     (plan.connections, plan.until) = (10, Until { count: Some(10), ..Until::default() });
     let (tell, told) = std::sync::mpsc::channel();
@@ -257,7 +257,7 @@ fn a_server_that_stands_still_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = Plan::new(listener.local_addr().unwrap());
     plan.timeout = Duration::from_millis(20);
-    // The kernel lets it in; nobody ever answers.
+    // The kernel accepts the connection; no program ever answers.
     let failed = try_fetch(&plan).unwrap_err().to_string();
     assert!(failed.contains("a slower link needs a longer `--timeout`"), "{failed}");
 }

@@ -8,7 +8,7 @@ use nightwatt_clock::meter::Stop;
 use nightwatt_tcp::wire::{Kind, Name, Request};
 use nightwatt_tcp::{Error, FetchReport, Plan, ServeReport, Server, ServerPlan, Until};
 
-/// Long enough for every machine: whoever waits for it has failed.
+/// Long enough for every machine: a test that waits this long has failed.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 /// A server that serves.
@@ -51,7 +51,7 @@ impl Serving {
         self.thread.join().unwrap().unwrap()
     }
 
-    /// A connection of somebody else's making.
+    /// A connection that isn't made by this crate's client.
     pub(crate) fn stranger(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();

@@ -1,5 +1,5 @@
-//! What needs a network of its own: loss that was planted, and few ports. The test starts itself anew
-//! in a network namespace, and what is told to that is gone with it.
+//! Tests that need a network of their own: with planted loss, or few ports. Each starts itself again in a
+//! network namespace; every change to that network is gone with it.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -28,7 +28,7 @@ fn planted_loss_is_found_and_retransmits_are_those_that_the_kernel_counts() {
         let serving = Serving::usual();
         let port = serving.address.port();
         let from = if direction == Direction::Fetch { "sport" } else { "dport" };
-        // Data only: what is lost of a farewell is sent again when nobody looks any more.
+        // Data only: a lost FIN is sent again when the test no longer looks.
         let planted = Command::new("nft")
             .arg(format!(
                 "table inet lossy {{ chain in {{ type filter hook input priority 0; \
@@ -45,7 +45,7 @@ fn planted_loss_is_found_and_retransmits_are_those_that_the_kernel_counts() {
         let before = kernel_count("RetransSegs");
         let mut plan = Plan { direction, ..serving.plan(20, 3000) };
         plan.verify = true;
-        // Its connection would be subject to loss as well, and counted by nobody.
+        // Its connection would be subject to loss as well, and not counted.
         plan.ask_server = false;
         plan.options.congestion = nightwatt_tcp::wire::Name::new("reno").unwrap();
         let report = fetched(&plan);

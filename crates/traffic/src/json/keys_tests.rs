@@ -9,7 +9,7 @@ fn read(line: &str) -> Arrival {
 fn expected() -> Arrival {
     Arrival {
         // date -u -d '2022-11-10 00:00:01'
-        at: nightwatt_model::time::Wall(1_668_038_401_000),
+        at: nightwatt_energy::time::Wall(1_668_038_401_000),
         utc_offset: 0,
         client: "203.0.113.9".to_owned(),
         method: "GET".to_owned(),

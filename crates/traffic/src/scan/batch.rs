@@ -1,7 +1,7 @@
 //! What a worker makes of a piece of a log: requests as places in the piece's own text.
 
-use nightwatt_model::time::Wall;
-use nightwatt_model::visit::Visitor;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::visit::Visitor;
 
 use super::Logged;
 use crate::counts::Counts;

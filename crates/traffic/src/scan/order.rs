@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use super::Logged;
 use super::batch::{Batch, Entry, Place};
@@ -61,7 +61,7 @@ const fn key(entry: &Entry) -> (Wall, u32) {
 /// The requests held back.
 pub(super) struct Order {
     hold: Hold,
-    /// By slot; none where a slot is free.
+    /// By slot; `None` where a slot is free.
     runs: Vec<Option<Run>>,
     free: Vec<usize>,
     /// The first request of each run and its slot, earliest first.
@@ -148,7 +148,7 @@ impl Order {
         self.heads.push(Reverse((head, slot)));
     }
 
-    /// Gives the earliest run's requests until another run's is earlier, or `most` are gone.
+    /// Passes the earliest run's requests to `consume` until another run's is earlier, or `most` are gone.
     fn release<F>(
         &mut self,
         most: usize,

@@ -21,7 +21,7 @@ fn batch(piece: u32, times: &[i64]) -> Batch {
             referer: Place::default(),
             agent: Place::default(),
             bytes: 0,
-            visitor: nightwatt_model::visit::Visitor(0),
+            visitor: nightwatt_policy::visit::Visitor(0),
             traits: crate::traits::Traits::default(),
             status: 200,
         });

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memchr::{memchr, memrchr};
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use crate::client::ClientFrom;
 use crate::container::Container;
 use crate::decompress::Unpacked;
-use crate::detect::Told;
-use crate::error::{self, Error, Unknown};
-use crate::format::{self, Format, LineParser, Reading};
-use crate::reader::MAX_LINE;
+use crate::detect::{Told, Unknown, detect};
+use crate::error::{self, Error};
+use crate::line_parser::{Format, LineParser, Reading};
+use crate::record::MAX_LINE;
 
 /// A piece of a log: whole lines.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Cutter {
         Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
-    /// The next lines, `size` bytes of them where there are so many; they take the place of what is in `text`.
+    /// The next lines, `size` bytes of them where there are that many; they take the place of what is in `text`.
     /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
     fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
         // What is in the buffer is of no use, but it is there: new memory would have to be filled.
@@ -100,7 +100,7 @@ impl Cutter {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.fail(error);
-                    // Half a line is none.
+                    // Half a line doesn't count.
                     filled = last_line(&text[..filled]);
                 }
             }
@@ -152,7 +152,7 @@ impl Cutter {
     }
 }
 
-/// Makes a buffer so long at least.
+/// Grows a buffer to at least this length.
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, 0);
@@ -356,10 +356,10 @@ impl Log {
 /// The format of a log, by its first piece; where nothing in that is in any format, by what follows,
 /// which is added to it.
 fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
-    let mut told = format::detect(first);
+    let mut told = detect(first);
     let mut more = Vec::new();
     while told.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
-        told = format::detect(&more);
+        told = detect(&more);
         first.extend_from_slice(&more);
     }
     match told {

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::string::FromUtf8Error;
 
 use memchr::memchr_iter;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
 
 use super::batch::{AgentCount, Batch, Entry, Place};
 use super::source::Piece;
-use crate::classes::{ClientFacts, Fetch};
-use crate::reader::MAX_LINE;
+use crate::classifier::{ClientFacts, Fetch};
+use crate::record::MAX_LINE;
 use crate::record::{Escapes, Field, Reason};
 use crate::spans::{Span, Spans};
 use crate::summary::{Distinct, Summary, beginning, bin};
@@ -261,7 +261,7 @@ impl Tally {
         *requests += 1;
     }
 
-    /// Puts the sums into the summary, and starts anew.
+    /// Puts the sums into the summary, and starts again at zero.
     fn give(&mut self, summary: &mut Summary) {
         let (begins, utc_offset, requests) = std::mem::take(&mut self.hour);
         summary.hours.add(Wall::from_secs(begins), utc_offset, requests);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 /// Hours kept: thirty years of them.
@@ -112,8 +112,8 @@ impl Hours {
         let mut before: Option<(i64, i32)> = None;
         for (begins, hour) in self.iter() {
             if let Some((last, utc_offset)) = before {
-                // Whole hours between the two. Where clocks changed, nobody knows when: in the middle,
-                // so that the hours next to either are named as it is.
+                // Whole hours between the two. Where clocks changed, the moment is not known: we take the
+                // middle, so that the hours next to either end have that end's offset.
                 let between = ((begins - last) / 3600 - 1).max(0);
                 for empty in &mut empty {
                     *empty += between.unsigned_abs() / 168 * (168 / N as u64);
@@ -135,7 +135,7 @@ impl Hours {
     }
 }
 
-/// Of hours with requests, and so many without.
+/// Of hours with requests, and this many without.
 fn typical(busy: &mut [u64], empty: u64) -> Typical {
     let hours = busy.len() as u64 + empty;
     if hours == 0 {

@@ -15,7 +15,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Counts an answer of so many bytes.
+    /// Counts an answer of this many bytes.
     pub fn add(&mut self, bytes: u64) {
         self.add_many(bin(bytes), 1, bytes);
     }

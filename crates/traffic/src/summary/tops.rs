@@ -28,12 +28,12 @@ impl PartialEq for Tops {
 }
 
 impl Tops {
-    /// Keeps up to twice so many texts while counting, and so many after a merge.
+    /// Keeps up to twice this many texts while counting, and this many after a merge.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, counts: HashMap::default(), error: 0 }
     }
 
-    /// Counts a text so many times.
+    /// Counts a text this many times.
     pub fn add(&mut self, text: &str, times: u64) {
         if times == 0 {
             return;

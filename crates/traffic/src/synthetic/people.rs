@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_policy::admission::ClientClass;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{LogNormal, Zipf};
@@ -89,7 +89,7 @@ fn busy_moments(
         .collect()
 }
 
-/// Somebody with a browser.
+/// A person with a browser.
 struct Visitor {
     client: Client,
     /// Was here before, so the browser holds most of the site.
@@ -104,7 +104,7 @@ fn stranger(random: &mut ChaCha8Rng) -> Client {
     }
 }
 
-/// Who visits: regulars, the first of them most often, and strangers.
+/// The visitors: regulars, the first of them most often, and strangers.
 struct Visitors {
     regulars: Vec<(Client, bool)>,
     often: Zipf<f64>,
@@ -196,7 +196,7 @@ impl Visit<'_> {
         then + Duration::from_secs(5)
     }
 
-    /// Between 50 and so many milliseconds later.
+    /// Between 50 and this many milliseconds later.
     fn soon(&mut self, at: Wall, within_ms: u64) -> Wall {
         at + Duration::from_millis(self.random.random_range(50..within_ms))
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::time::Wall;
+use nightwatt_energy::time::Wall;
+use nightwatt_policy::admission::ClientClass;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

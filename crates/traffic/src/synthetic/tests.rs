@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, HashMap};
 
-use nightwatt_model::time::{Mono, Now};
+use nightwatt_energy::time::{Mono, Now};
 use proptest::prelude::*;
 
 use super::*;
-use crate::classes::{Classifier, ClientFacts};
+use crate::classifier::{Classifier, ClientFacts};
 
 fn now(arrival: &Arrival, start: Wall) -> Now {
     let mono = Mono(Duration::from_millis((arrival.at.0 - start.0) as u64));

@@ -1,6 +1,6 @@
 //! What a block costs.
 
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 use serde::{Deserialize, Serialize};
 
 /// What the bill is of.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use crate::pure::policy::Acknowledged;
 

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 use super::error::SendError;
 use super::session::Session;

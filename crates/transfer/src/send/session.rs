@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use super::error::SendError;

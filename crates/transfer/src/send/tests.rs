@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;

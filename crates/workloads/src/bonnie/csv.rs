@@ -2,8 +2,8 @@
 
 use super::{IO, Run, TESTS, Told};
 use crate::error::ReadError;
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 /// Where things are in a format.
 struct Format {
@@ -52,7 +52,7 @@ pub(super) fn read(line: &str) -> Result<Run<'_>, ReadError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let format = format_of(line).filter(|format| format.fields == fields.len());
     let Some(format) = format else {
-        let line = text::short(line);
+        let line = quote::short(line);
         let what = format!("the line `{line}` has {} fields (48, or 50 since 1.98)", fields.len());
         return Err(ReadError::Contradiction { what });
     };

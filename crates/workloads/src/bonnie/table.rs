@@ -1,10 +1,10 @@
-//! The table for people. A test that was left out is a blank in it, and then nobody knows which
-//! column is which: such a table is not read, its CSV is.
+//! The table for people. A test that was left out is a blank in it, which makes its columns ambiguous: such a
+//! table is an error, and its CSV has to be read instead.
 
 use super::{IO, Run, Told};
 use crate::error::ReadError;
+use crate::output::Output;
 use crate::text::{after, between};
-use crate::tool::Output;
 
 pub(super) fn read<'a>(output: &Output<'a>) -> Result<Run<'a>, ReadError> {
     // `-q` writes it among the errors.

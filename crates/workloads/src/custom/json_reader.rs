@@ -6,7 +6,8 @@ use super::{JsonPlan, Source};
 use crate::error::ReadError;
 use crate::json;
 use crate::outcome::Outcome;
-use crate::tool::{Output, read_clean};
+use crate::output::Output;
+use crate::tool::read_clean;
 
 /// Reads figures at pointers into the first JSON that an output has.
 #[derive(Debug, Clone)]

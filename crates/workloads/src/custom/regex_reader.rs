@@ -9,8 +9,9 @@ use super::{Count, JsonPlan, Operation, Quantity, Source, Value};
 use crate::error::ReadError;
 use crate::number;
 use crate::outcome::Outcome;
-use crate::text;
-use crate::tool::{Output, read_clean};
+use crate::output::Output;
+use crate::quote;
+use crate::tool::read_clean;
 
 /// Patterns, and what their groups are. A named group that is nothing else is a figure of its name,
 /// in the unit `1`. The fields are those of [`JsonPlan`].
@@ -70,7 +71,7 @@ impl RegexReader {
         let mut patterns = Vec::new();
         for pattern in &plan.patterns {
             let built = RegexBuilder::new(pattern).multi_line(true).build().map_err(|source| {
-                ReadError::Pattern { pattern: text::short(pattern), source: Box::new(source) }
+                ReadError::Pattern { pattern: quote::short(pattern), source: Box::new(source) }
             })?;
             patterns.push(built);
         }
@@ -135,7 +136,7 @@ impl RegexReader {
                 return Err(ReadError::Silent);
             }
             let texts: Vec<&str> = clean.texts().collect();
-            let last = text::last_words(clean);
+            let last = quote::last_words(clean);
             self.plan.outcome(&Searched { reader: self, text: texts.join("\n"), last }, clean)
         })
     }
@@ -164,7 +165,7 @@ impl Searched<'_> {
         } else {
             ", say more in it, or say which match counts (`take = \"last\"`)"
         };
-        let pattern = text::short(pattern.as_str());
+        let pattern = quote::short(pattern.as_str());
         ReadError::Matches { pattern, found, advice, last: self.last.clone() }
     }
 

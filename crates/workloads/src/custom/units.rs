@@ -8,7 +8,7 @@ use crate::outcome::unit;
 
 type Unit = (Cow<'static, str>, f64);
 
-/// The unit that figures have here, and what the given one is in it. What nobody knows here is the
+/// The unit that figures have here, and what the given one is in it. A unit that isn't known here is the
 /// plan's own, and stays.
 pub(super) fn of_a_plan(name: &str) -> Result<Unit, ReadError> {
     // K is 1024 to some and 1000 to others.
@@ -20,7 +20,7 @@ pub(super) fn of_a_plan(name: &str) -> Result<Unit, ReadError> {
     Ok(find(name).unwrap_or_else(|| (Cow::Owned(name.to_owned()), 1.0)))
 }
 
-/// A unit that an output names: one that nobody knows here is an error.
+/// A unit that an output names; an error if it isn't known here.
 pub(super) fn known(what: &str, name: &str) -> Result<Unit, ReadError> {
     let name = name.trim();
     let ambiguous = name.starts_with('K') && !name.starts_with("Ki");

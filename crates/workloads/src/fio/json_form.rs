@@ -6,18 +6,18 @@ use super::{DIRECTIONS, Latency, Side};
 use crate::error::ReadError;
 use crate::json::{self, count, number};
 use crate::number;
-use crate::text;
-use crate::tool::Output;
+use crate::output::Output;
+use crate::quote;
 
 const NS: f64 = 1e-9;
 const MS: f64 = 1e-3;
 
 pub(super) fn read(document: &Value, output: &Output<'_>) -> Result<Vec<Side>, ReadError> {
     let version = document["fio version"].as_str().unwrap_or_default();
-    // Version 2 told bytes in KiB under the same name.
+    // Version 2 printed bytes in KiB under the same name.
     if !version.starts_with("fio-") || ["fio-1.", "fio-2."].iter().any(|it| version.starts_with(it))
     {
-        let what = format!("`fio version` is `{}`, and 3 or later is known", text::short(version));
+        let what = format!("`fio version` is `{}`, and 3 or later is known", quote::short(version));
         return Err(ReadError::Contradiction { what });
     }
     let jobs = json::at(document, "/jobs")?.as_array().map_or(&[][..], Vec::as_slice);

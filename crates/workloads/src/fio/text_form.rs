@@ -3,8 +3,8 @@
 use super::{DIRECTIONS, Latency, Side};
 use crate::error::ReadError;
 use crate::number::{BYTES, DECIMAL, amount, count, sized, thousands, time, time_unit};
+use crate::output::Output;
 use crate::text::{self, between};
-use crate::tool::Output;
 
 pub(super) fn read(output: &Output<'_>) -> Result<Vec<Side>, ReadError> {
     let whole = output.texts().find(|text| text.contains("Run status group"));

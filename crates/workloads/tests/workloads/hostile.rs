@@ -178,7 +178,7 @@ fn an_output_that_was_cut_off_says_nothing_wrong() {
                     continue;
                 }
                 let Ok(part) = part.read(tool) else { continue };
-                // Nobody can tell the sum of a first second from that of a run of a second; nor that
+                // The sum of a first second looks like that of a run of one second, and nothing shows that
                 // `time` was still to come.
                 if matches!((name.as_str(), tool), ("iperf2/parallel", _) | (_, "idle")) {
                     continue;
@@ -241,7 +241,7 @@ fn all_readers(text: &str) {
     }
 }
 
-/// Figures are finite, and errors can be told.
+/// Figures are finite, and errors can be printed.
 fn check(result: Result<Outcome, nightwatt_workloads::ReadError>) {
     match result {
         Ok(outcome) => {

@@ -29,7 +29,7 @@ fn iperf_2_over_several_connections_is_told_by_their_sum() {
     let outcome = read("iperf2", "iperf2/parallel");
     assert_figures(&outcome, &[("throughput", 36.7 * G, "bit/s")]);
     assert_done(&outcome, (8.55 * GIB).round() as u64, "bytes", 2.0003);
-    // Without the last sum there is none: those of the seconds are of one second.
+    // Without the last sum there is no result: the sums of single seconds don't cover the run.
     let mut kept = Kept::of("iperf2/parallel");
     let end = kept.stdout.rfind("[SUM]").unwrap();
     kept.stdout.truncate(end);

@@ -1,6 +1,6 @@
 use std::fs;
 
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Wall};
 
 use super::*;
 

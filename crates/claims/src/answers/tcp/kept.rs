@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nightwatt_model::stats::moments::Moments;
+use nightwatt_energy::stats::moments::Moments;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_measure::calibrate::states::drive::DriveOptions;
 use nightwatt_measure::calibrate::states::log::LogOptions;
@@ -15,7 +16,6 @@ use nightwatt_measure::pure::calibrate::Estimate;
 use nightwatt_measure::pure::calibrate::states::StatesFit;
 use nightwatt_measure::pure::calibrate::states::drive::{Drive, DrivePlan, Phase};
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::time::Mono;
 
 use super::{failed, read, recording};
 use crate::ExitStatus;
@@ -77,7 +77,7 @@ fn times(text: &str) -> Result<(Duration, Duration), String> {
     Ok((least, most))
 }
 
-/// From whichever source was named.
+/// Calibrates from the source that the user named.
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Some(table) = &args.table {
         return of_table(table, args.json);
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             let options = LogOptions { log, channel, times: times.clone() };
             states::log::run(&options).map_err(|error| failed(&error))?
         }
-        // Not with the groups of the command line.
+        // The groups of the command line exclude this case.
         _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
     };
     if args.json {
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Puts the machine to sleep and wakes it, for as long as the plan takes.
+/// Puts the machine to sleep and wakes it, as many times as the plan has cycles.
 fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     let config = Config::load(config).map_err(|error| Failure::usage(&error))?;
     if UnixStream::connect(config.control_socket()).is_ok() {
@@ -127,7 +127,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
             let cycle = (drive.cycles().len() + 1).min(args.cycles as usize);
             format!("cycle {cycle} of {}: {}", args.cycles, words(drive.phase()))
         };
-        // Between two looks of the same phase and second there is nothing to tell.
+        // While phase and second are the same, there is nothing new to report.
         let state = (drive.phase(), now.0.as_secs());
         if told.replace(state) != Some(state) {
             progress.tell((done, lasts.as_secs()), now.since(begun), Some(left), what);
@@ -146,7 +146,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     found
 }
 
-/// The machine of the site that is meant, and what measures it.
+/// The machine of the chosen site, and the meter that measures it.
 fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> {
     let site = match &args.site {
         Some(name) => config.site.iter().find(|site| site.name == *name),
@@ -182,7 +182,7 @@ fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> 
         site: site.name.clone(),
         meter,
         channel,
-        plan: DrivePlan::new(args.cycles, args.on, args.off),
+        plan: DrivePlan::new(args.cycles, &(args.on.0..=args.on.1), &(args.off.0..=args.off.1)),
     })
 }
 
@@ -216,7 +216,7 @@ fn states_text(fit: &StatesFit) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{name:<28}{value:>12.3} {unit}   95 %: {low:.3} to {high:.3}");
     };
-    let watts = |it: &Estimate<nightwatt_model::quantity::Watts>| {
+    let watts = |it: &Estimate<nightwatt_energy::quantity::Watts>| {
         (it.value.get(), (it.interval.0.get(), it.interval.1.get()))
     };
     for (name, (value, interval)) in [

@@ -1,4 +1,4 @@
-//! `nightwatt calibrate storage`: what a disk takes for a write.
+//! `nightwatt calibrate storage`: the energy that a disk uses for a write.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Fits, tells.
+/// Fits, and prints the result.
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let file = args.output.as_deref().map(create).transpose()?;
     let found = match (&args.table, &args.log, &args.writes) {
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 ..ActivityRule::default()
             },
         }),
-        // Not with the groups of the command line.
+        // The groups of the command line exclude this case.
         _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
     };
     let found = found.map_err(|error| failed(&error))?;
@@ -88,7 +88,7 @@ fn text_of(table: &Path) -> Result<String, Failure> {
 fn text(found: &StorageFound) -> String {
     let fit = &found.fit;
     let mut text = format!("measured by {}, {} writes\n", found.measured_by, fit.writes);
-    // Per megabyte: a byte's own figure has too many zeros to be read.
+    // Per megabyte: the figure for one byte would have too many zeros to read.
     let mb = |joules: f64| joules * 1e6;
     let (w0, w1) = (&fit.per_write, &fit.per_byte);
     let rows = [

@@ -1,4 +1,4 @@
-//! `nightwatt calibrate sync`: the signal, and the log on this machine's clock.
+//! `nightwatt calibrate sync`: generates the signal, and puts the DAQ's log on this machine's clock.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -186,7 +186,7 @@ fn text(aligned: &Aligned) -> String {
     text
 }
 
-/// What became of toggles that pin nothing.
+/// Describes the toggles that were not used for the alignment.
 fn faults(faults: FaultCounts) -> String {
     let named = [
         (faults.missed, "missed by the DAQ"),
@@ -201,7 +201,7 @@ fn faults(faults: FaultCounts) -> String {
     if told.is_empty() { String::new() } else { format!("; left out: {}", told.join(", ")) }
 }
 
-/// Seconds as microseconds, or milliseconds where these are many.
+/// Seconds in microseconds, or in milliseconds if they are many.
 fn micros(seconds: f64) -> String {
     if seconds < 1e-3 {
         format!("{:.1} us", seconds * 1e6)

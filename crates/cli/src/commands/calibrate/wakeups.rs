@@ -1,4 +1,4 @@
-//! `nightwatt calibrate wakeups`: what a transition from idle to active takes.
+//! `nightwatt calibrate wakeups`: the energy that a transition from idle to active costs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Measures or reads, fits, tells.
+/// Measures or reads, fits, and prints the result.
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = match (&args.table, &args.meter) {
         (Some(table), _) => {
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             progress.end();
             found
         }
-        // Not with the groups of the command line.
+        // The groups of the command line exclude this case.
         _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
     };
     let found = found.map_err(|error| failed(&error))?;

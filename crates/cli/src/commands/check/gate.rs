@@ -1,4 +1,4 @@
-//! What the gate means.
+//! Explains the gate.
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::GateConfig;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::figures::time;
 
-/// Where it is, and how long what it lets through counts.
+/// Where the gate is, and for how long a decision to let a client through holds.
 pub(super) fn words(config: &Config, gate: &GateConfig) -> String {
     let listen: Vec<String> = gate.listen.iter().map(ToString::to_string).collect();
     format!(

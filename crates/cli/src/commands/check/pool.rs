@@ -1,16 +1,16 @@
-//! What a pool of servers means.
+//! Explains a pool of servers.
 
+use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{ServerConfig, SiteConfig};
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
-use nightwatt_model::scenario::Scenario;
+use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::ControllerConfig;
 use serde_json::{Value, json};
 
 use super::{controller, on, probed, row};
 use crate::figures::{counted, time};
 
-/// Pool, kinds and servers.
+/// Rows for the pool, its kinds and its servers.
 pub(super) fn rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     let settings = site.fleet_settings(&scenario.server);
     row(text, "pool", &pool(site, &settings));
@@ -61,7 +61,7 @@ fn figures(kind: &Kind) -> String {
     )
 }
 
-/// The same; nothing for a site with one server.
+/// The same as JSON; nothing for a site with one server.
 pub(super) fn as_json(site: &SiteConfig, scenario: &Scenario) -> Option<Value> {
     if site.server.is_empty() {
         return None;

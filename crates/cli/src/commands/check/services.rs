@@ -1,14 +1,14 @@
-//! What a service that is passed through means.
+//! Explains a service that is passed through.
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{Asleep, TcpConfig};
-use nightwatt_model::policy::passage::KeepAwake;
+use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
 
 use super::row;
 use crate::figures::{counted, time};
 
-/// Where it is, and when it keeps its server awake.
+/// Rows about where the service is, and when it keeps its server awake.
 pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
     let listen: Vec<String> = tcp.listen.iter().map(ToString::to_string).collect();
     row(text, "listens on", &listen.join(", "));
@@ -38,7 +38,7 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
     row(text, "held", &format!("{held} at once while it wakes{why}, for {wait} at most"));
 }
 
-/// How many are held at once: requests and connections to a server share a bound.
+/// How many connections are held at once: requests and connections to a server share a limit.
 fn held(config: &Config, tcp: &TcpConfig) -> usize {
     tcp.held.min(config.limits.held)
 }
@@ -75,7 +75,7 @@ fn asleep(tcp: &TcpConfig) -> &'static str {
     }
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
     json!({
         "name": tcp.name,

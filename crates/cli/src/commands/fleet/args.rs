@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
-use nightwatt_model::queueing::ResponsePoint;
+use nightwatt_policy::queueing::ResponsePoint;
 use nightwatt_savings::fleet::fit;
 use nightwatt_savings::fleet::plan::{PolicyList, ServiceText};
 

@@ -5,10 +5,10 @@ use std::io::{BufRead, Write};
 use crate::errors::Failure;
 use crate::output;
 
-/// A longer line is no answer.
+/// A longer line is not accepted as an answer.
 const LONGEST: u64 = 4096;
 
-/// Asks on stderr, reads from `input`; or asks nothing and takes what is proposed.
+/// Asks on stderr and reads from `input`; or asks nothing and uses the proposals.
 pub(super) struct Dialog<R> {
     input: R,
     silent: bool,
@@ -19,8 +19,8 @@ impl<R: BufRead> Dialog<R> {
         Self { input, silent }
     }
 
-    /// The answer to a question: what was said on the command line by `option`, else what is typed, with an
-    /// empty line for what is proposed. A typed answer that `read` does not take is asked for again.
+    /// Returns the answer to a question: the value of `option` if given on the command line, else what the user types;
+    /// an empty line accepts the proposal. Asks again if `read` rejects what was typed.
     pub(super) fn ask<T>(
         &mut self,
         question: &str,

@@ -1,4 +1,4 @@
-//! The configuration that the answers make.
+//! The configuration that follows from the answers.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -9,11 +9,11 @@ use toml::Value;
 use super::look::Server;
 use super::{KindChoice, PowerChoice};
 
-/// How the server is woken and put to sleep, and what belongs to that.
+/// How the server is woken and put to sleep, and the target of that.
 #[derive(Debug, Clone)]
 pub(super) struct Power {
     pub(super) choice: PowerChoice,
-    /// MAC address, unit, container, command line.
+    /// MAC address, unit, container, or command line.
     pub(super) target: String,
 }
 
@@ -72,8 +72,8 @@ impl Draft {
         text + &self.power()
     }
 
-    /// The first label of the first name; else that of the unit or container; else where the server is. What
-    /// a name of a site may not have is left out.
+    /// Proposes a name for the site: the first label of the first host name; else the name of the unit or container;
+    /// else the address of the server. Leaves out characters that are not allowed in a site name.
     fn name(&self) -> String {
         let target = match self.power.choice {
             PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
@@ -84,7 +84,7 @@ impl Draft {
         let name = first.map_or_else(|| place(self.server.address.ip()), str::to_owned);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = name.replace(|c| !is_plain(c), "-");
-        // With a dash before it, `nightwatt wake NAME` would take it for an option.
+        // With a leading dash, `nightwatt wake NAME` would take it for an option.
         let name = name.trim_matches('-');
         if name.is_empty() { "site".to_owned() } else { name.to_owned() }
     }

@@ -1,17 +1,17 @@
-//! What this machine knows of the server.
+//! What this machine can find out about the server.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use super::PowerChoice;
 
-/// A server that does not answer by then does not answer.
+/// A server that does not answer within this time counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Is there while systemd runs the machine (`sd_booted(3)`).
+/// Exists while systemd runs the machine (`sd_booted(3)`).
 pub(super) const SYSTEMD: &str = "/run/systemd/system";
 
-/// A server that was looked at.
+/// What was found out about a server.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     /// `http://host:port`, or `https`.
@@ -22,7 +22,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Looks for the server of this URL.
+    /// Looks up the server of this URL.
     pub(super) fn find(url: &str) -> Result<Self, String> {
         let url = url.trim_end_matches('/');
         let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
@@ -44,14 +44,15 @@ impl Server {
         let found = found.map_err(|error| format!("cannot resolve `{host}`: {error}"))?;
         let address = found.into_iter().next().ok_or_else(|| format!("`{host}` has no address"))?;
         let answers = TcpStream::connect_timeout(&address, PATIENCE).is_ok();
-        // Having been connected to, it is in the table if it is near.
+        // After the connection attempt, the ARP table has the address if it is on the local network.
         let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
         let mac = neighbour(&table, address.ip());
         Ok(Self { origin: format!("{scheme}://{authority}"), address, answers, mac })
     }
 
-    /// How it is woken and put to sleep, if nobody says. On this machine it is rather a unit: a process is a child
-    /// of nightwatt, confined as that is and stopped with it (docs/operate.md).
+    /// How the server is woken and put to sleep unless the user says otherwise. On this machine it is a unit rather
+    /// than a process: a process is a child of nightwatt, confined like nightwatt and stopped with it
+    /// (docs/operate.md).
     pub(super) fn power(&self, has_systemd: bool) -> PowerChoice {
         match (self.address.ip().is_loopback(), has_systemd) {
             (false, _) => PowerChoice::Agent,
@@ -64,7 +65,7 @@ impl Server {
         self.mac.as_deref()
     }
 
-    /// What was found out.
+    /// Describes the findings.
     pub(super) fn words(&self) -> String {
         let answers = if self.answers { "takes connections" } else { "does not answer now" };
         let mac = match &self.mac {
@@ -75,8 +76,8 @@ impl Server {
     }
 }
 
-/// The card of an address, by the kernel's table of neighbours (`proc(5)`, `/proc/net/arp`). An entry
-/// without an answer has a card of zeros.
+/// The MAC address for an IP address, from the kernel's neighbour table (`proc(5)`, `/proc/net/arp`). An entry without
+/// an answer has a MAC address of zeros.
 fn neighbour(table: &str, address: IpAddr) -> Option<String> {
     let address = address.to_string();
     table.lines().skip(1).find_map(|line| {

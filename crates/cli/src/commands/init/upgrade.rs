@@ -1,4 +1,4 @@
-//! `init --upgrade`: proposes the `kind` of each site that has none, by what its cache holds.
+//! `init --upgrade`: proposes a `kind` for each site without one, from what its cache holds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::errors::Failure;
 use crate::figures::counted;
 use crate::output;
 
-/// Fewer stored answers say nothing.
+/// Fewer stored answers than this are too few for a proposal.
 const FEW: u64 = 5;
 
 /// Reads a configuration and proposes; writes the proposals into it only with `--force`.
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Takes the place of the file that is there, behind a link if it is one, with its owner and mode.
+/// Replaces the existing file (the target, if it is a link), and keeps its owner and mode.
 fn write_over(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::because(format!("cannot write {}", path.display()), &error)
@@ -81,7 +81,7 @@ fn write_over(path: &Path, text: &str) -> Result<(), Failure> {
     file.persist(&path).map(drop).map_err(|error| failed(error.error))
 }
 
-/// What the disk cache holds of each site.
+/// What the disk cache holds for each site.
 fn stored(config: &Config) -> Result<BTreeMap<String, Survey>, Failure> {
     let default = DiskConfig::default();
     let folder = config.cache.disk.as_ref().unwrap_or(&default).folder(&config.state_dir);
@@ -91,7 +91,7 @@ fn stored(config: &Config) -> Result<BTreeMap<String, Survey>, Failure> {
     })
 }
 
-/// A kind, if what is stored suggests one, and the reason.
+/// Proposes a kind if what is stored suggests one, and gives the reason.
 fn propose(stored: Option<&Survey>) -> (Option<SiteKind>, String) {
     let Some(survey) = stored.filter(|it| it.all() >= FEW) else {
         let text = "the disk cache holds too little of this site to tell. `pages`: every visitor who is not logged in \
@@ -118,8 +118,8 @@ fn propose(stored: Option<&Survey>) -> (Option<SiteKind>, String) {
     (Some(SiteKind::Pages), format!("{held}: {text}"))
 }
 
-/// The configuration with the kind of one site behind its name. A file that writes its sites otherwise than
-/// as `[[site]]` with a `name` on a line of its own stays as it is.
+/// The configuration with the kind of one site inserted after its name. A file that does not write its sites as
+/// `[[site]]` with a `name` on a line of its own stays unchanged.
 fn with_kind(text: &str, site: &str, kind: SiteKind) -> String {
     let mut in_site = false;
     let mut lines: Vec<String> = Vec::new();

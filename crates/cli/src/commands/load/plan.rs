@@ -1,4 +1,4 @@
-//! From the command line to a plan.
+//! Turns the command line into a plan.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_load::generate::sources::{self, Patterns, Traced};
 use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Until, Wanted};
-use nightwatt_model::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
+use nightwatt_policy::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
 use nightwatt_traffic::{LogReader, arrivals};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,10 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use super::{Args, ArrivalKind};
 use crate::errors::Failure;
 
-/// For so long where nobody says how long.
+/// Length of a run when neither a time nor a number of requests is given.
 const USUAL_TIME: Duration = Duration::from_secs(30);
 
-/// Numbers of the seed's own for the fractions of seconds that a log leaves out.
+/// Random stream, derived from the seed, for the fractions of seconds that a log lacks.
 const STREAM: u64 = 17;
 
 /// Everything that `load` needs to know.
@@ -109,10 +109,10 @@ fn wrong_file(path: &Path, why: &str) -> Failure {
     Failure::saying(format!("{}: {why}", path.display())).into_usage()
 }
 
-/// Times of a file, or times and targets of a log.
+/// Arrival times from a file, or times and targets from a log.
 fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
     let usage = |error: &dyn std::error::Error| Failure::usage(error);
-    // What is no text is a packed log.
+    // A file that is not text is a compressed log.
     let text = std::fs::read(path).map_err(|error| unread(path, &error))?;
     let text = String::from_utf8(text).unwrap_or_default();
     let faster = |times: Vec<f64>| Trace::new(times)?.faster(args.when.speed).map(Arrivals::Trace);
@@ -136,8 +136,8 @@ fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
     Ok((faster(traced.times).map_err(|error| usage(&error))?, mix))
 }
 
-/// Most logs know whole seconds only. Requests of one second are spread over it at random: at its
-/// beginning they would be a burst that never was.
+/// Most logs have whole seconds only. Requests of one second are spread over it at random: all at its beginning, they
+/// would be a burst that did not happen.
 fn logged(path: &Path, seed: u64) -> Result<Traced, Failure> {
     let mut reader = LogReader::open(path).map_err(|error| Failure::failed(&error))?;
     let requests = arrivals(&mut reader, None).map_err(|error| Failure::failed(&error))?;
@@ -147,7 +147,7 @@ fn logged(path: &Path, seed: u64) -> Result<Traced, Failure> {
     let mut traced = Traced::default();
     let mut known: HashMap<(&str, &str), u32> = HashMap::new();
     for request in &requests {
-        // Bodies are not in a log; what is no path cannot be asked for.
+        // A log has no bodies, and what is not a path cannot be requested.
         if !matches!(request.method.as_str(), "GET" | "HEAD") || !is_target(&request.target) {
             continue;
         }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_measure::Error;
 use nightwatt_measure::meter_check::{self, CheckOptions, CheckReport, Side, SideReport};
 use nightwatt_meters::MeterSpec;
-use nightwatt_model::quantity::Watts;
 
 use super::Args;
 use crate::ExitStatus;
@@ -17,7 +17,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
-/// Reads both, compares, tells.
+/// Reads both meters, compares them, and prints the result.
 pub(super) fn run(
     args: &Args,
     meter: &MeterSpec,
@@ -49,7 +49,7 @@ pub(super) fn run(
     Ok(ExitStatus::Success)
 }
 
-/// Fails, with the next thing to try.
+/// Turns an error into a failure with a hint on what to try next.
 pub(super) fn failed(error: &Error) -> Failure {
     let failure = Failure::failed(error).maybe_hint(error.hint());
     if matches!(error, Error::SameMeter { .. }) { failure.into_usage() } else { failure }

@@ -15,10 +15,10 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals;
 
-/// Letters of a bar of all the power.
+/// Width in characters of the bar for the full power.
 const WIDEST: f64 = 40.0;
 
-/// Reads, transforms, tells.
+/// Reads, transforms, and prints the result.
 pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure> {
     let options = SpectrumOptions {
         meter: meter.clone(),
@@ -98,7 +98,7 @@ fn text(report: &SpectrumReport) -> String {
     text
 }
 
-/// Four digits that matter.
+/// Rounds to four significant digits.
 fn significant(figure: f64) -> String {
     let before = if figure > 0.0 { figure.log10().floor() } else { 0.0 };
     let digits = (3.0 - before).clamp(0.0, 9.0) as usize;

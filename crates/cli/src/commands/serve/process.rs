@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::Demand;
 use nightwatt_gateway::{Options, Reloaded, Running, Taker};
-use nightwatt_model::time::Mono;
 
 use super::{Args, report};
 use crate::ExitStatus;
@@ -16,7 +16,7 @@ use crate::errors::Failure;
 use crate::service_manager::ServiceManager;
 use crate::signals::{Signals, Told};
 
-/// A gateway that serves, and whom it answers to.
+/// A gateway that serves, with everything that it has to react to.
 pub(super) struct Process<'a> {
     pub(super) args: &'a Args,
     pub(super) running: Running,
@@ -25,14 +25,14 @@ pub(super) struct Process<'a> {
     pub(super) signals: Signals,
 }
 
-/// How it ends.
+/// How serving ends.
 enum End {
     Stopped(&'static str),
     Replaced,
 }
 
 impl Process<'_> {
-    /// Until a signal ends it, or another process has taken over.
+    /// Runs until a signal ends it, or another process has taken over.
     pub(super) async fn run(mut self) -> Result<ExitStatus, Failure> {
         self.manager.ready();
         let end = self.serve().await;
@@ -90,7 +90,7 @@ impl Process<'_> {
         }
     }
 
-    /// The service manager hears that all is well only if it is: every driver has answered.
+    /// Notifies the service manager's watchdog, but only if every driver has answered.
     async fn look(&self, patience: Duration) {
         if matches!(self.clock.timeout(patience, self.running.is_well()).await, Ok(true)) {
             self.manager.well();
@@ -101,7 +101,7 @@ impl Process<'_> {
         }
     }
 
-    /// Reads the configuration again. Says why not, if it cannot be used.
+    /// Reads the configuration again. Returns the reason if it cannot be used.
     async fn reload(&mut self) -> Result<Reloaded, String> {
         self.manager.reloading();
         let done = match control::load(&self.args.config) {
@@ -131,7 +131,7 @@ impl Process<'_> {
     async fn hand_over(&mut self, mut taker: Taker) -> Option<End> {
         let pid = taker.pid();
         tracing::info!(pid, "another process takes over");
-        // The next look comes after that, which takes a while if there is a disk cache.
+        // The next check comes only after the hand-over, which needs a while if there is a disk cache.
         if let Some(every) = self.manager.hears_every() {
             self.look(every).await;
         }
@@ -143,7 +143,7 @@ impl Process<'_> {
                 let well = clock.sleep_until(every.map_or(Mono::NEVER, |it| clock.now().mono + it));
                 tokio::select! {
                     done = &mut hand_over => break done,
-                    // It waits for the other process no longer than it may.
+                    // The hand-over itself limits how long it waits for the other process.
                     () = well => manager.well(),
                 }
             }
@@ -159,7 +159,7 @@ impl Process<'_> {
     }
 }
 
-/// Whoever shows it says that it is an error.
+/// The message without its prefix `error: `, which its readers add.
 fn in_words(failure: &Failure) -> String {
     let text = failure.to_string();
     text.strip_prefix("error: ").map(str::to_owned).unwrap_or(text)

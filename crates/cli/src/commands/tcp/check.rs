@@ -1,4 +1,4 @@
-//! `nightwatt tcp check`: what a capture says of connections, and whether the kernels say the same.
+//! `nightwatt tcp check`: what a capture shows about connections, and whether the kernels agree.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -43,7 +43,7 @@ pub(crate) enum CaptureAt {
     Receiver,
 }
 
-/// Bytes that are read at once.
+/// Bytes that one read asks for.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let file = File::open(&args.capture).map_err(|error| unread(&args.capture, &error))?;
         Box::new(BufReader::with_capacity(CHUNK, file))
     };
-    // All are compared, however many are told.
+    // All rows are compared, however many are printed.
     let kept = if fetched.is_some() { usize::MAX } else { args.rows };
     let mut report =
         capture::check(reader, at, kept).map_err(|error| unread(&args.capture, &error))?;

@@ -123,7 +123,7 @@ fn congestion(text: &str) -> Result<Name, String> {
     name.ok_or_else(|| "write the kernel's name for it, as in `cubic` or `bbr`".to_owned())
 }
 
-/// `100Mbit` as bytes a second.
+/// `100Mbit` as bytes per second.
 fn rate(text: &str) -> Result<u64, String> {
     let wrong = || "write bits a second, as in `100Mbit` or `2.5Gbit`".to_owned();
     let number = text.strip_suffix("bit").ok_or_else(wrong)?;
@@ -149,7 +149,7 @@ fn scaled(text: &str) -> (&str, f64) {
 /// Opens connections, and reports what they cost.
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
-    // Before the work, so that a wrong path does not cost its results.
+    // Checked before the work, so that a wrong path does not cost its results.
     if let Some(path) = &args.found.csv {
         whole_file::can_write(path).map_err(|error| unwritten(path, &error))?;
     }
@@ -163,7 +163,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(|error| unwritten(path, &error)),
         None => Ok(()),
     };
-    // Whatever became of its rows, a run is worth its figures.
+    // A run is worth its figures even if its rows could not be written.
     say(args, &report)?;
     written?;
     let all_is_well = report.failed == 0 && report.ended != Ended::GaveUp;
@@ -200,7 +200,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     })
 }
 
-/// What failed on the way is no mistake on the command line.
+/// An error during the run is not a mistake on the command line.
 fn failure(error: &Error) -> Failure {
     match error {
         Error::GaveUp { .. } | Error::Epoll(_) | Error::Random => Failure::failed(error),
@@ -208,7 +208,7 @@ fn failure(error: &Error) -> Failure {
     }
 }
 
-/// One second of a run, for people.
+/// One second of a run, as a line of text.
 fn line(second: &Second) -> String {
     format!(
         "{:>6} s  {:>7} running  {:>9} completed  {:>6} failed  {:>9.3} Gbit/s",

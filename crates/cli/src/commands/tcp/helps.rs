@@ -1,4 +1,4 @@
-//! `nightwatt tcp helps`: what makes connections cheaper, by pairs of runs with and without it.
+//! `nightwatt tcp helps`: what makes connections cheaper, measured by pairs of runs with and without it.
 
 use nightwatt_clock::Clock;
 use nightwatt_netlab::helps::{self, Change, HelpsPlan};
@@ -49,13 +49,13 @@ Examples:
 
 Docs: docs/tcp-helps.md";
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
     let (report, ended) = driven(runs, &clock, |stop, tell| helps::run(&plan, stop, tell))?;
-    // What was measured so far is worth its table, however it ended.
+    // However the run ended, show the table of what was measured so far.
     if ended.is_ok()
         || report.links.iter().any(|it| it.changes.iter().any(|it| !it.runs.is_empty()))
     {

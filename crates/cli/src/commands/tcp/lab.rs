@@ -135,13 +135,13 @@ pub(crate) enum LabStep {
     Clean,
 }
 
-/// What takes longer says so first.
+/// A measurement that may last longer announces that first.
 const LONG: Duration = Duration::from_mins(10);
 
-/// As a shell has it of a command that SIGINT ended.
+/// The exit status that a shell reports for a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Measures, or cleans up.
+/// Runs the measurement, or cleans up.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.step {
         Some(LabStep::Clean) => clean(),
@@ -179,11 +179,11 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
         ));
     }
     let (report, ended) = driven(runs, &clock, |stop, tell| study::run(&plan, stop, tell))?;
-    // What was measured so far is worth its table, however it ended.
+    // However the run ended, show the table of what was measured so far.
     if ended.is_ok()
         || report.scenarios.iter().any(|it| it.cells.iter().any(|it| !it.runs.is_empty()))
     {
-        // One that cannot be written is no reason to lose the others.
+        // A file that cannot be written is no reason to lose the others.
         let refused = refusals(runs, report.refused_links());
         let said = output::say_result(&report, runs.json, || report.text(), &refused);
         let written = write_files(runs, &report.tables(), |by| report.document(by), &clock);
@@ -198,15 +198,15 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
-/// Links that were refused, for who does not read the tables that say so.
+/// Links that were refused, as warnings for JSON output: its readers do not see the tables that list them.
 pub(super) fn refusals(args: &RunsArgs, refusals: Vec<String>) -> Vec<String> {
     if args.json { refusals } else { Vec::new() }
 }
 
-/// What was measured, and how that ended.
+/// The measurements, and how the run ended.
 type Measured<R> = Result<(R, Result<(), Error>), Error>;
 
-/// Measures, says how far it is, and writes runs down as they end.
+/// Measures, shows the progress, and writes each run to the file when it ends.
 pub(super) fn driven<R>(
     args: &RunsArgs,
     clock: &Clock,
@@ -220,7 +220,7 @@ pub(super) fn driven<R>(
     let mut unwritten = None;
     let measured = measure(&stop, &mut |told: &Told<'_>| {
         if let (Some(file), Some(run)) = (&mut runs, &told.run) {
-            // To the disk: a run may have taken minutes.
+            // Synced to disk: a run may have needed minutes.
             let written = writeln!(file, "{run}").and_then(|()| file.sync_data());
             unwritten = unwritten.take().or(written.err());
             return;
@@ -255,7 +255,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
         .hint("name a file or a folder that may be written to")
 }
 
-/// Will the tables and the page find room where they are wanted? Better asked before hours of runs.
+/// Checks that the tables and the page can be written, before hours of runs.
 fn can_write_files(args: &RunsArgs) -> Result<(), Failure> {
     let try_folder = |folder: &Path| tempfile::NamedTempFile::new_in(folder).map(drop);
     if let Some(folder) = &args.csv {
@@ -269,7 +269,7 @@ fn can_write(path: &Path) -> Result<(), Failure> {
     whole_file::can_write(path).map_err(|error| cannot_write(path, &error).into_usage())
 }
 
-/// The tables and the page, where they are wanted.
+/// Writes the tables and the page, if they are asked for.
 pub(super) fn write_files(
     args: &RunsArgs,
     tables: &[(&str, Table)],
@@ -285,7 +285,7 @@ pub(super) fn write_files(
         }
     }
     if let Some(path) = &args.html {
-        let when = nightwatt_report::civil(clock.now().wall.secs());
+        let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = document(generated).to_html();
         whole_file::write(path, page.as_bytes()).map_err(|error| cannot_write(path, &error))?;
@@ -293,7 +293,7 @@ pub(super) fn write_files(
     Ok(())
 }
 
-/// The table that is asked for.
+/// The table of scenarios: the user's, or the published one.
 pub(super) fn table(args: &RunsArgs) -> Result<Vec<Scenario>, Failure> {
     match &args.table {
         Some(path) => read(path),
@@ -301,7 +301,7 @@ pub(super) fn table(args: &RunsArgs) -> Result<Vec<Scenario>, Failure> {
     }
 }
 
-/// A plan of these links, with these connections and segments where none are named, and these limits.
+/// A plan for these links, with these limits; the given connections and segments are defaults.
 pub(super) fn planned(
     args: &RunsArgs,
     scenarios: Vec<Scenario>,
@@ -335,7 +335,7 @@ pub(super) fn planned(
         main: String::new(),
         accept_link: args.accept_link,
         offload: false,
-        // Which are usual depends on the ends.
+        // The default meters depend on the ends.
         meters: if args.meter.meters.is_empty() { Vec::new() } else { args.meter.chosen() },
         energy: args.energy.clone(),
         wake_cost: args.wake_energy.map(|joules| WakeCost { joules }),
@@ -363,7 +363,7 @@ fn ends_of(args: &RunsArgs) -> Result<EndsConfig, Failure> {
     EndsConfig::of(end("sender", sender)?, end("receiver", receiver)?).map_err(|it| failure(&it))
 }
 
-/// Limits of a long form, and of a short one: of a run, and of their number.
+/// Limits for the long and the short form: duration of a run, and number of runs.
 pub(super) const fn limits(quick: bool) -> (Duration, u32) {
     if quick { (Duration::from_secs(2), 5) } else { (Duration::from_mins(5), 20) }
 }
@@ -393,7 +393,7 @@ fn read(path: &Path) -> Result<Vec<Scenario>, Failure> {
     scenario::read(&path.display().to_string(), &text).map_err(|error| failure(&error))
 }
 
-/// In words.
+/// Turns an error into a failure.
 pub(crate) fn failure(error: &Error) -> Failure {
     match error {
         error if error.is_interrupted() => {

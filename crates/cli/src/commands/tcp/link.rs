@@ -1,5 +1,5 @@
-//! `nightwatt tcp link`: what the laboratory runs at the ends of a link, and between them. Each says
-//! `ready` when it is, and a JSON object at its end.
+//! `nightwatt tcp link`: what the laboratory runs at the ends of a link, and between them. Each prints `ready` when it
+//! is, and a JSON object at its end.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ pub(crate) enum LinkStep {
     },
 }
 
-/// Does one of them.
+/// Runs one of the steps.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let stop = signals::stop_on_signals()?;
     match &args.step {
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Whoever waits for it hears it at once.
+/// Prints a line and flushes it, so that the waiting process reads it at once.
 fn say(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}")?;

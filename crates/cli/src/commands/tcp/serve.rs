@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// What a server has done, for people.
+/// What a server has done, as text.
 fn served(report: &ServeReport) -> String {
     let faults: Vec<String> =
         report.faults.iter().map(|(fault, n)| format!("{} {fault}", count(*n))).collect();

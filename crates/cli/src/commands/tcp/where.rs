@@ -1,4 +1,4 @@
-//! `nightwatt tcp where`: what the CPUs' time goes into.
+//! `nightwatt tcp where`: what the kernels spend CPU time on.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ Needs root, or CAP_PERFMON and CAP_SYSLOG.
 
 Docs: docs/tcp-where.md";
 
-/// Watches and reports.
+/// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = KernelTimeOptions {
         command: (!args.command.is_empty()).then(|| args.command.clone()),
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         meters: args.meters.chosen(),
         interval: args.interval,
     };
-    // Made first, so that paths that cannot be written do not cost the figures.
+    // Opened before the run, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
     let folded = folded.transpose().map_err(failed)?;

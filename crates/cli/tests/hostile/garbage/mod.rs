@@ -25,8 +25,8 @@ use requests::{Expected, request};
 /// Clients at once.
 const CLIENTS: u64 = 16;
 
-/// For so long nothing comes: perhaps the gateway waits for the rest of what is broken. Nothing
-/// depends on it but how much of what was sent is answered.
+/// If no byte arrives within this time, the gateway may be waiting for the rest of a broken
+/// request. It only affects how much of the input is answered.
 const LULL: Duration = Duration::from_millis(3);
 
 /// More than is ever sent to anybody here.

@@ -106,7 +106,7 @@ fn head(random: &mut ChaCha8Rng, method: &str, target: &str, number: u64) -> Vec
     let host = if random.random_range(0..4) == 0 { "sleepy.test" } else { "awake.test" };
     let absolute = if random.random_range(0..20) == 0 { "http://other.test" } else { "" };
     let mut head = format!("{method} {absolute}{target} HTTP/1.1\r\nHost: {host}\r\n");
-    // Everybody is somebody else: what is remembered of clients must have a bound.
+    // Each client is a new one: the gateway must bound what it remembers of clients.
     let _ = write!(head, "User-Agent: client-{}/{number}\r\n", random.random_range(0..1_000_000));
     let fields = [
         "Accept: */*",

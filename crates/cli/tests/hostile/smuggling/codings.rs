@@ -1,6 +1,6 @@
-//! Transfer-Encoding: names and values that one server takes for it and another does not. Each has
-//! a length beside it that says otherwise, so whoever overlooks the coding would find a second
-//! request in the body.
+//! Transfer-Encoding: names and values that one server accepts as it and another does not. Each has
+//! a Content-Length beside it that contradicts it, so a server that overlooks the coding would find
+//! a second request in the body.
 
 use super::Fate::{Dropped, Either, EitherLast, Passed, Refused};
 use super::{Case, one, play_all, post};

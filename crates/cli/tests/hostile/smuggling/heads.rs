@@ -120,8 +120,8 @@ fn space_before_the_first_field_hides_nothing() {
     play_all(&cases);
 }
 
-/// Whoever names a field in `Connection` has it removed on the way (RFC 9110, 7.6.1). What the
-/// gateway itself goes by must survive that.
+/// The gateway removes any field that a client names in `Connection` (RFC 9110, 7.6.1). The fields
+/// that the gateway itself relies on must survive that.
 #[test]
 fn connection_removes_no_field_that_counts() {
     let names = [

@@ -44,7 +44,7 @@ power.simulated = { starts_up = true }
 scenario.policy = "always-on"
 "#;
 
-/// The server sleeps whenever nobody asks for anything: requests are held until it has woken.
+/// The server sleeps whenever there are no requests: requests are held until it has woken.
 const SLEEPY: &str = r#"
 power.simulated = { starts_up = true, wake_time = "0s", sleep_time = "0s" }
 wakes_per_client_and_hour = 4000000000
@@ -269,8 +269,8 @@ impl Stage {
         Outcome { statuses, closed, seen: self.seen(mark) }
     }
 
-    /// Somebody else's request. It goes to the origin on the connection that was used last: what
-    /// was smuggled there comes before it.
+    /// A request of another client. It goes to the origin on the connection that was used last: a
+    /// smuggled request there comes before it.
     fn barrier(&self) {
         let stream = connect(&self.gateway);
         let request = b"GET /barrier HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";

@@ -89,7 +89,7 @@ fn bodies_have_bounds() {
     play_all(&cases);
 }
 
-/// What stands between the chunks of a body is bounded as well: nobody counts it as a part.
+/// Bytes between the chunks of a body are bounded as well: no counter of the body's bytes has them.
 #[test]
 fn chunk_lines_and_trailers_have_bounds() {
     let huge = long(100_000);

@@ -82,7 +82,7 @@ impl Books {
             self.asked.iter().map(|asked| &*asked.id).collect();
         let strange = |id: &&String| !known.contains(&***id) && !id.starts_with(REFRESH_ID);
         let ids = self.logged.keys().chain(self.handled.keys());
-        // Somebody who left before its head was whole has no id of its own there.
+        // A client that left before its head was complete has no id of its own there.
         let strange = ids.filter(strange).filter(|id| !self.is_refusal(id));
         faults.extend(strange.map(|id| format!("nobody asked for this: {id}")));
         faults

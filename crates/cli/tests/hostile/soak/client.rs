@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

@@ -1,6 +1,7 @@
 //! The origin as processes of its own, since it is to be killed and frozen: this very program,
 //! started with other arguments. One process serves; its parent has the listening socket and starts
-//! another when it has died, as many servers do: so nobody is turned away meanwhile. It writes down what it acts upon before it answers.
+//! another when it has died, as many servers do, so that no client is refused meanwhile. It records
+//! each request before it answers.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -93,7 +94,7 @@ fn serve(mut stream: TcpStream, mut record: &File) -> Result<(), Bad> {
         let Head { method, target, .. } = &head;
         if !head.is_probe() {
             let id = head.only("x-request-id").unwrap_or("-");
-            // One write for each line: what is written is there, whoever is killed then.
+            // One write for each line: a written line stays, whatever process is killed then.
             record.write_all(format!("{id} {method} {target} {length} {sum:x} .\n").as_bytes())?;
         }
         if !matches!(&**method, "GET" | "HEAD") {

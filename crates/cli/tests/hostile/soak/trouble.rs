@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
@@ -16,11 +16,11 @@ use crate::gateway::{Gateway, pause};
 const TROUBLE: Duration = Duration::from_secs(12);
 const CALM: Duration = Duration::from_secs(12);
 
-/// So long after trouble its consequences may still show: the time that the gateway waits for an
-/// answer, a wake-up, and what is under way on a busy machine.
+/// For this time after trouble its consequences may still show: the time that the gateway waits for
+/// an answer, a wake-up, and what is under way on a busy machine.
 const AFTERMATH: Duration = Duration::from_secs(6);
 
-/// Now and then nobody asks for anything, so that the origin sleeps by policy.
+/// Now and then no client sends requests, so that the origin sleeps by policy.
 const ASK: Duration = Duration::from_millis(2500);
 const REST: Duration = Duration::from_millis(1500);
 

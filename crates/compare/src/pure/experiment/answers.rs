@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::schedule::{End, Experiment};
 use super::{Cell, Design, Outcome};
-use nightwatt_model::stats::equivalence::{Evidence, Verdict, judge};
-use nightwatt_model::stats::intervals::{self, Interval};
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::outliers::Fences;
-use nightwatt_model::stats::ratio::{self, Ratio};
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::equivalence::{Evidence, Verdict, judge};
+use nightwatt_energy::stats::intervals::{self, Interval};
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::outliers::Fences;
+use nightwatt_energy::stats::ratio::{self, Ratio};
+use nightwatt_energy::stats::sequential::StopRule;
 
 /// All there is to say, now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,9 +33,9 @@ pub struct Answers {
 /// By which rule runs were repeated, for intervals are right for that one only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleUsed {
-    /// At least so many runs.
+    /// Minimum number of runs.
     pub min: u32,
-    /// At most so many blocks.
+    /// Maximum number of blocks.
     pub max: u32,
     /// Until within this share of the mean.
     pub share: f64,
@@ -43,7 +43,7 @@ pub struct RuleUsed {
     pub factor: f64,
 }
 
-/// How a comparison went.
+/// Runs of a comparison, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Course {
     /// The comparison.
@@ -52,7 +52,7 @@ pub struct Course {
     pub end: Option<End>,
 }
 
-/// How a cell went.
+/// Runs of a cell, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellCourse {
     /// The environment.
@@ -63,9 +63,9 @@ pub struct CellCourse {
     pub finished: u64,
     /// Runs that failed.
     pub failed: u64,
-    /// Blocks that are without a value, since every try in them failed.
+    /// Blocks without a value, since every try in them failed.
     pub lost_blocks: u64,
-    /// It failed so often that it was run no more.
+    /// It failed too many times in a row, and further runs were skipped.
     pub given_up: bool,
 }
 

@@ -6,8 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{Design, Done, ExperimentError, Outcome, Restart, Step};
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::sequential::StopRule;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::sequential::StopRule;
 
 /// Why a comparison needs no more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub enum End {
     GivenUp,
 }
 
-/// How far it is.
+/// Progress of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// Runs that are over, failed ones included.
@@ -245,7 +245,7 @@ impl Experiment {
         order
     }
 
-    /// How far it is.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress {
             done: self.runs.len() as u64,

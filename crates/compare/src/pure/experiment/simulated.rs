@@ -9,10 +9,10 @@ use rand_distr::{Distribution, StandardNormal};
 use super::answers::answers;
 use super::tests::{design, figures};
 use super::*;
-use nightwatt_model::stats::distribution::student_t;
-use nightwatt_model::stats::equivalence::Verdict;
-use nightwatt_model::stats::moments::Moments;
-use nightwatt_model::stats::ratio::Ratio;
+use nightwatt_energy::stats::distribution::student_t;
+use nightwatt_energy::stats::equivalence::Verdict;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::ratio::Ratio;
 
 const SEED: u64 = 2212;
 
@@ -42,7 +42,7 @@ struct Setting {
     /// Growth from each block to the next.
     drift: f64,
     noise: Noise,
-    /// So many runs fail.
+    /// Share of runs that fail.
     failing: f64,
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::answers::answers;
 use super::*;
-use nightwatt_model::stats::equivalence::Verdict;
-use nightwatt_model::stats::ratio;
+use nightwatt_energy::stats::equivalence::Verdict;
+use nightwatt_energy::stats::ratio;
 
 /// So many environments under so many workloads.
 pub(super) fn design(environments: usize, comparisons: usize) -> Design {

@@ -1,5 +1,5 @@
-//! A web server that takes nothing but well-formed requests of HTTP/1.1, byte by byte, and tells of
-//! the first that is not. A request that breaks off is none of its business.
+//! A web server that accepts only well-formed HTTP/1.1 requests, byte by byte, and reports the
+//! first malformed one. It ignores requests that break off.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

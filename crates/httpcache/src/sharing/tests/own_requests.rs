@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// A header `Vary: Cookie` is kept by leaving harmless cookies out: what may hide another cookie is none of them.
-/// (Python's `SimpleCookie` ends a value at white space, older servers at commas, others at quotes.)
+/// `Vary: Cookie` is honoured by leaving out harmless cookies: a cookie that may hide another one is not
+/// harmless. (Python's `SimpleCookie` ends a value at white space, older servers at commas, others at
+/// quotes.)
 #[test]
 fn no_cookie_hides_behind_a_harmless_one() {
     let rules = CookieRules::default();

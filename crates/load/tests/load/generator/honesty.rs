@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_energy::histogram::RELATIVE_ERROR;
+use nightwatt_energy::stats::percentile;
 use nightwatt_load::generate::{
     COLUMNS, Dress, Mix, Plan, Rows, Schedule, Sending, Until, generate,
 };
-use nightwatt_model::arrivals::Arrivals;
-use nightwatt_model::histogram::RELATIVE_ERROR;
-use nightwatt_model::stats::percentile;
+use nightwatt_policy::arrivals::Arrivals;
 
 use super::{Reply, ok, page, plan, rate, run, serve};
 
@@ -55,7 +55,8 @@ fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
 #[test]
 fn requests_leave_when_due_although_nobody_has_been_answered() {
     let arrived = Arc::new((Mutex::new(0), Condvar::new()));
-    // Nobody is answered before all have come: who waits for an answer first would wait for ever.
+    // No client is answered before all have come: a client that waits for an answer first would
+    // wait for ever.
     let address = serve(move |_, _, _| {
         let (count, all_here) = &*arrived;
         *count.lock().unwrap() += 1;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Sample, Until, Wanted, generate};
-use nightwatt_model::arrivals::{Arrivals, Rate};
+use nightwatt_policy::arrivals::{Arrivals, Rate};
 
 /// What a server does with a request: what it writes, and whether the connection lives on.
 enum Reply {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::Error;
 use nightwatt_load::generate::{Dress, Due, Mix, Plan, Schedule, Until, Wanted, Window, generate};
-use nightwatt_model::arrivals::{Arrivals, Trace};
+use nightwatt_policy::arrivals::{Arrivals, Trace};
 
 use super::{Reply, ok, page, plan, rate, run, serve};
 

@@ -1,5 +1,5 @@
 //! Drives a machine through sleep cycles while a meter is read. What is done when is decided by
-//! `model::calibrate::states::drive`; here are the controller, the probe and the meter.
+//! `pure::calibrate::states::drive`; here are the controller, the probe and the meter.
 
 use std::future::{Future, pending};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::pure::calibrate::states::SleepCycle;
 use crate::pure::calibrate::states::drive::{Command, Drive, DrivePlan, DrivenCycle, Ending, Next};
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::time::Mono;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller, ControllerConfig, Work};
 
@@ -22,14 +22,14 @@ use super::{Spread, StatesFound};
 use crate::calibrate::channel_of;
 use crate::error::Error;
 
-/// Whoever watches is told so often at least.
+/// Longest interval between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The meter is read so many times in the shortest sleep, as far as it can be, and between these.
+/// Number of readings in the shortest sleep, and the bounds of the interval between two readings.
 const READINGS: u32 = 20;
 const READ_BETWEEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// How it is to be done.
+/// Options of a driven calibration.
 #[derive(Debug, Clone)]
 pub struct DriveOptions {
     /// How the machine is woken and put to sleep.
@@ -185,7 +185,7 @@ pub async fn drive(
     }
 }
 
-/// Ends when the command does; never if there is none.
+/// Ends when the command does; never without a command.
 async fn finished(command: Option<&mut Work<'_, ()>>) -> Result<(), nightwatt_power::Error> {
     match command {
         Some(command) => command.await,

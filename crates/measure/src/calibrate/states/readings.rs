@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
-use nightwatt_model::sample::{Piece, Reading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::integration::{Piece, Reading};
+use nightwatt_energy::time::Mono;
 
 /// Readings of power further apart than this many intervals have a gap between them.
 const GAP_AFTER: f64 = 2.5;
@@ -23,7 +23,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// None yet, of a meter that is read so often.
+    /// An empty list, for a meter that is read at this interval.
     pub const fn new(interval: Duration) -> Self {
         Self { interval, course: Course::Instants, taken: Vec::new(), longest_step: Duration::ZERO }
     }

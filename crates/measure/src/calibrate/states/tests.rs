@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::pure::calibrate::states::drive::{DrivePlan, Ending, Phase};
 use nightwatt_clock::Clock;
-use nightwatt_model::sample::Reading;
-use nightwatt_model::time::{Mono, Wall};
+use nightwatt_energy::integration::Reading;
+use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_power::simulated::{Config, Simulated};
 use nightwatt_power::{Context, probe};
 use rand::{RngExt, SeedableRng};
@@ -102,7 +102,7 @@ fn config() -> Config {
 }
 
 fn plan() -> DrivePlan {
-    DrivePlan::new(6, (seconds(40), seconds(80)), (seconds(20), seconds(200)))
+    DrivePlan::new(6, &(seconds(40)..=seconds(80)), &(seconds(20)..=seconds(200)))
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_recording_and_the_times_of_its_sleeps_give_the_figures() {
 fn what_is_told_can_be_written_into_a_configuration() {
     #[derive(serde::Deserialize)]
     struct File {
-        scenario: nightwatt_model::scenario::Scenario,
+        scenario: nightwatt_policy::scenario::Scenario,
     }
     let config = config();
     let bench = Bench::new(5, &config);

@@ -12,9 +12,9 @@ use crate::pure::calibrate::CalibrateError;
 use crate::pure::calibrate::sync::{
     self, Alignment, Drift, Edge, EdgeDetector, Fault, Hysteresis, LevelRange, Placement, SyncRule,
 };
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterError;
 use nightwatt_meters::log::{CellsOf, Columns};
-use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 use super::stamps::Stamps;
@@ -60,7 +60,7 @@ pub struct Levels {
     pub high: f64,
 }
 
-/// How many toggles of each kind did not serve.
+/// Number of toggles of each kind that could not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct FaultCounts {
     /// Stamps without an edge in the log.
@@ -77,7 +77,7 @@ pub struct FaultCounts {
     pub steps: u64,
 }
 
-/// What came of it.
+/// The result of an alignment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Aligned {
     /// Version of this form.
@@ -115,7 +115,7 @@ pub struct Aligned {
     pub warnings: Vec<String>,
 }
 
-/// How far it is.
+/// Progress of an alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
     /// Reading of the log, from 1.
@@ -392,7 +392,7 @@ impl Output {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        // One that an interrupted run has left is of no use to anybody.
+        // Overwrites the useless partial file of an interrupted run.
         let file = BufWriter::new(File::create(&partial).map_err(failed)?);
         Ok(Self { path: path.to_owned(), partial, file })
     }

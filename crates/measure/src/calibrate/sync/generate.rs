@@ -8,23 +8,12 @@ use std::time::Duration;
 
 use crate::pure::calibrate::sync::SyncPlan;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
 use super::line::{Line, LineSpec, open};
-use super::stamps::{StampMeta, StampWriter};
+use super::stamps::{StampMeta, StampWriter, Toggle};
 use crate::error::Error;
-
-/// A toggle, and when it happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toggle {
-    /// Half-way between right before the line was driven and right after.
-    pub time: Mono,
-    /// Half the time in between: the toggle lies within this.
-    pub uncertainty: Duration,
-    /// The level that the line has now.
-    pub high: bool,
-}
 
 /// The clock of the generator.
 pub trait Timer {
@@ -34,7 +23,7 @@ pub trait Timer {
     fn wait_until(&self, deadline: Mono) -> bool;
 }
 
-/// The kernel's monotonic clock, until somebody stops it.
+/// The kernel's monotonic clock, until the run is stopped.
 impl Timer for Stop {
     fn now(&self) -> Mono {
         monotonic()
@@ -45,7 +34,7 @@ impl Timer for Stop {
     }
 }
 
-/// How it is to be done.
+/// Options of the generator.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
     /// The line.
@@ -71,7 +60,7 @@ pub struct Generated {
     pub latest_s: f64,
 }
 
-/// Drives the line until the time is over or somebody stops it. `tell` is told of each toggle.
+/// Drives the line until the time is over or the run is stopped. Calls `tell` for each toggle.
 pub fn generate(
     options: &GenerateOptions,
     stop: &Stop,
@@ -95,7 +84,7 @@ pub fn generate(
     let mut stamps = StampWriter::new(file, &meta).map_err(failed)?;
     let ends = options.time.map_or(Mono::NEVER, |time| now.mono + time);
     let plan = SyncPlan::new(meta.seed);
-    let ended = toggle(line.as_mut(), stop, (plan, ends), &mut stamps, tell);
+    let ended = toggle(line.as_mut(), stop, plan, ends, &mut stamps, tell);
     if ended.is_err() {
         // As far as it still can be driven.
         let _ = line.set(false);
@@ -127,7 +116,8 @@ impl ToggleError {
 pub fn toggle<W: Write>(
     line: &mut dyn Line,
     timer: &impl Timer,
-    (plan, ends): (SyncPlan, Mono),
+    plan: SyncPlan,
+    ends: Mono,
     stamps: &mut StampWriter<W>,
     mut tell: impl FnMut(&Toggle),
 ) -> Result<Generated, ToggleError> {

@@ -11,14 +11,24 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterError;
-use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
-use super::generate::Toggle;
 use crate::error::Error;
 
 const HEADER: &str = "mono_ns,level,uncertainty_ns";
+
+/// A toggle, and when it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Toggle {
+    /// Half-way between right before the line was driven and right after.
+    pub time: Mono,
+    /// Half the time in between: the toggle lies within this.
+    pub uncertainty: Duration,
+    /// The level that the line has now.
+    pub high: bool,
+}
 
 /// What the stamps are of: the first line of their file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

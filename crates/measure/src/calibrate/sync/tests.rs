@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::pure::calibrate::sync::SyncPlan;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp, StandardNormal};
@@ -94,7 +94,7 @@ fn meta() -> StampMeta {
     StampMeta { schema: 1, nightwatt, line, seed: 0, mono_ns, wall_ns }
 }
 
-/// Toggles for so many seconds; the stamps are in the file `stamps.csv` of the folder.
+/// Toggles for this many seconds; the stamps are in the file `stamps.csv` of the folder.
 fn toggled(
     machine: &Machine,
     seconds: f64,
@@ -104,20 +104,19 @@ fn toggled(
     let file = fs::File::create_new(folder.join("stamps.csv")).unwrap();
     let mut stamps = StampWriter::new(file, &meta()).unwrap();
     let ends = Mono(Duration::from_secs_f64(BEGIN + seconds));
-    let plan = (SyncPlan::new(seed), ends);
-    toggle(&mut machine.clone(), machine, plan, &mut stamps, |_| ())
+    toggle(&mut machine.clone(), machine, SyncPlan::new(seed), ends, &mut stamps, |_| ())
 }
 
 /// A DAQ, and what happens to its log.
 struct Daq {
     rate: f64,
     drift: f64,
-    /// It starts so long after the generator, in seconds.
+    /// Start after that of the generator, in seconds.
     starts: f64,
     ends: f64,
     /// Rows that are lost, from and to these.
     lost: (u64, u64),
-    /// Every so many rows one is damaged.
+    /// One row in this many is damaged.
     damaged: u64,
 }
 
@@ -375,9 +374,9 @@ fn a_signal_sent_through_a_pseudo_terminal_is_found_in_the_recording_of_its_othe
     let loopback = Loopback { machine: machine.clone(), master: master.into(), seen, sent };
     let file = fs::File::create_new(folder.path().join("stamps.csv")).unwrap();
     let mut stamps = StampWriter::new(file, &meta()).unwrap();
-    let plan = (SyncPlan::new(11), Mono(Duration::from_secs_f64(BEGIN + 120.0)));
+    let ends = Mono(Duration::from_secs_f64(BEGIN + 120.0));
     let mut port = Port { machine, port };
-    toggle(&mut port, &loopback, plan, &mut stamps, |_| ()).unwrap();
+    toggle(&mut port, &loopback, SyncPlan::new(11), ends, &mut stamps, |_| ()).unwrap();
     loopback.hear();
     let seen = loopback.seen.into_inner();
     assert!(seen.len() > 90 && !seen[seen.len() - 1].1);

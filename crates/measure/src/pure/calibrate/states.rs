@@ -18,9 +18,9 @@ use serde::Serialize;
 
 pub use self::log::{SleepCycle, StatesRows, rows_of_log};
 use super::{CalibrateError, Estimate};
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::least_squares::{Design, LeastSquaresError, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::least_squares::{Design, LeastSquaresError, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
 
 /// A run or a stretch of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -92,7 +92,7 @@ pub struct StatesFit {
 }
 
 impl StatesFit {
-    /// As the policies take them, with times measured elsewhere.
+    /// The power states for policies, with wake and sleep times that were measured elsewhere.
     pub const fn power_states(&self, sleep_time: Duration, wake_time: Duration) -> PowerStates {
         PowerStates {
             on: self.on.value,

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::{CalibrateError, Estimate};
 use crate::pure::power_log::{PowerLog, PowerReading};
-use nightwatt_model::least_squares::{Design, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::stats::distribution::student_t;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::least_squares::{Design, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::stats::distribution::student_t;
+use nightwatt_energy::time::Mono;
 
 /// One write.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +60,7 @@ pub fn fit_storage(writes: &[Write]) -> Result<StorageFit, CalibrateError> {
     })
 }
 
-/// How to look for the active period of a write.
+/// Settings of the search for the active period of a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ActivityRule {
     /// Time before the write in which the machine was quiet: baseline and noise come from it.
@@ -69,7 +69,7 @@ pub struct ActivityRule {
     pub quiet: Duration,
     /// How long after the write to look for a rise: longer than the kernel keeps dirty pages.
     pub patience: Duration,
-    /// The meter's quantisation step: a rise must exceed it. Zero when there is none to speak of.
+    /// The meter's quantisation step: a rise must exceed it. Zero if negligible.
     pub step: Watts,
 }
 

@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use self::drift::Drift;
 pub use self::edges::{Edge, EdgeDetector, Hysteresis, LevelHistogram, LevelRange, find_edges};
 pub use self::plan::SyncPlan;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// What is known of clock and line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ impl SyncRule {
     }
 }
 
-/// Why nothing is synchronised.
+/// Why samples could not be synchronised.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum SyncError {
     /// The channel has no two levels.
@@ -74,7 +74,7 @@ pub enum SyncError {
         /// Largest less smallest level.
         span: f64,
     },
-    /// A rate, a drift or a jitter that is none.
+    /// A rate, a drift or a jitter that is not above zero.
     #[error(
         "the sample rate, drift, wander and jitter must be above zero; give the DAQ's rate in Hz"
     )]

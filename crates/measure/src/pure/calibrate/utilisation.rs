@@ -9,9 +9,9 @@
 use serde::Serialize;
 
 use super::{CalibrateError, Estimate};
-use nightwatt_model::least_squares::{Design, Fit, RowErrors};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::stats::distribution::fisher_f_upper_tail;
+use nightwatt_energy::least_squares::{Design, Fit, RowErrors};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::stats::distribution::fisher_f_upper_tail;
 
 /// The broken line is preferred when a line would fit this badly by chance no more often than this.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -96,7 +96,7 @@ impl BrokenLine {
     }
 }
 
-/// Which description to use.
+/// Which of the fits describes the points better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

@@ -8,8 +8,8 @@
 use serde::Serialize;
 
 use super::{CalibrateError, Estimate};
-use nightwatt_model::least_squares::{Design, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_energy::least_squares::{Design, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
 
 /// Power at a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::relation::{PairSums, Relation, is_significant};
 use crate::pure::power_log::PowerReading;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// Which of the two meters a reading is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Channel {
         }
     }
 
-    /// Forgets values before a grid index; behind the last there is none to forget.
+    /// Forgets values before a grid index; at most all of them.
     fn drop_before(&mut self, index: u64) {
         let surplus = index.saturating_sub(self.start).min(self.values.len() as u64);
         self.values.drain(..surplus as usize);

@@ -6,8 +6,8 @@ use super::relation::{PairSums, Relation, is_significant};
 use super::shifted_pairs;
 use crate::pure::power_log::PowerLog;
 use crate::pure::spectrum::{Complex, Fft};
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
 
 /// Points of the grid that the logs are put on: what is longer is put on a coarser one.
 const MOST_POINTS: f64 = (1_u64 << 20) as f64;

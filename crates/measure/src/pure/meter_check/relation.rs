@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::pure::calibrate::Estimate;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::stats::distribution::student_t;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::stats::distribution::student_t;
 
 /// `meter(t) = offset + scale x reference(t - lag)`.
 ///

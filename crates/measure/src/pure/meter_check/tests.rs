@@ -4,7 +4,7 @@ use rand_distr::StandardNormal;
 
 use super::*;
 use crate::pure::power_log::PowerReading;
-use nightwatt_model::quantity::Joules;
+use nightwatt_energy::quantity::Joules;
 
 /// A load that changes smoothly, at no common period.
 fn load(time: f64) -> f64 {

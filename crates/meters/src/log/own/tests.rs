@@ -1,7 +1,7 @@
 use std::fs;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_model::sample::{Gap, Totals, Track, TrackSpec};
+use nightwatt_energy::integration::{Gap, Totals, Track, TrackSpec};
 use serde_json::Value;
 
 use crate::fixture::Fixture;

@@ -36,7 +36,7 @@ fn verdict(status: u16, lines: &[(&str, &str)], body: &str) -> Verdict {
     admit(&page(), &answer(status, lines, body), &Before::default(), &rules())
 }
 
-/// Why it is not kept; none if it is.
+/// Why it is not kept; `None` if it is.
 fn refused(status: u16, lines: &[(&str, &str)]) -> Option<Reason> {
     match verdict(status, lines, "body") {
         Verdict::Keep(_) => None,

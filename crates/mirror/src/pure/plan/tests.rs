@@ -44,7 +44,7 @@ fn status(status: u16) -> Served {
     Served { status, ..html("") }
 }
 
-/// What a server answers; nothing if it does not.
+/// What a server answers; `None` if it does not.
 type Serve = Box<dyn Fn(&str) -> Option<Served>>;
 
 /// A server, a store and a clock around a plan.

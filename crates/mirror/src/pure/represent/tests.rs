@@ -256,7 +256,7 @@ fn nothing_is_older_than_it_may_be() {
         "the client is told all the same"
     );
     assert_eq!(overridden.refused(&[("cookie", "session=1")]), NotGiven::Sender);
-    // A reload wakes nobody.
+    // A reload doesn't wake the server.
     let reload =
         Mirrored::new(1, &[]).get(&[("cache-control", "no-cache"), ("pragma", "no-cache")]);
     assert_eq!(reload.status.as_u16(), 200);

@@ -6,20 +6,29 @@ use super::super::Cell;
 use super::super::breakdown::{Breakdown, CategoryEstimate};
 use super::super::result::{CellReport, Report};
 
-/// A level of categories: title, what is seen, and which.
-type Level = (&'static str, &'static str, fn(&Breakdown) -> &[CategoryEstimate]);
+/// A level of categories.
+struct Level {
+    title: &'static str,
+    /// What is seen.
+    about: &'static str,
+    of: fn(&Breakdown) -> &[CategoryEstimate],
+}
 
 const LEVELS: [Level; 2] = [
-    (
-        "CPU time by category",
-        "Of what is under test and of the kernel itself, without rest, in the published categories.",
-        |times| &times.os,
-    ),
-    ("TCP's time by category", "Of the time of TCP alone.", |times| &times.tcp),
+    Level {
+        title: "CPU time by category",
+        about: "Of what is under test and of the kernel itself, without rest, in the published categories.",
+        of: |times| &times.os,
+    },
+    Level {
+        title: "TCP's time by category",
+        about: "Of the time of TCP alone.",
+        of: |times| &times.tcp,
+    },
 ];
 
 impl Report {
-    /// Nothing where nobody asked.
+    /// `None` if kernel time was not sampled.
     pub(super) fn times(&self) -> Option<Section> {
         let mut loads: Vec<&Cell> = Vec::new();
         for (_, it) in self.cells().filter(|(_, it)| it.kernel_time.is_some()) {
@@ -31,7 +40,7 @@ impl Report {
             return None;
         }
         let mut charts: Vec<Block> = vec![self.changing(&loads).into()];
-        for level in LEVELS {
+        for level in &LEVELS {
             charts.extend(loads.iter().map(|load| Block::from(self.stacked(level, load))));
         }
         charts.extend(loads.iter().filter_map(|load| self.energies(load)).map(Block::from));
@@ -91,7 +100,8 @@ impl Report {
         (!is_empty).then_some(chart)
     }
 
-    fn stacked(&self, (title, about, of): Level, load: &Cell) -> Chart {
+    fn stacked(&self, level: &Level, load: &Cell) -> Chart {
+        let Level { title, about, of } = *level;
         let (x, y) = self.axes("share");
         let mut chart = Chart::new(format!("{title}: {}", load.text()), x, y).description(about);
         let names = self.over_links(load).next().map_or(&[][..], |(_, times)| of(times));

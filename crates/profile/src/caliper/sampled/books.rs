@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use nightwatt_energy::samples::{Busy, Stacks};
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::samples::{Busy, Stacks};
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Function, Sample, Samples};
 
 use super::Section;
@@ -21,8 +21,8 @@ use crate::error::Error;
 const ROOTS: [&str; 7] =
     ["_start", "main", "__libc_start_call_main", "start_thread", "clone", "__clone3", "clone3"];
 
-/// Samples wait so long to be counted: of a command's end we learn some time after it, when its cgroup
-/// was read and removed.
+/// Samples wait this long to be counted: the end of a command becomes known only some time later, when its
+/// cgroup was read and removed.
 const HOLD: Duration = Duration::from_secs(2);
 
 /// What is seen and what it takes.
@@ -206,8 +206,8 @@ impl Named {
     }
 }
 
-/// Was the stack followed to where its thread begins? Names of the C library's own functions are
-/// mostly not known: then its beginning is where that library calls somebody else.
+/// Was the stack followed to where its thread begins? Names of the C library's own functions are mostly not
+/// known: then it begins where that library calls another file.
 fn is_whole(stack: &[usize], functions: &[Function]) -> bool {
     let mut seen = stack.iter().filter_map(|number| functions.get(*number)).peekable();
     let Some(outermost) = seen.peek().copied() else { return false };
@@ -233,7 +233,7 @@ mod tests {
         }
         books.count_to(at(8));
         assert_eq!(books.counts.others, 8);
-        // It ended at 9 s, and whoever told it was late.
+        // It ended at 9 s, and the end became known later.
         books.end(at(9));
         books.waiting.push_back((at(11), Counted::Idle));
         books.close();

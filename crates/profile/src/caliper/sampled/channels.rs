@@ -1,11 +1,11 @@
 //! The energy of each channel of each meter, shared by what samples saw.
 
+use nightwatt_energy::integration::Piece;
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::samples::{Busy, SampledShares};
+use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Piece;
-use nightwatt_model::samples::{Busy, SampledShares};
-use nightwatt_model::time::Mono;
-use nightwatt_model::uncertainty::Mean;
 
 use crate::caliper::Event;
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Sampler;
-use nightwatt_model::time::Mono;
 use nightwatt_probes::Samples;
 
 use crate::caliper::{Course, Event};
@@ -31,7 +31,7 @@ pub(crate) trait Kept {
 pub(crate) struct Followed<'a> {
     /// A command, which is started and followed to its end.
     pub(crate) command: Option<&'a [OsString]>,
-    /// It is told to end after so long; without a command it is over then.
+    /// The command is asked to end after this time; without a command the measurement ends.
     pub(crate) time: Option<Duration>,
     /// Without a command: is what was there before gone?
     pub(crate) is_gone: &'a dyn Fn() -> bool,
@@ -43,9 +43,11 @@ impl Followed<'_> {
     /// To its end.
     pub(crate) fn to_its_end(
         &self,
-        (samples, books): (&mut Samples, &mut impl Kept),
+        samples: &mut Samples,
+        books: &mut impl Kept,
         metering: &Sampler,
-        (sender, events): (Sender<Event>, &Receiver<Event>),
+        sender: Sender<Event>,
+        events: &Receiver<Event>,
     ) -> Result<Course, Error> {
         let begin = monotonic();
         metering.begin(begin);

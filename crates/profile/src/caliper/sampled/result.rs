@@ -1,12 +1,11 @@
 //! What came of it: samples, CPU time and energy of each function, and how sure that is.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::samples::interval;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_model::quantity::Joules;
-use nightwatt_model::samples::interval;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 
@@ -29,7 +28,7 @@ const UNNAMED: f64 = 0.1;
 /// Files that a warning names.
 const TOLD: usize = 3;
 
-/// With so many samples due, a process that was never seen was missed.
+/// If this many samples were due, a process without samples was missed.
 const SURELY: u32 = 20;
 
 /// The energy of functions, by samples.
@@ -233,7 +232,8 @@ impl Seen<'_> {
                 energy: energies
                     .iter()
                     .map(|(sums, of, channel, total)| {
-                        self.energy(sum_of(sums, number), (of, channel, total))
+                        let (all, alone) = sums.get(&number).copied().unwrap_or_default();
+                        self.energy(all, alone, of, channel, total)
                     })
                     .collect(),
             }
@@ -252,8 +252,11 @@ impl Seen<'_> {
 
     fn energy(
         &self,
-        (joules, alone): (f64, f64),
-        (of, channel, total): (&Channel, &OneChannel, &ChannelTotal),
+        joules: f64,
+        alone: f64,
+        of: &Channel,
+        channel: &OneChannel,
+        total: &ChannelTotal,
     ) -> SampledEnergy {
         let dynamic = total.joules.get() - total.idle_j.get();
         let weight = channel.shares.weight();
@@ -298,10 +301,6 @@ impl Seen<'_> {
         stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
         stacks
     }
-}
-
-fn sum_of(sums: &HashMap<usize, (f64, f64)>, number: usize) -> (f64, f64) {
-    sums.get(&number).copied().unwrap_or_default()
 }
 
 fn warnings(

@@ -7,7 +7,7 @@ use super::super::text::{NAME, figure, seconds};
 use super::result::{SampledFunction, SampledReport};
 use crate::cells::end_of;
 
-/// Functions that are shown where nobody asked for any.
+/// Number of functions that are shown if the user named none.
 const SHOWN: usize = 25;
 
 /// Files' names longer than this are cut.
@@ -55,8 +55,10 @@ impl SampledReport {
         for function in self.functions.iter().take(shown) {
             function.write(&mut text, channel, dynamic);
         }
-        if let Some(channel) = channel.and_then(|place| Some((place, self.channels.get(place)?))) {
-            self.write_rest(&mut text, shown, channel);
+        if let Some((place, channel)) =
+            channel.and_then(|place| Some((place, self.channels.get(place)?)))
+        {
+            self.write_rest(&mut text, shown, place, channel);
         }
         if self.exit_status != 0 {
             let _ = writeln!(text, "\n the command ended with exit status {}", self.exit_status);
@@ -64,12 +66,7 @@ impl SampledReport {
         text
     }
 
-    fn write_rest(
-        &self,
-        text: &mut String,
-        shown: usize,
-        (place, channel): (usize, &ChannelTotal),
-    ) {
+    fn write_rest(&self, text: &mut String, shown: usize, place: usize, channel: &ChannelTotal) {
         let width = NAME + FILE + 1;
         let mut row = |name: &str, samples: &str, joules: f64| {
             let _ =

@@ -11,15 +11,15 @@ pub struct Attributed {
     pub by: usize,
 }
 
-/// Whose time a sample is, from what the functions on its stack are for, the innermost first.
+/// Attributes a sample to a purpose, from the purposes of the functions on its stack, the innermost first.
 ///
-/// The innermost function has it. If that is a helper, its nearest caller that is none: a lock that TCP
-/// takes is TCP's time, and a copy into a program that of the interface. A caller that nobody knows makes
-/// the sample unknown, and is named: whom that one served would be a guess. The same holds for helpers that
-/// only helpers called.
+/// The innermost function gets the sample. If that is a helper, its nearest caller that is not a helper
+/// gets it: a lock that TCP takes is TCP's time, and a copy into a program that of the interface. An
+/// unknown caller makes the sample unknown, and is named: to attribute the sample to its own caller would
+/// be a guess. The same holds for helpers that only helpers called.
 ///
-/// The kernel enters an interrupt through functions of their own, so that what interrupts somebody is never
-/// given to whom it interrupts.
+/// The kernel enters an interrupt through functions of its own, so that the time of an interrupt is never
+/// attributed to the interrupted task.
 pub fn attribute(stack: impl IntoIterator<Item = Option<Category>>) -> Attributed {
     let mut places = stack.into_iter().enumerate();
     let told = places.find(|(_, category)| *category != Some(Category::Helper));

@@ -8,13 +8,13 @@
 
 use serde::Serialize;
 
-use nightwatt_model::samples::interval;
-use nightwatt_model::stats::distribution::student_t;
+use nightwatt_energy::samples::interval;
+use nightwatt_energy::stats::distribution::student_t;
 
 /// 97.5 % of the normal distribution lie below.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// So many blocks, or up to twice as many: enough for a variance, and each as long as can be.
+/// Number of blocks, or up to twice as many: enough for a variance, and each as long as possible.
 const BLOCKS: usize = 32;
 
 /// A share of samples.
@@ -26,7 +26,7 @@ pub struct ShareEstimate {
     pub low: f64,
     /// and no more than this.
     pub high: f64,
-    /// So many times fewer samples would be as sure, if they did not depend on each other; 1 at least.
+    /// How many times fewer samples would be as precise if they were independent; at least 1.
     pub design_effect: f64,
 }
 
@@ -75,7 +75,7 @@ impl<const CELLS: usize> Clusters<CELLS> {
     }
 }
 
-/// Of blocks of samples: so many of what is asked for, of so many.
+/// Estimates a share from blocks of samples, each with the selected samples and all of them.
 fn estimate(blocks: &[(f64, f64)]) -> Option<ShareEstimate> {
     let some: f64 = blocks.iter().map(|block| block.0).sum();
     let all: f64 = blocks.iter().map(|block| block.1).sum();
@@ -89,7 +89,7 @@ fn estimate(blocks: &[(f64, f64)]) -> Option<ShareEstimate> {
     let clustered = squares / all.powi(2) * count / (count - 1.0).max(1.0);
     // Blocks that are more alike than chance would have them are so by chance.
     let design_effect = if binomial > 0.0 { (clustered / binomial).max(1.0) } else { 1.0 };
-    // A variance from few blocks is none too sure itself.
+    // A variance from few blocks is uncertain itself.
     let wider = if count >= 2.0 { (student_t(0.025, count - 1.0) / Z).powi(2) } else { 1.0 };
     let (low, high) = interval(share, all / design_effect / wider);
     Some(ShareEstimate { share, low, high, design_effect })

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use nightwatt_model::policy::fleet::FleetChoice;
+use nightwatt_policy::fleet::FleetChoice;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 
 use super::result::{PlanResult, Row};
 use crate::fleet::curves::{Curve, CurvePoint};
 
-/// Policies without a parameter, and with these only, are drawn against the rate: more lines than
-/// this nobody can tell apart.
+/// Policies without a parameter, and with these only, are drawn against the rate: more lines than this
+/// cannot be told apart.
 const MOST_LINES: usize = 8;
 
 /// What is drawn upwards.
@@ -156,10 +156,10 @@ impl PlanResult {
                 traffics.push(traffic);
             }
         }
-        traffics.into_iter().map(|traffic| self.trade_off(traffic)).collect()
+        traffics.into_iter().map(|(traffic, rate)| self.trade_off(traffic, rate)).collect()
     }
 
-    fn trade_off(&self, (traffic, rate): (&str, f64)) -> Chart {
+    fn trade_off(&self, traffic: &str, rate: f64) -> Chart {
         let mut chart = Chart::new(
             format!("Energy against transitions: {traffic} at {rate:.0} requests/s"),
             Axis::new("Transitions an hour", "", Scale::Log),

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_gateway::ConfigError;
-use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
-use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
+use nightwatt_host::ConfigError;
+use nightwatt_policy::arrivals::{Arrivals, Bursts, Profile, Rate};
+use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use nightwatt_traffic::Reading;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub struct PlanFile {
     /// What sparing a server one transition is worth, J.
     #[serde(default)]
     pub transition_price_j: f64,
-    /// A server stays on at least so long.
+    /// Minimum time that a server stays on.
     #[serde(default, with = "duration_text")]
     pub min_on: Duration,
     /// Requests that may wait until a server has a place.
@@ -133,10 +133,10 @@ pub struct ArrivalsFile {
     /// `log`: access logs, or files of counts per second; from the plan's folder on.
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// `log`: so many copies on top of each other, shifted by whole days and up to 30 minutes.
+    /// `log`: number of copies on top of each other, shifted by whole days and up to 30 minutes.
     #[serde(default = "one")]
     pub copies: u32,
-    /// `log`: only the first so many days of the copies together.
+    /// `log`: only this many first days of the copies together.
     pub days: Option<u32>,
     /// `log`: what the files are written in; none: each is told by its first lines.
     pub format: Option<String>,
@@ -149,7 +149,7 @@ pub struct ArrivalsFile {
     pub reading: Reading,
 }
 
-/// Which process.
+/// The process that requests arrive by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalKind {
@@ -549,7 +549,7 @@ impl ArrivalsFile {
             return Err(wrong(format!("arrivals.{index}.rates"), message));
         }
         let process = |rate: f64| {
-            let at = |error: nightwatt_model::arrivals::ArrivalsError| {
+            let at = |error: nightwatt_policy::arrivals::ArrivalsError| {
                 wrong(format!("arrivals.{index}.rates"), &error)
             };
             let rate = Rate::new(rate).map_err(at)?;

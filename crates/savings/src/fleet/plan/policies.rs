@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::FleetChoice;
+use nightwatt_energy::duration_text;
+use nightwatt_policy::fleet::FleetChoice;
 
 /// What can be written, for messages.
 const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, \
@@ -19,7 +19,7 @@ pub enum Policy {
     Live(FleetChoice),
     /// The yardstick: a schedule made from the very requests that are to come, for like servers.
     Oracle {
-        /// So many stay on.
+        /// Number of servers that stay on.
         always_on: u32,
     },
 }

@@ -13,7 +13,7 @@ const CONFIDENCE: f64 = 0.95;
 const SECONDS_PER_HOUR: f64 = 3600.0;
 const HOURS_PER_DAY: f64 = 24.0;
 
-/// All of it. Every figure is simulated from the watts and rates that were given: modelled.
+/// The result of a plan. Every figure is simulated from the watts and rates that were given: modelled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanResult {
     /// Version of this form.
@@ -187,7 +187,7 @@ fn servers(plan: &Plan) -> Vec<ServerRow> {
             service_rate: kind.service.get(),
             service_rate_error: error.filter(|error| error.is_finite()),
             places: kind.places,
-            watts: [kind.off, kind.idle, kind.busy].map(nightwatt_model::quantity::Watts::get),
+            watts: [kind.off, kind.idle, kind.busy].map(nightwatt_energy::quantity::Watts::get),
             switch_j: kind.switch.get(),
             switch_on_s: kind.switch_on.as_secs_f64(),
         }

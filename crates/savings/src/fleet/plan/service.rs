@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::duration_text;
+use nightwatt_energy::duration_text;
 use nightwatt_sim::fleet::Service;
 use serde::Deserialize;
 

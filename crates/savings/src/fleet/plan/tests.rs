@@ -144,8 +144,8 @@ fn the_oracle_costs_least_and_is_nothing_to_choose() {
         assert_eq!((oracle.policy.as_str(), others.len()), ("oracle 1", 7));
         assert!(oracle.keeps_limit && !oracle.cheapest && !oracle.pareto);
         for row in others.iter().filter(|row| row.keeps_limit) {
-            // These servers have several places, so it may miss the least by a little (seen: 0.5 %);
-            // with one, tests of the simulator say that nobody costs less.
+            // These servers have several places, so it may miss the least by a little (seen: 0.5 %); with
+            // one place, tests of the simulator check that no policy costs less.
             assert!(oracle.cost_w.mean <= 1.02 * row.cost_w.mean, "{oracle:?} {row:?}");
         }
         assert_eq!(others.iter().filter(|row| row.cheapest).count(), 1);
@@ -331,7 +331,7 @@ fn the_page_has_every_published_chart() {
 
 #[test]
 fn who_waits_in_line_for_longer_than_was_promised_is_late_and_no_policy_is_chosen_for_it() {
-    // One server of 100/s, asked 150 times a second, with room for all to wait: nobody is refused.
+    // One server of 100/s, asked 150 times a second, with room for all to wait: no request is refused.
     let text = PLAN
         .replace(
             "policies = [\"predictive\", \"always-on 1..3\", \"delayed-off 1s 10s\"]",

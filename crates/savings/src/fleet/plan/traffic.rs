@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nightwatt_model::arrivals::{Arrivals, Counts};
+use nightwatt_policy::arrivals::{Arrivals, Counts};
 use nightwatt_traffic::{PerSecond, Reading};
 
 use crate::fleet::Error;
@@ -30,12 +30,12 @@ pub struct Traffic {
     pub skipped: Option<String>,
 }
 
-/// How a log is made larger and shorter.
+/// How a log is multiplied and shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// So many on top of each other.
+    /// Number of copies on top of each other.
     pub copies: u32,
-    /// Only the first so many days of the sum.
+    /// Only this many first days of the sum.
     pub days: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub fn of_logs(files: &[PathBuf], reading: &Reading, copies: Copies) -> Result<T
 fn superposed(counts: &Counts, Copies { copies, days }: Copies) -> Result<Counts, Error> {
     let steps = counts.counts().len();
     let whole = if copies > 1 && steps >= DAY { steps - steps % DAY } else { steps };
-    let nothing = || Error::Arrivals(nightwatt_model::arrivals::ArrivalsError::Nothing);
+    let nothing = || Error::Arrivals(nightwatt_policy::arrivals::ArrivalsError::Nothing);
     let counts = counts.part(0, whole).ok_or_else(nothing)?;
     let shift = |copy: usize| copy * DAY + copy * STRIDE % (MOST_SHIFT + 1);
     let shifts: Vec<usize> = (0..copies as usize).map(shift).collect();

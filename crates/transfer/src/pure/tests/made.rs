@@ -7,7 +7,7 @@ use super::super::policy::{Kind, sample_bytes};
 use super::super::replay::{Replay, Replayed};
 use super::super::rivals::Oracle;
 use super::super::trace::{Figures, Trace, TraceBlock};
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 /// Content that the canary packs to this ratio. `twist` makes arms differ from what is assumed of them.
 #[derive(Debug, Clone, Copy)]

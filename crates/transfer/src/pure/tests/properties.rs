@@ -5,7 +5,7 @@ use super::super::bill::{Bill, Objective, Overlap, Prices};
 use super::super::compress::{Compress, Settings};
 use super::super::policy::{Acknowledged, Block, Kind, Outcome, Policy, Step, sample_bytes};
 use super::made::small_server;
-use nightwatt_model::quantity::Watts;
+use nightwatt_energy::quantity::Watts;
 
 /// What the world answers to one block.
 #[derive(Debug, Clone)]

@@ -1,6 +1,5 @@
-//! Puts a machine to sleep and wakes it, for times of different lengths, and says what is to be done
-//! when. Whoever drives it gives the commands, asks the probe, and tells what came of it: there is no
-//! clock in here.
+//! Puts a machine to sleep and wakes it, for times of different lengths, and decides what to do when. The
+//! caller gives the commands, queries the probe, and reports the results: there is no clock in here.
 //!
 //! ```text
 //!          up                   time over              down and command done
@@ -10,14 +9,15 @@
 //!                 └── stopped: from anywhere, once it is awake
 //! ```
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::SleepCycle;
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
-/// How long awake and asleep, how often, and how patient.
+/// Lengths of the cycles, and the timeouts of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrivePlan {
     /// Time awake, then time from the sleep command to the wake command, of each cycle.
@@ -30,7 +30,7 @@ pub struct DrivePlan {
     pub sleep_limit: Duration,
     /// After this the wake command is given again.
     pub wake_limit: Duration,
-    /// Wake commands before it is given up.
+    /// Wake commands before the drive gives up.
     pub wake_attempts: u32,
 }
 
@@ -38,9 +38,10 @@ impl DrivePlan {
     /// So many cycles (one at least), whose times lie between a shortest and a longest one, evenly on
     /// a logarithmic scale. Long and short sleeps take turns, so that a slow change of the room's
     /// temperature does not look like the length of a sleep.
-    pub fn new(count: u32, on: (Duration, Duration), off: (Duration, Duration)) -> Self {
+    pub fn new(count: u32, on: &RangeInclusive<Duration>, off: &RangeInclusive<Duration>) -> Self {
         let count = count.max(1);
-        let length = |(least, most): (Duration, Duration), place: u32| {
+        let length = |range: &RangeInclusive<Duration>, place: u32| {
+            let (least, most) = (*range.start(), *range.end());
             let share = if count == 1 { 0.0 } else { f64::from(place) / f64::from(count - 1) };
             let ratio = most.as_secs_f64() / least.as_secs_f64().max(1e-3);
             least.mul_f64(ratio.max(1.0).powf(share))
@@ -51,7 +52,7 @@ impl DrivePlan {
         let cycles = (0..count).map(|index| (length(on, index), length(off, turns(index))));
         Self {
             cycles: cycles.collect(),
-            last_on: on.0,
+            last_on: *on.start(),
             probe_every: Duration::from_millis(100),
             sleep_limit: Duration::from_mins(2),
             wake_limit: Duration::from_mins(2),
@@ -59,7 +60,7 @@ impl DrivePlan {
         }
     }
 
-    /// How long it takes, without the time to wake.
+    /// Duration of all cycles, without the times to wake.
     pub fn lasts(&self) -> Duration {
         self.cycles.iter().map(|(on, off)| *on + *off).sum::<Duration>() + self.last_on
     }
@@ -75,7 +76,7 @@ pub enum Command {
     Sleep,
 }
 
-/// What is to be done next.
+/// What the caller has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Give this command, and tell [`Drive::command_done`] when it is done.
@@ -88,7 +89,7 @@ pub enum Next {
     Finished(Ending),
 }
 
-/// How it ended.
+/// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// All cycles were driven; the machine is awake.
@@ -97,11 +98,11 @@ pub enum Ending {
     Stopped,
     /// The machine did not fall asleep within the limit, or the command failed; it is awake.
     NeverSleeps,
-    /// It does not wake: somebody has to look.
+    /// It does not wake: an operator has to look at it.
     NeverWakes,
 }
 
-/// What it does now.
+/// What a drive is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -247,7 +248,7 @@ impl Drive {
     /// Wakes the machine, and ends so.
     fn fail(&mut self, ending: Ending) {
         self.ending = Some(ending);
-        // What is measured of this cycle is none.
+        // The figures of this cycle are invalid.
         self.sleep = None;
         match self.phase {
             Phase::Awake => self.until = Mono::ZERO,
@@ -326,7 +327,7 @@ impl Drive {
         self.until = if self.ending.is_some() { now } else { up + on };
     }
 
-    /// What it does now.
+    /// What the drive is doing.
     pub const fn phase(&self) -> Phase {
         self.phase
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{EnergyErrors, StatesFit, StatesRow, doubts, fit_states};
 use crate::pure::calibrate::{CalibrateError, Estimate};
 use crate::pure::power_log::PowerLog;
-use nightwatt_model::least_squares::{Design, Fit, LeastSquaresError, RowErrors};
-use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::least_squares::{Design, Fit, LeastSquaresError, RowErrors};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
 
 /// One sleep and the wake-up that ends it, on the time line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn rows_of_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesRows, 
         let before = beside.min(cycle.sleep_commanded.since(awake_from));
         let after = beside.min(next.since(cycle.wake_answered) / 2);
         rows.awake(log, awake_from, cycle.sleep_commanded - before, stretch);
-        rows.asleep(log, cycle, (before, after), stretch);
+        rows.asleep(log, cycle, before, after, stretch);
         awake_from = (cycle.wake_answered + after).max(first.time);
     }
     rows.awake(log, awake_from, last.time, stretch);
@@ -115,16 +115,17 @@ impl StatesRows {
         self.steady(log, from, to, stretch, false);
     }
 
-    /// A cycle, with the time awake `beside` it, before and after.
+    /// A cycle, with so much time awake `before` and `after` it.
     fn asleep(
         &mut self,
         log: &PowerLog,
         cycle: &SleepCycle,
-        beside: (Duration, Duration),
+        before: Duration,
+        after: Duration,
         stretch: Duration,
     ) {
         let (from, to) = (cycle.sleep_commanded, cycle.wake_answered);
-        let (on, whole) = (beside.0 + beside.1, log.energy(from - beside.0, to + beside.1));
+        let (on, whole) = (before + after, log.energy(from - before, to + after));
         let Some((still_from, still_to)) = cycle.still else {
             self.push(on, to.since(from), 1, whole);
             return;

@@ -4,7 +4,7 @@ use rand_distr::StandardNormal;
 
 use super::*;
 use crate::pure::power_log::{Course, PowerLog, PowerReading};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// The published server: 43.3 W, 1.6 W, 170.7 J.
 const TRUTH: [f64; 3] = [43.3, 1.6, 170.7];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Alignment, Span};
-use nightwatt_model::time::Mono;
+use nightwatt_energy::time::Mono;
 
 /// The drift over a stretch of the log without a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

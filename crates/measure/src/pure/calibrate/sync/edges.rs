@@ -61,7 +61,7 @@ impl Default for LevelRange {
 }
 
 impl LevelRange {
-    /// Takes a level; one that is not finite says nothing.
+    /// Takes a level; ignores one that is not finite.
     pub const fn push(&mut self, level: f64) {
         if level.is_finite() {
             self.least = self.least.min(level);
@@ -69,7 +69,7 @@ impl LevelRange {
         }
     }
 
-    /// The second pass; there is none where all levels are the same.
+    /// Begins the second pass; an error if all levels are the same.
     pub fn histogram(&self) -> Result<LevelHistogram, SyncError> {
         let span = self.most - self.least;
         if span > 0.0 && span.is_finite() {

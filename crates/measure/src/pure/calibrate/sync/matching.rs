@@ -1,9 +1,9 @@
-//! Which edge belongs to which time stamp: by the pattern of intervals.
+//! Finds which edge belongs to which time stamp, by the pattern of intervals.
 //!
-//! A stretch is found by trying pairs of equal intervals as a beginning and walking on from them;
-//! it is believed when so many toggles agree that chance is out of the question. It is then followed
-//! both ways for as long as toggles keep agreeing; missing and surplus ones are stepped over. Where
-//! the track is lost (the DAQ lost a block of samples), the search begins anew behind it.
+//! A stretch is found by trying pairs of equal intervals as a beginning and walking on from them; it is
+//! accepted when so many toggles agree that chance is out of the question. It is then followed both ways
+//! for as long as toggles keep agreeing; missing and surplus ones are stepped over. Where the track is lost
+//! (the DAQ lost a block of samples), the search begins again behind it.
 
 use super::{SyncError, SyncRule, Toggles};
 
@@ -19,7 +19,7 @@ const STEPS_PER_PAIR: usize = 3;
 /// Steps of the search, per toggle: beyond them the rest stays unmatched rather than unanswered.
 const STEPS_PER_TOGGLE: usize = 2000;
 
-/// So many stamps in a row without an edge, and what follows is a stretch of its own.
+/// After this many stamps in a row without an edge, a new stretch begins.
 const BREAK: usize = 3;
 
 /// Edge and stamp that belong together, by index.

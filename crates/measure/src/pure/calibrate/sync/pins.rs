@@ -25,9 +25,9 @@ const GOOD: f64 = 0.95;
 /// Standard errors of the line that count as how far it may be off: of the pairs of a day, chance
 /// makes a few that are off by four.
 const SURE: f64 = 4.0;
-/// In so many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
+/// In this many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
 const WANDER_TIME: f64 = 60.0;
-/// Where the track was lost, so many good pins in a row may be so by chance.
+/// Where the track was lost, this many good pins in a row may be coincidence.
 const BY_CHANCE: usize = 3;
 /// Edges on either side of a matched one among which the nearest to the line is taken.
 const CANDIDATES: usize = 3;
@@ -107,7 +107,7 @@ fn choose_nearest(run: &mut [Pair], toggles: &Toggles, rule: &SyncRule) {
     for (index, &(edge, _)) in before.iter().enumerate() {
         let Some(line) = scratch.line(&before, index, toggles, rule) else { continue };
         let expected = toggles.positions[edge] + line.at_zero;
-        // Edges stay in order, and nobody takes another's.
+        // Edges stay in order, and no stamp takes the edge of another one.
         let first = if index == 0 { 0 } else { run[index - 1].0 + 1 };
         let end = before.get(index + 1).map_or(toggles.positions.len(), |next| next.0);
         let near = first.max(edge.saturating_sub(CANDIDATES))..end.min(edge + CANDIDATES + 1);
@@ -162,8 +162,8 @@ impl Scratch {
         let slope = self.theil_slope();
         let level = self.median(|(x, y)| y - slope * x);
         let spread = self.median(|(x, y)| (y - slope * x - level).abs());
-        // 1.4826 x median absolute deviation estimates the standard deviation of normal noise; the
-        // half sample of the DAQ is no reason to exclude anybody.
+        // 1.4826 x median absolute deviation estimates the standard deviation of normal noise; the half
+        // sample of the DAQ is no reason to exclude a point.
         let near = (3.0 * 1.4826 * spread).max(0.6);
         self.points.retain(|(x, y)| (y - slope * x - level).abs() <= near);
         // A rate that changes bends the line: half the change per second times seconds squared.

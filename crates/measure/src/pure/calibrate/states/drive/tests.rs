@@ -91,7 +91,7 @@ impl Machine {
 }
 
 fn plan(cycles: u32) -> DrivePlan {
-    DrivePlan::new(cycles, (seconds(30), seconds(60)), (seconds(20), seconds(180)))
+    DrivePlan::new(cycles, &(seconds(30)..=seconds(60)), &(seconds(20)..=seconds(180)))
 }
 
 #[test]

@@ -1,0 +1,266 @@
+//! Collects what `nightwatt status` shows.
+
+mod overview;
+mod pool;
+mod tcp;
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nightwatt_energy::energy::{Energy, PowerStates};
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
+use nightwatt_policy::manager::Hindrance;
+
+use crate::access::Answered;
+use crate::gateway::Gateway;
+use crate::machine::Machine;
+use crate::metering::Feed;
+use crate::shadow::WouldDelay;
+use crate::site::Site;
+use crate::status::{
+    ConnectionsStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, Parts, ShadowStatus,
+    SiteStatus, Status,
+};
+use crate::supervisor::SupervisorStatus;
+
+impl Gateway {
+    /// State of a site's server, by the site's index in the configuration: cheap, for progress displays.
+    pub fn state_of(&self, site: usize) -> &'static str {
+        self.serving.sites.get(site).map_or("unknown", |site| site.supervisor.phase_now().as_str())
+    }
+
+    /// The status of everything.
+    pub fn status(&self) -> Status {
+        Status {
+            observe: self.serving.observe,
+            sites: self.serving.sites.iter().map(|it| self.site_status(it)).collect(),
+            machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
+            disk_cache: self.disk.as_ref().map(|disk| disk.status()),
+            tcp: self.services_status(),
+            reload: self.last_reload(),
+            tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
+            connections: {
+                let (open, accepted, refused) = self.serving.connections.counts();
+                ConnectionsStatus { open, accepted, refused }
+            },
+        }
+    }
+
+    /// The status of a site.
+    pub(crate) fn site_status(&self, site: &Site) -> SiteStatus {
+        site.status(self.connections_to(&site.name))
+    }
+
+    /// The status of a machine.
+    pub(crate) fn machine_status(&self, machine: &Machine) -> MachineStatus {
+        machine.status(self.connections_to(&machine.name))
+    }
+}
+
+impl Site {
+    fn status(&self, connections: u32) -> SiteStatus {
+        let server = self.supervisor.status();
+        let shadow = self.shadow.as_ref().map(|shadow| (shadow, shadow.supervisor.status()));
+        // In shadow mode, the shadow's policy learns.
+        let learned_from = shadow.as_ref().map_or(&server, |(_, shadow)| shadow).learned_from;
+        let counters = &self.counters;
+        let answers = Answered::ALL.map(|it| (it.as_str(), counters.requests.answered(it)));
+        let given = answers.into_iter().filter(|(_, count)| *count > 0);
+        let (visits, delayed_visits) = {
+            let visits = counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            (visits.visits(), visits.delayed())
+        };
+        SiteStatus {
+            name: self.name.to_string(),
+            kind: self.config.kind,
+            state: server.phase.as_str().to_owned(),
+            state_for_s: server.in_phase.as_secs_f64(),
+            kept_awake_by: kept_awake_by(&server, connections),
+            failures: server.failures,
+            retry_after_s: server.blocked_for.as_secs_f64(),
+            wake_time_s: server.wake_time.as_secs_f64(),
+            wake_loops: server.wake_loops,
+            in_flight: server.in_flight,
+            connections,
+            held: server.held,
+            policy: self.scenario.policy.to_string(),
+            learned_from_s: learned_from.map(|time| time.as_secs_f64()),
+            answers: given.map(|(name, count)| (name.to_owned(), count)).collect(),
+            delayed_requests: counters.delayed.load(Ordering::Relaxed),
+            visits,
+            delayed_visits,
+            sla: server.sla,
+            cache: self.store.size(),
+            ledger: self.whole_ledger(&server.memory.bill, |it| it.supervisor.status().memory.bill),
+            meters: self.meters(server.now),
+            // In a pool, each server has its own.
+            hours: match self.pool {
+                None => server.hours.iter().map(|hour| self.hour(hour)).collect(),
+                Some(_) => Vec::new(),
+            },
+            pool: self.pool.as_ref().map(|pool| pool.report(self.pool_policy())),
+            shadow: shadow.map(|(shadow, status)| {
+                let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
+                    shadow.would_delay();
+                let ledger = self.ledger(&status.memory.bill);
+                let state = status.phase.as_str().to_owned();
+                ShadowStatus { state, ledger, requests, delayed_requests, visits, delayed_visits }
+            }),
+        }
+    }
+
+    /// A bill of its server as figures.
+    pub(crate) fn ledger(&self, bill: &Bill) -> LedgerStatus {
+        let [server, proxy] = &self.meters;
+        let basis = Basis {
+            states: self.power_states(),
+            busy: Watts::ZERO,
+            uncertainty: self.scenario.server.uncertainty,
+            proxy: self.proxy_power(),
+            meters: [server.as_ref(), proxy.as_ref()],
+        };
+        basis.ledger(bill)
+    }
+
+    fn hour(&self, hour: &Hour) -> HourStatus {
+        HourStatus { began_ms: hour.began.0, ledger: self.ledger(&hour.bill) }
+    }
+
+    fn meters(&self, now: Mono) -> Vec<MeterStatus> {
+        let of = |(part, feed): (Part, &Option<Feed>)| Some(feed.as_ref()?.status(part, now));
+        [Part::Server, Part::Proxy].into_iter().zip(&self.meters).filter_map(of).collect()
+    }
+}
+
+impl Machine {
+    fn status(&self, connections: u32) -> MachineStatus {
+        let machine = self.supervisor.status();
+        let basis = Basis {
+            states: self.server.power_states(),
+            busy: Watts::ZERO,
+            uncertainty: self.server.uncertainty,
+            proxy: self.proxy,
+            meters: [self.meter.as_ref(), None],
+        };
+        let meters = self.meter.as_ref().map(|feed| feed.status(Part::Server, machine.now));
+        MachineStatus {
+            name: self.name.to_string(),
+            state: machine.phase.as_str().to_owned(),
+            state_for_s: machine.in_phase.as_secs_f64(),
+            awake_on_it: machine.in_flight.saturating_sub(connections),
+            connections,
+            // What is awake on it is reported already.
+            kept_awake_by: kept_awake_by(&machine, connections)
+                .filter(|_| machine.in_flight <= connections),
+            failures: machine.failures,
+            retry_after_s: machine.blocked_for.as_secs_f64(),
+            wake_time_s: machine.wake_time.as_secs_f64(),
+            wake_loops: machine.wake_loops,
+            ledger: basis.ledger(&machine.memory.bill),
+            meters: meters.into_iter().collect(),
+        }
+    }
+}
+
+/// Converts the times and counts of a bill into joules.
+struct Basis<'a> {
+    states: PowerStates,
+    /// Additional power while it has requests.
+    busy: Watts,
+    /// The uncertainty.
+    uncertainty: f64,
+    proxy: Watts,
+    /// Of the server, of the proxy.
+    meters: [Option<&'a Feed>; 2],
+}
+
+impl Basis<'_> {
+    fn ledger(&self, bill: &Bill) -> LedgerStatus {
+        let modelled =
+            |joules| Energy::modelled(joules, self.uncertainty, "power states of the scenario");
+        let [of_server, of_proxy] = self.meters;
+        let span = bill.span();
+        let busy = self.busy * bill.uncovered_busy();
+        let server = modelled(bill.server_modelled(&self.states) + busy);
+        let (server, server_parts) = whole(&bill.server_metered, of_server, span, &server);
+        let proxy = modelled(bill.proxy_modelled(self.proxy));
+        let (proxy, proxy_parts) = whole(&bill.proxy_metered, of_proxy, bill.proxy_time(), &proxy);
+        LedgerStatus {
+            span_s: bill.span().as_secs_f64(),
+            awake_s: bill.on.as_secs_f64(),
+            asleep_s: bill.off.as_secs_f64(),
+            unobserved_s: bill.unobserved.as_secs_f64(),
+            busy_s: bill.busy.as_secs_f64(),
+            sleeps: bill.cycles,
+            wakeups: bill.wakeups,
+            server,
+            server_parts,
+            proxy,
+            proxy_parts,
+            always_on: modelled(bill.always_on(&self.states) + self.busy * bill.busy),
+            saving: bill.saving(&self.states, self.proxy),
+        }
+    }
+}
+
+/// Sums up the measured and the modelled part of a time.
+fn whole(
+    metered: &Metered,
+    meter: Option<&Feed>,
+    span: Duration,
+    modelled: &Energy,
+) -> (Energy, Parts) {
+    let name = meter.map_or_else(|| "a meter that is gone".to_owned(), Feed::name);
+    let measured = Energy::measured(metered.joules, metered.uncertainty, name);
+    let covered = metered.time().as_secs_f64();
+    let share = if span.is_zero() { 0.0 } else { covered / span.as_secs_f64() };
+    let parts = Parts {
+        measured_j: measured.joules.get(),
+        measured_uncertainty_j: measured.uncertainty.get(),
+        measured_s: covered,
+        modelled_j: modelled.joules.get(),
+        modelled_uncertainty_j: modelled.uncertainty.get(),
+    };
+    (Energy::together(&measured, modelled, share), parts)
+}
+
+fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> {
+    Some(match server.hindrance? {
+        Hindrance::NotAwake => return None,
+        Hindrance::InFlight(count) => {
+            let of = |count: u32, what: &str| {
+                let s = if count == 1 { "" } else { "s" };
+                (count > 0).then(|| format!("{count} {what}{s}"))
+            };
+            let requests = of(count.saturating_sub(connections), "request");
+            let parts = [requests, of(connections.min(count), "connection")];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("{} under way", parts.join(" and "))
+        }
+        Hindrance::Until(then) => {
+            let seconds = then.since(server.now).as_secs_f64();
+            format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")
+        }
+        Hindrance::Declined(then) => {
+            let seconds = then.since(server.now).as_secs_f64();
+            let reasons = server.inhibited_by.as_deref().unwrap_or("reasons of its own");
+            format!("the server itself: {reasons}; asked again in {seconds:.0} s")
+        }
+        Hindrance::WakeLoop(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!(
+                "a wake loop: woken again and again without serving a request; for {minutes:.0} min"
+            )
+        }
+        Hindrance::Hours(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!(
+                "hours in which it is not to sleep (`never_sleep`), for another {minutes:.0} min"
+            )
+        }
+        Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
+    })
+}

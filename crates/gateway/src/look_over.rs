@@ -1,0 +1,32 @@
+//! Checks of a configuration before it is started.
+
+use nightwatt_clock::Clock;
+
+use crate::admin::Guard;
+use crate::config::Config;
+use crate::error::StartError;
+use crate::gateway::Gateway;
+use crate::secrets;
+use crate::site::{look_over_servers, waiting_page};
+use crate::state_dir;
+use crate::tls::Tls;
+use crate::webhooks;
+
+impl Gateway {
+    /// Reads the files that a configuration names, as [`start`](Self::start) would, and closes them. Returns every
+    /// error that would prevent the start. (Controllers report errors of their own files.)
+    pub fn look_over(config: &Config, clock: &Clock) -> Vec<StartError> {
+        let tls = config.tls.iter().map(|it| Ok(Tls::open(it, clock, None).map(drop)?));
+        let hooks = config.webhook.iter().map(|it| Ok(webhooks::look_over(it)?));
+        let admin = config.admin.iter().map(|it| Guard::open(Some(it)).map(drop));
+        let pages = config.site.iter().map(|site| waiting_page(site).map(drop));
+        let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
+        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
+        all.filter_map(Result::err).collect()
+    }
+
+    /// Settings and files that let other users of this machine read secrets, or harm the gateway.
+    pub fn risks(config: &Config) -> Vec<String> {
+        [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
+    }
+}

@@ -1,0 +1,104 @@
+//! Where a site has several servers: a place for a request, and another when a server has failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use nightwatt_httpcache::CacheKey;
+use nightwatt_policy::admission::Cached;
+
+use super::Asked;
+use crate::access::Answered;
+use crate::answers;
+use crate::body::Answer;
+use crate::exchange::Exchange;
+use crate::hit::Found;
+use crate::hold::Spool;
+use crate::pool::{Offer, Placed, ServerPool};
+
+impl Asked<'_> {
+    /// Finds a place for an exchange, if its site has a pool; returns whether it had to wait.
+    pub(super) async fn first_place(
+        &self,
+        exchange: &Exchange,
+        spool: &mut Spool,
+        answered: &mut Answered,
+    ) -> Result<bool, (Response<Answer>, Answered)> {
+        let Some(pool) = &self.site().pool else { return Ok(false) };
+        // A request that was held for the pool to wake is not rejected now.
+        let offer = if *answered == Answered::Held { Offer::Held } else { Offer::New };
+        let waited = self.placed(pool, offer, exchange, spool).await?;
+        if waited {
+            *answered = Answered::Held;
+        }
+        Ok(waited)
+    }
+
+    /// The answer to a request without a place: a stored one, if that is allowed when a server fails, otherwise an
+    /// error.
+    pub(super) fn without_place(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        refused: (Response<Answer>, Answered),
+    ) -> (Response<Answer>, Answered) {
+        if let Some(found) = found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh) {
+            // Another request has fetched the same meanwhile.
+            return self.cache_answer(found, Answered::Cache);
+        }
+        let forwarding = self.forwarding((key, found), None);
+        forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
+    }
+
+    /// Another exchange for a request whose server has failed: with another server, or with the same one if it is well
+    /// and no other has a place.
+    pub(super) async fn elsewhere(
+        &self,
+        exchange: Arc<Exchange>,
+        spool: &mut Spool,
+        answered: &mut Answered,
+    ) -> Result<Arc<Exchange>, (Response<Answer>, Answered)> {
+        let next = exchange.anew();
+        let offer = exchange.seat().map_or(Offer::Held, |seat| Offer::FailedAt(seat.server()));
+        drop(exchange);
+        if let Some(pool) = &self.site().pool {
+            pool.count_resent();
+            if self.placed(pool, offer, &next, spool).await? {
+                *answered = Answered::Held;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Finds a place in the pool for an exchange; returns whether it had to wait, or the answer for a request without a
+    /// place.
+    async fn placed(
+        &self,
+        pool: &Arc<ServerPool>,
+        offer: Offer,
+        exchange: &Exchange,
+        spool: &mut Spool,
+    ) -> Result<bool, (Response<Answer>, Answered)> {
+        // A request that was at a server for long has not waited in line for long.
+        let now = self.serving.clock.now().mono;
+        let since = if offer == Offer::New { self.facts.arrived.mono } else { now };
+        let deadline = since + self.serving.config.limits.hold;
+        let (seat, waited) = match pool.place(offer, spool, deadline).await {
+            Placed::At(seat) => (seat, false),
+            Placed::Waited(seat) => (seat, true),
+            Placed::Refused => {
+                let text = "All servers are busy, and so many wait already. Please come back soon.";
+                let after = Duration::from_secs(1).max(pool.may_have_room_in());
+                let answer = answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text);
+                return Err((answer, Answered::Unavailable));
+            }
+            // (A client that has left does not read the answer.)
+            Placed::TooLong | Placed::Left => {
+                let text = "No server had a place in time.";
+                let answer = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
+                return Err((answer, Answered::Timeout));
+            }
+        };
+        exchange.sit(seat);
+        Ok(waited)
+    }
+}

@@ -1,0 +1,89 @@
+//! What a request shares with others: which clients may get its answer, whose answer it waits for, and what the proxy
+//! requests by itself because of it.
+
+use std::sync::{Arc, Mutex};
+
+use http::Method;
+use http::header::RANGE;
+use nightwatt_httpcache::sharing::may_be_prefetched;
+use nightwatt_httpcache::{CacheKey, Filler};
+use nightwatt_policy::lifecycle::Phase;
+use tokio::sync::watch;
+
+use super::Asked;
+use crate::exchange::Exchange;
+use crate::flights::Flight;
+use crate::forward::Forwarding;
+use crate::hit::Found;
+use crate::refresh_queue::Wanted;
+use crate::store::Sake;
+
+impl Asked<'_> {
+    /// Whether the answer suits every anonymous client.
+    pub(super) fn is_anybodys(&self) -> bool {
+        let is_whole = !self.parts.headers.contains_key(RANGE);
+        self.parts.method == Method::GET && self.sender.is_anonymous() && is_whole
+    }
+
+    /// Another client's request for the same, if that may be waited for.
+    pub(super) fn other_flight(
+        &self,
+        (key, _): &(Option<CacheKey>, Option<Found>),
+    ) -> Option<watch::Receiver<()>> {
+        let key = key.as_ref().filter(|_| self.is_anybodys())?;
+        self.site().flights.other(key)
+    }
+
+    /// The flight that other requests for the same wait for, if they may.
+    pub(super) fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
+        let boarded = key.filter(|_| self.is_anybodys());
+        let board = |key| self.site().flights.board(key).first();
+        exchange.take_flight().or_else(|| boarded.and_then(board))
+    }
+
+    /// Renews the resource in the background: now if the server is awake, else when it is.
+    pub(super) fn renew(
+        &self,
+        key: Option<&CacheKey>,
+        found: &Found,
+        phase: &watch::Receiver<Phase>,
+    ) {
+        let Some(key) = key else { return };
+        self.site().refresher.want(key, Wanted::Again(Arc::clone(&found.object)), None);
+        if *phase.borrow() == Phase::Awake {
+            self.site().refresher.start();
+        }
+    }
+
+    /// Queues what a crawler did not get, to be fetched when the server is awake.
+    pub(super) fn wish(&self, key: Option<&CacheKey>) {
+        let site = self.site();
+        if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
+            && may_be_prefetched(&self.facts.target)
+            && site.scenario.cache.warm_up_crawlers
+            && site.warms_up()
+        {
+            site.wishes.add(key, &self.parts.headers, self.facts.budget);
+        }
+    }
+
+    /// The parameters for passing the request on.
+    pub(super) fn forwarding(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        flight: Option<Flight>,
+    ) -> Forwarding<'_> {
+        Forwarding {
+            serving: self.serving,
+            site: self.index,
+            facts: self.facts,
+            parts: self.parts,
+            key,
+            found,
+            flight: Mutex::new(flight),
+            sake: Sake::Of(self.class),
+            filler: Filler::Client,
+            expected: None,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The cause of a wake-up, as journals and counters name it.
+
+use serde::{Deserialize, Serialize};
+
+/// The cause of a wake-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by")]
+pub enum WakeCause {
+    /// A request.
+    Request {
+        /// Its id, as in the access log.
+        id: String,
+        /// The client's address.
+        client: String,
+        /// Its class at that time.
+        class: String,
+        /// Its user agent.
+        agent: Option<String>,
+        /// `GET /path`.
+        line: String,
+    },
+    /// A time window that crawlers had been promised.
+    CrawlWindow,
+    /// The policy expected a request.
+    Policy,
+    /// Stored answers of its site had to be renewed.
+    Refresh,
+    /// The operator.
+    Operator,
+    /// The pool that it belongs to needed it.
+    Pool,
+    /// A server on this machine had to be woken.
+    Guest {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl WakeCause {
+    /// All values of [`WakeCause::as_str`].
+    pub const NAMES: [&str; 7] =
+        ["request", "crawl-window", "policy", "refresh", "operator", "pool", "guest"];
+
+    /// The cause in one word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Request { .. } => "request",
+            Self::CrawlWindow => "crawl-window",
+            Self::Policy => "policy",
+            Self::Refresh => "refresh",
+            Self::Operator => "operator",
+            Self::Pool => "pool",
+            Self::Guest { .. } => "guest",
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is wrong with a configuration file: the place, the line, and a mark under it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{place}: {message}{excerpt}")]
+    Wrong {
+        /// File, line and column: `nightwatt.toml:7:3`.
+        place: String,
+        /// What is wrong, and what would be right.
+        message: String,
+        /// The line, with a mark under the place; starts with a line break.
+        excerpt: String,
+    },
+}
+
+impl ConfigError {
+    /// An error of the parser in a file of this name and text.
+    pub fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Self {
+        Self::at(name, text, error.span(), error.message().to_owned())
+    }
+
+    /// A value that has the right type and is wrong: looks for the line of its `key`, which names tables
+    /// with dots and elements of arrays by their number: `site.1.scenario.server.on_w`.
+    pub fn value(name: &str, text: &str, key: &str, message: String) -> Self {
+        Self::at(name, text, find_key(text, key), message)
+    }
+
+    /// As [`value`](Self::value), for two values that do not go together: shows the line of the other as
+    /// well.
+    pub fn clash(name: &str, text: &str, [key, other]: &[String; 2], message: String) -> Self {
+        let mut error = Self::value(name, text, key, message);
+        if let Self::Wrong { excerpt, .. } = &mut error
+            && let Some((.., shown)) = find_key(text, other).and_then(|span| shown(text, span))
+        {
+            excerpt.push_str(&shown);
+        }
+        error
+    }
+
+    fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
+        match span.and_then(|span| shown(text, span)) {
+            Some((line, column, excerpt)) => {
+                Self::Wrong { place: format!("{name}:{line}:{column}"), message, excerpt }
+            }
+            None => Self::Wrong { place: name.to_owned(), message, excerpt: String::new() },
+        }
+    }
+}
+
+/// Line and column of a place, and the line itself with a mark under it, after a line break.
+fn shown(text: &str, span: Range<usize>) -> Option<(usize, usize, String)> {
+    let before = text.get(..span.start)?;
+    let line = before.matches('\n').count() + 1;
+    let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
+    let shown = text.lines().nth(line - 1).unwrap_or_default();
+    let indent = " ".repeat(line.to_string().len());
+    let marks = span.len().clamp(1, shown.len().saturating_sub(column).max(1));
+    let excerpt = format!(
+        "\n{indent} |\n{line} | {shown}\n{indent} | {}{}",
+        " ".repeat(column),
+        "^".repeat(marks)
+    );
+    Some((line, column + 1, excerpt))
+}
+
+/// Where a value is: `key` names it with dots, and elements of an array by their number, as in
+/// `site.1.scenario.server.on_w`. If it is not there, as far as there is something.
+fn find_key(text: &str, key: &str) -> Option<Range<usize>> {
+    let table = DeTable::parse(text).ok()?;
+    let mut found = None;
+    let mut current: Option<&DeValue<'_>> = None;
+    for part in key.split('.') {
+        let (place, value) = match current {
+            None => entry(table.get_ref(), part)?,
+            Some(DeValue::Table(table)) => match entry(table, part) {
+                Some(entry) => entry,
+                None => break,
+            },
+            Some(DeValue::Array(array)) => {
+                let element = array.get(part.parse::<usize>().ok()?)?;
+                (element.span(), element)
+            }
+            Some(_) => break,
+        };
+        found = Some(place);
+        current = Some(value.get_ref());
+    }
+    found
+}
+
+/// A table's entry, with the place from its key to the end of its value (if that is on one line).
+fn entry<'a, 'i>(
+    table: &'a DeTable<'i>,
+    key: &str,
+) -> Option<(Range<usize>, &'a Spanned<DeValue<'i>>)> {
+    let (key, value) = table.get_key_value(key)?;
+    Some((key.span().start..value.span().end.max(key.span().end), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = \"a\"\n\n[[site]]\nport = 1\n[[site]]\nport = 70000\n";
+
+    #[test]
+    fn a_wrong_value_is_shown_with_its_line_and_a_mark() {
+        let error = ConfigError::value("x.toml", TEXT, "site.1.port", "too large".to_owned());
+        let expected = "x.toml:6:1: too large\n  |\n6 | port = 70000\n  | ^^^^^^^^^^^^";
+        assert_eq!(error.to_string(), expected);
+        // What is not there is looked for as far as there is something.
+        let error = ConfigError::value("x.toml", TEXT, "site.0.host", "missing".to_owned());
+        assert!(error.to_string().starts_with("x.toml:3:1: missing"), "{error}");
+    }
+
+    #[test]
+    fn two_values_that_do_not_go_together_are_both_shown() {
+        let keys = ["site.0.port", "site.1.port"].map(str::to_owned);
+        let error = ConfigError::clash("x.toml", TEXT, &keys, "one is enough".to_owned());
+        let text = error.to_string();
+        assert!(text.contains("4 | port = 1") && text.contains("6 | port = 70000"), "{text}");
+    }
+
+    #[test]
+    fn an_error_of_the_parser_has_its_place() {
+        let error = toml::from_str::<toml::Table>("a = \n").unwrap_err();
+        let error = ConfigError::syntax("x.toml", "a = \n", &error).to_string();
+        assert!(error.starts_with("x.toml:1:"), "{error}");
+    }
+}

@@ -1,0 +1,21 @@
+//! What the crates that talk to hardware, programs and devices share, each in one place:
+//!
+//! - [`Host`]: `/sys`, `/proc` and `/dev` under a root that tests can move
+//! - [`secret`]: passwords from files and the environment
+//! - [`tool`]: other programs, with a time limit
+//! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
+//! - [`text`]: the output of others, made safe to print
+//! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
+
+mod config_error;
+pub mod files;
+pub mod http;
+mod real_time;
+pub mod secret;
+pub mod text;
+pub mod tls;
+pub mod tool;
+
+pub use config_error::ConfigError;
+pub use files::Host;
+pub use real_time::within;

@@ -1,0 +1,203 @@
+//! Hours of the week as people write them: `mon-fri 08:00-18:00`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use nightwatt_energy::time::Now;
+
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const DAY_MS: i64 = 86_400_000;
+const MINUTE_MS: i64 = 60_000;
+/// Minutes of a day.
+const DAY: u32 = 24 * 60;
+
+/// From one local time of day to another, on some days of the week. What ends before it begins ends on the day
+/// after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hours {
+    /// As it was written.
+    text: String,
+    /// Monday first.
+    days: [bool; 7],
+    /// Minutes after midnight.
+    from: u32,
+    /// How many minutes it lasts.
+    length: u32,
+}
+
+impl Hours {
+    /// How much longer they last, if it is within them now.
+    ///
+    /// By the local time of now: where a clock is put forward or back until they end, ask again then.
+    pub fn left(&self, now: Now) -> Option<Duration> {
+        let today = now.hour_of_week() as usize / 24;
+        let into_day = i64::from(now.second_of_day()) * 1000 + now.wall.0.rem_euclid(1000);
+        let (from, length) = (i64::from(self.from), i64::from(self.length));
+        // They began today, or last for a part of the day after.
+        let left = |days_ago: usize| {
+            let day_ms = if days_ago == 0 { 0 } else { DAY_MS };
+            let into = into_day + day_ms - from * MINUTE_MS;
+            let left = length * MINUTE_MS - into;
+            (self.days[(today + 7 - days_ago) % 7] && into >= 0 && left > 0).then_some(left)
+        };
+        let left = left(0).max(left(1))?;
+        u64::try_from(left).ok().map(Duration::from_millis)
+    }
+
+    /// The longest that any of them last, if it is within one now.
+    pub fn left_of(all: &[Self], now: Now) -> Option<Duration> {
+        all.iter().filter_map(|hours| hours.left(now)).max()
+    }
+}
+
+impl FromStr for Hours {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            Err(format!(
+                "`{text}` are no hours: {why}. Write days and times, as in `mon-fri 08:00-18:00`, `sat,sun \
+                 22:00-02:00`, or times alone for every day"
+            ))
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (days, times) = match words[..] {
+            [times] => ([true; 7], times),
+            [named, times] => match days(named) {
+                Some(days) => (days, times),
+                None => {
+                    return wrong(&format!(
+                        "`{named}` are no days (mon, tue, wed, thu, fri, sat, sun)"
+                    ));
+                }
+            },
+            _ => return wrong("there is more or less than that"),
+        };
+        let minutes = times.split_once('-').map(|(from, to)| (minute(from), minute(to)));
+        let Some((Some(from), Some(to))) = minutes else {
+            return wrong(&format!("`{times}` are no two times of day"));
+        };
+        if from == to || from == DAY {
+            return wrong("they last no time; all day is `00:00-24:00`");
+        }
+        let length = if to > from { to - from } else { to + DAY - from };
+        Ok(Self { text: words.join(" "), days, from, length })
+    }
+}
+
+/// `mon-wed,sun`; a range may go over the end of the week.
+fn days(text: &str) -> Option<[bool; 7]> {
+    let place = |name: &str| DAYS.iter().position(|day| name.eq_ignore_ascii_case(day));
+    let mut days = [false; 7];
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (place(first)?, place(last)?);
+        for step in 0..=(last + 7 - first) % 7 {
+            days[(first + step) % 7] = true;
+        }
+    }
+    Some(days)
+}
+
+/// `08:30`, `24:00`.
+fn minute(text: &str) -> Option<u32> {
+    let (hour, minute) = text.split_once(':')?;
+    let two_digits = |text: &str| {
+        let is_so = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u32>().ok().filter(|_| is_so)
+    };
+    let (hour, minute) = (two_digits(hour)?, two_digits(minute)?);
+    let of_day = hour * 60 + minute;
+    (minute < 60 && of_day <= DAY).then_some(of_day)
+}
+
+impl fmt::Display for Hours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for Hours {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Hours> for String {
+    fn from(hours: Hours) -> Self {
+        hours.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_energy::time::{Mono, Wall};
+
+    use super::*;
+
+    /// A moment of the week that begins on Monday, 23 November 2026, local time of UTC+1.
+    fn at(day: i64, hour: i64, minute: i64) -> Now {
+        let local = 1_795_392_000 + day * 86_400 + hour * 3600 + minute * 60;
+        Now { mono: Mono::ZERO, wall: Wall::from_secs(local - 3600), utc_offset: 3600 }
+    }
+
+    fn left(hours: &str, now: Now) -> Option<u64> {
+        hours.parse::<Hours>().unwrap().left(now).map(|left| left.as_secs() / 60)
+    }
+
+    #[test]
+    fn they_last_from_their_first_minute_to_the_last_one_on_their_days() {
+        let office = "mon-fri 08:00-18:00";
+        assert_eq!(left(office, at(0, 7, 59)), None);
+        assert_eq!(left(office, at(0, 8, 0)), Some(600));
+        assert_eq!(left(office, at(4, 17, 59)), Some(1));
+        assert_eq!(left(office, at(4, 18, 0)), None);
+        assert_eq!(left(office, at(5, 12, 0)), None, "Saturday");
+        assert_eq!(left("00:00-24:00", at(6, 23, 59)), Some(1));
+    }
+
+    #[test]
+    fn what_ends_before_it_begins_ends_on_the_day_after() {
+        let night = "sun,tue 22:00-02:30";
+        assert_eq!(left(night, at(6, 22, 0)), Some(270));
+        assert_eq!(left(night, at(0, 2, 29)), Some(1), "Sunday's, on Monday");
+        assert_eq!(left(night, at(0, 2, 30)), None);
+        assert_eq!(left(night, at(0, 22, 0)), None, "Monday has none");
+        assert_eq!(left("Fri-Mon 10:00-11:00", at(6, 10, 30)), Some(30));
+        assert_eq!(left("fri-mon 10:00-11:00", at(1, 10, 30)), None);
+    }
+
+    #[test]
+    fn of_several_the_one_that_lasts_longest_counts() {
+        let all: Vec<Hours> =
+            ["08:00-12:00", "mon 10:00-20:00"].iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(Hours::left_of(&all, at(0, 11, 0)), Some(Duration::from_hours(9)));
+        assert_eq!(Hours::left_of(&all, at(1, 11, 0)), Some(Duration::from_hours(1)));
+        assert_eq!(Hours::left_of(&all, at(1, 12, 0)), None);
+    }
+
+    #[test]
+    fn what_is_no_hours_is_told() {
+        for (wrong, why) in [
+            ("", "more or less"),
+            ("mon", "two times of day"),
+            ("mon 8:00-18:00", "two times of day"),
+            ("mon 08:00-24:01", "two times of day"),
+            ("mon 08:60-09:00", "two times of day"),
+            ("mon 08:00-08:00", "no time"),
+            ("mon 24:00-08:00", "no time"),
+            ("mo 08:00-18:00", "no days"),
+            ("mon- 08:00-18:00", "no days"),
+            ("mon 08:00 - 18:00", "more or less"),
+        ] {
+            let said = wrong.parse::<Hours>().unwrap_err();
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
+    }
+}

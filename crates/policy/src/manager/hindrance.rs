@@ -1,0 +1,90 @@
+//! What keeps a server awake, the policy apart.
+
+use super::PowerManager;
+use crate::hours::Hours;
+use crate::lifecycle::Phase;
+use crate::sla::SlaWindow;
+use crate::sleep::SleepPolicy;
+use nightwatt_energy::time::{Mono, Now};
+
+/// Why a server that is awake does not sleep now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hindrance {
+    /// It is not awake in the first place.
+    NotAwake,
+    /// So many exchanges with it are under way.
+    InFlight(u32),
+    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
+    Until(Mono),
+    /// It has reasons of its own, and is asked again then.
+    Declined(Mono),
+    /// It was woken again and again without serving a request, and is left awake until then.
+    WakeLoop(Mono),
+    /// These are hours in which it is not to sleep, until then.
+    Hours(Mono),
+    /// The promise leaves no room for another delay.
+    Sla,
+}
+
+impl<P: SleepPolicy> PowerManager<P> {
+    /// What hinders the server from sleeping now, the policy apart.
+    pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
+        self.promise_used(now).err()
+    }
+
+    /// How much of the promise would be used after one more sleep, if one was made and nothing hinders
+    /// the server from sleeping.
+    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<f64>, Hindrance> {
+        if self.lifecycle.phase() != Phase::Awake {
+            return Err(Hindrance::NotAwake);
+        }
+        if self.in_flight > 0 && !self.awake_budget.is_over(now.mono) {
+            return Err(Hindrance::InFlight(self.in_flight));
+        }
+        let mut until = self.lifecycle.blocked_until();
+        if !self.sleep_ordered {
+            until = until.max(self.kept_until(now));
+        }
+        if now.mono < until {
+            let asks_again = self.lifecycle.blocked_until();
+            let in_loop = if self.sleep_ordered { None } else { self.breaker.holds(now.mono) };
+            let hours = self.hours_end(now).filter(|_| !self.sleep_ordered);
+            return Err(match in_loop {
+                Some(held) if held == until => Hindrance::WakeLoop(until),
+                _ if hours == Some(until) => Hindrance::Hours(until),
+                _ if self.lifecycle.declined() > 0 && asks_again == until => {
+                    Hindrance::Declined(until)
+                }
+                _ => Hindrance::Until(until),
+            });
+        }
+        // A sleep that goes on uses no more of it than it did when it was allowed.
+        let fresh = self.resumes_sleep;
+        let used = |sla: &mut SlaWindow| {
+            if fresh { 0.0 } else { sla.used(now, self.delayed_per_sleep) }
+        };
+        let used = self.sla.as_mut().map(used);
+        let promise_kept = self.sleep_ordered || used.is_none_or(|used| used <= 1.0);
+        if promise_kept { Ok(used) } else { Err(Hindrance::Sla) }
+    }
+
+    /// Until then a server that is awake stays so, whatever the policy says.
+    pub(super) fn kept_until(&self, now: Now) -> Mono {
+        self.stay_awake_until
+            .max(self.lifecycle.since() + self.settings.min_on)
+            .max(self.last_to_server + self.settings.quiet)
+            .max(self.hours_end(now).unwrap_or_default())
+    }
+
+    /// The end of the hours in which it is not to sleep, if it is in such now.
+    fn hours_end(&self, now: Now) -> Option<Mono> {
+        Hours::left_of(&self.settings.never_sleep, now).map(|left| now.mono + left)
+    }
+
+    /// What keeps the server awake now, the policy apart: a [`hindrance`](Self::hindrance), or what is
+    /// under way in the background while all else agrees that it may sleep.
+    pub fn kept_awake_by(&mut self, now: Now) -> Option<Hindrance> {
+        let background = self.draining.then_some(Hindrance::InFlight(self.background));
+        self.hindrance(now).or(background)
+    }
+}

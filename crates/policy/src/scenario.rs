@@ -1,0 +1,396 @@
+//! What a server, its proxy and its operator's wishes are: the one description that `analyze`,
+//! `demo`, `serve` and `fleet` share, so that they speak of the same thing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::bad_value::BadValue;
+use crate::electricity::Electricity;
+use crate::hours::Hours;
+use crate::sla::Sla;
+use crate::sleep::{Constraints, PolicyChoice, Terms};
+use nightwatt_energy::duration_text;
+use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules, Watts};
+
+/// A scenario, as its TOML file says it. Everything left out is the default: the published server
+/// (MSI board with an i7-2700K) behind a proxy of 5 W.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// The server that sleeps.
+    pub server: Server,
+    /// The machine that stays awake.
+    pub proxy: Proxy,
+    /// Whom a sleep may delay.
+    pub sla: SlaRule,
+    /// What the cache may answer.
+    pub cache: CacheRule,
+    /// When to sleep.
+    pub policy: PolicyChoice,
+    /// What sparing one visit its delay is worth, J: the `learned` policy minimises energy + this x
+    /// delayed visits, within the promise if one is made.
+    pub delay_price_j: f64,
+    /// The same in hundredths of `electricity.currency`: as many joules as these buy at the mean price.
+    pub delay_price_ct: f64,
+    /// When crawlers are invited.
+    pub crawl_window: CrawlWindow,
+    /// Local hours in which a server that is awake is not put to sleep.
+    pub never_sleep: Vec<Hours>,
+    /// What the energy costs and emits.
+    pub electricity: Electricity,
+}
+
+/// The server that sleeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Power awake, W.
+    pub on_w: f64,
+    /// Power asleep, W.
+    pub off_w: f64,
+    /// Energy of one sleep cycle beyond `off_w` x its length, J.
+    pub switch_j: f64,
+    /// From the wake command to the first answer.
+    #[serde(with = "duration_text")]
+    pub wake_time: Duration,
+    /// From the sleep command until it can be woken again.
+    #[serde(with = "duration_text")]
+    pub sleep_time: Duration,
+    /// It stays awake at least this long after waking.
+    #[serde(with = "duration_text")]
+    pub min_on: Duration,
+    /// It stays awake at least this long after its last request.
+    #[serde(with = "duration_text")]
+    pub quiet: Duration,
+    /// The time to answer one request, where that is modelled.
+    #[serde(with = "duration_text")]
+    pub service_time: Duration,
+    /// How far the watts and joules above may be off, as a share of them (expanded, 95 %).
+    pub uncertainty: f64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            on_w: 43.3,
+            off_w: 1.6,
+            switch_j: 170.7,
+            wake_time: Duration::from_secs(5),
+            sleep_time: Duration::from_secs(5),
+            min_on: Duration::from_mins(1),
+            quiet: Duration::from_secs(5),
+            service_time: Duration::from_millis(5),
+            uncertainty: 0.05,
+        }
+    }
+}
+
+/// The machine that stays awake.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proxy {
+    /// Its power, W.
+    pub power_w: f64,
+    /// The time to answer from its cache, where that is modelled.
+    #[serde(with = "duration_text")]
+    pub service_time: Duration,
+}
+
+impl Default for Proxy {
+    fn default() -> Self {
+        Self { power_w: 5.0, service_time: Duration::from_millis(1) }
+    }
+}
+
+/// At most `share` of the requests within `window` may wait longer than `delay`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlaRule {
+    /// Off: sleep whenever the policy says so, even if requests have to wait.
+    pub enabled: bool,
+    /// 0 ..= 1.
+    pub share: f64,
+    /// What counts as waiting.
+    #[serde(with = "duration_text")]
+    pub delay: Duration,
+    /// Length of the rolling window.
+    #[serde(with = "duration_text")]
+    pub window: Duration,
+}
+
+impl Default for SlaRule {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            share: 0.10,
+            delay: Duration::from_millis(50),
+            window: Duration::from_hours(24),
+        }
+    }
+}
+
+/// What the cache may answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheRule {
+    /// How long answers without explicit freshness are fresh; 0 leaves that to the heuristics of
+    /// RFC 9111. Also what the log-backed origin says of its answers.
+    #[serde(with = "duration_text")]
+    pub ttl: Duration,
+    /// How long past its freshness an answer may be served while the server sleeps.
+    #[serde(with = "duration_text")]
+    pub grace_asleep: Duration,
+    /// Bytes of memory.
+    pub size_mb: u64,
+    /// Stored answers renewed, and pages fetched for crawlers, each time that the server is awake, at
+    /// most; 0: none.
+    pub warm_up: u32,
+    /// Fetch then what crawlers asked for in vain.
+    pub warm_up_crawlers: bool,
+}
+
+impl Default for CacheRule {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_mins(2),
+            grace_asleep: Duration::from_hours(24),
+            size_mb: 128,
+            warm_up: 300,
+            warm_up_crawlers: true,
+        }
+    }
+}
+
+/// Once a day crawlers that were sent away are answered: the server is woken for them if it must be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CrawlWindow {
+    /// Local time of day at which it opens, after midnight: `3h` is 03:00.
+    #[serde(with = "duration_text")]
+    pub opens: Duration,
+    /// How long it stays open.
+    #[serde(with = "duration_text")]
+    pub length: Duration,
+}
+
+impl Default for CrawlWindow {
+    fn default() -> Self {
+        Self { opens: Duration::from_hours(3), length: Duration::from_mins(10) }
+    }
+}
+
+impl Server {
+    /// Its power states.
+    pub const fn power_states(&self) -> PowerStates {
+        PowerStates {
+            on: Watts(self.on_w),
+            off: Watts(self.off_w),
+            switch: Joules(self.switch_j),
+            wake_time: self.wake_time,
+            sleep_time: self.sleep_time,
+        }
+    }
+}
+
+impl Scenario {
+    /// Power states of the server.
+    pub const fn power_states(&self) -> PowerStates {
+        self.server.power_states()
+    }
+
+    /// What the policy weighs.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            states: self.power_states(),
+            delay_price: self.delay_price(),
+            min_on: self.server.min_on,
+        }
+    }
+
+    /// What sparing one visit its delay is worth, in whatever it is told.
+    pub fn delay_price(&self) -> Joules {
+        if self.delay_price_ct == 0.0 {
+            return Joules(self.delay_price_j);
+        }
+        let kilowatt_hours = self.delay_price_ct / 100.0 / self.electricity.price_per_kwh.mean();
+        Joules(kilowatt_hours * JOULES_PER_KWH)
+    }
+
+    fn check_delay_price(&self) -> Result<(), BadValue> {
+        let wrong =
+            |rule| BadValue { key: "delay_price_ct", value: self.delay_price_ct.to_string(), rule };
+        if !(0.0..=1e5).contains(&self.delay_price_ct) {
+            return Err(wrong("it must be a number from 0 to 100,000"));
+        }
+        if self.delay_price_ct > 0.0 && self.delay_price_j > 0.0 {
+            return Err(wrong("it says the same as `delay_price_j`: give one of them"));
+        }
+        if self.delay_price_ct > 0.0 && self.electricity.price_per_kwh.mean() <= 0.0 {
+            return Err(wrong("energy must cost something (`electricity.price_per_kwh`)"));
+        }
+        if self.delay_price().0 > 1e8 {
+            return Err(wrong(
+                "it buys more than 100,000,000 J, which is the most a delay can be worth",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What binds every plan of sleeps.
+    pub const fn constraints(&self) -> Constraints {
+        let Server { min_on, quiet, .. } = self.server;
+        Constraints { states: self.power_states(), min_on, quiet }
+    }
+
+    /// Power of the proxy.
+    pub const fn proxy_power(&self) -> Watts {
+        Watts(self.proxy.power_w)
+    }
+
+    /// The promise, if one is made.
+    pub fn sla(&self) -> Option<Sla> {
+        let SlaRule { enabled, share, delay, window } = self.sla;
+        enabled.then_some(Sla { share, delay, window })
+    }
+
+    fn check_asleep(&self) -> Result<(), BadValue> {
+        if self.server.off_w > self.server.on_w {
+            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
+            return Err(BadValue {
+                key: "server.off_w",
+                value: self.server.off_w.to_string(),
+                rule,
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that every figure can be true.
+    pub fn check(&self) -> Result<(), BadValue> {
+        let watts = "watts must be a number from 0 to 100,000";
+        let joules = "joules must be a number from 0 to 100,000,000";
+        let share = "a share must lie between 0 and 1";
+        let figures = [
+            ("server.on_w", self.server.on_w, 1e5, watts),
+            ("server.off_w", self.server.off_w, 1e5, watts),
+            ("server.switch_j", self.server.switch_j, 1e8, joules),
+            ("server.uncertainty", self.server.uncertainty, 1.0, share),
+            ("proxy.power_w", self.proxy.power_w, 1e5, watts),
+            ("delay_price_j", self.delay_price_j, 1e8, joules),
+            ("sla.share", self.sla.share, 1.0, share),
+        ];
+        for (key, value, most, rule) in figures {
+            if !(0.0..=most).contains(&value) {
+                return Err(BadValue { key, value: value.to_string(), rule });
+            }
+        }
+        self.check_asleep()?;
+        self.check_delay_price()?;
+        let day = Duration::from_hours(24);
+        let lengths = [
+            (
+                "sla.window",
+                self.sla.window,
+                Duration::from_mins(1),
+                day * 366,
+                "it must last from 1m to 366d",
+            ),
+            (
+                "crawl_window.opens",
+                self.crawl_window.opens,
+                Duration::ZERO,
+                day,
+                "it is a time of day: 0 to 24h",
+            ),
+            (
+                "crawl_window.length",
+                self.crawl_window.length,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+            (
+                "server.wake_time",
+                self.server.wake_time,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+            (
+                "server.sleep_time",
+                self.server.sleep_time,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+        ];
+        for (key, value, least, most, rule) in lengths {
+            if !(least..=most).contains(&value) {
+                return Err(BadValue { key, value: duration_text::format(value), rule });
+            }
+        }
+        self.electricity.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_published_server() {
+        let scenario = Scenario::default();
+        assert_eq!(scenario.check(), Ok(()));
+        let read: Scenario = toml::from_str("").unwrap();
+        assert_eq!(read, scenario);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let scenario: Scenario =
+            toml::from_str("policy = \"timeout 30s\"\n[server]\non_w = 80\nwake_time = \"1m30s\"")
+                .unwrap();
+        let again: Scenario = toml::from_str(&toml::to_string(&scenario).unwrap()).unwrap();
+        assert_eq!(again, scenario);
+        assert_eq!(scenario.server.wake_time, Duration::from_secs(90));
+        assert_eq!(scenario.policy, PolicyChoice::Timeout { idle: Duration::from_secs(30) });
+    }
+
+    #[test]
+    fn a_delay_may_be_priced_in_money() {
+        let priced = |text: &str| toml::from_str::<Scenario>(text).unwrap().delay_price().0;
+        assert!((priced("delay_price_j = 5000") - 5000.0).abs() < 1e-9);
+        // A tenth of a kilowatt-hour.
+        assert!((priced("delay_price_ct = 2.9") - 360_000.0).abs() < 1e-6);
+        let day = "delay_price_ct = 3\n[electricity]\nprice_per_kwh = [0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,\
+                   0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4]";
+        assert!((priced(day) - 360_000.0).abs() < 1e-6, "at the mean of 0.3");
+        for text in [
+            "delay_price_ct = 1\ndelay_price_j = 1",
+            "delay_price_ct = -1",
+            "delay_price_ct = 1\nelectricity.price_per_kwh = 0",
+            "delay_price_ct = 50000",
+        ] {
+            let scenario: Scenario = toml::from_str(text).unwrap();
+            assert_eq!(scenario.check().unwrap_err().key, "delay_price_ct", "{text}");
+        }
+    }
+
+    #[test]
+    fn impossible_figures_are_named() {
+        for (text, key) in [
+            ("[server]\non_w = -1", "server.on_w"),
+            ("[server]\non_w = nan", "server.on_w"),
+            ("[server]\noff_w = 50", "server.off_w"),
+            ("[sla]\nshare = 10", "sla.share"),
+            ("[sla]\nwindow = \"1s\"", "sla.window"),
+            ("[electricity]\ncurrency = \"euro\"", "electricity.currency"),
+        ] {
+            let scenario: Scenario = toml::from_str(text).unwrap();
+            assert_eq!(scenario.check().unwrap_err().key, key);
+        }
+        assert!(toml::from_str::<Scenario>("[server]\nwatts = 5").is_err(), "unknown key");
+    }
+}
