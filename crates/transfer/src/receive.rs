@@ -14,7 +14,7 @@ mod session;
 
 pub use folder::Folder;
 pub use run::{ReceiveError, Received, run};
-pub use session::{Receiver, SessionError, Standing, Store, StoreError};
+pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError};
 
 #[cfg(test)]
 mod tests;

@@ -42,7 +42,7 @@ impl Summary {
             seconds,
             bill,
             energy,
-            uncompressed_joules: uncompressed(&sent, &bill),
+            uncompressed_joules: uncompressed(&sent, &bill, seconds),
             entries: receipt.map_or(0, |receipt| receipt.entries),
             rejected: rejected.map(|it| [lossy(&it.path), it.reason.clone()]).collect(),
             rejected_count: receipt.map_or(0, |receipt| receipt.rejected_count),
@@ -101,9 +101,12 @@ pub fn mix(report: &Report) -> String {
     arms.iter().map(share).collect::<Vec<_>>().join(", ")
 }
 
-fn uncompressed(report: &Report, bill: &Bill) -> Option<f64> {
+fn uncompressed(report: &Report, bill: &Bill, seconds: f64) -> Option<f64> {
+    let rate = report.link_rate?;
     let sent: u64 = report.arms.iter().map(|arm| arm.bytes).sum();
-    let seconds = sent as f64 / report.link_rate?;
+    // What was neither the link's time nor the packer's would have been the same: above all, the receiver's disk.
+    let busy = (report.wire_bytes as f64 / rate).max(report.cpu_seconds);
+    let seconds = sent as f64 / rate + (seconds - busy).max(0.0);
     let plain = Report { cpu_seconds: 0.0, wire_bytes: sent, ..report.clone() };
     Some(plain.modelled(&bill.prices, seconds))
 }

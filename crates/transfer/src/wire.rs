@@ -19,11 +19,13 @@
 //! A frame is a kind, a length, a body and a sum over all of it, which depends on how many frames came before: so a
 //! frame that was changed, lost, doubled or moved is found.
 
+mod arrivals;
 mod error;
 mod fields;
 mod frame;
 mod message;
 
+pub(crate) use arrivals::{Arrival, ReadError, read_messages};
 pub use error::MessageError;
 pub use frame::{FrameError, FrameReader, FrameWriter};
 pub use message::{

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 fn receive(line: &str) {
     let folder = line.rsplit(' ').next().unwrap();
     let store = Folder::open(Path::new(folder)).unwrap();
-    if let Err(error) = receive::run(io::stdin(), io::stdout(), store) {
+    if let Err(error) = receive::run(io::stdin(), io::stdout(), store, clock) {
         eprintln!("receiver: {error}");
     }
 }

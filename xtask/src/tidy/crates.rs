@@ -104,6 +104,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
             "report",
             "tcp",
             "traffic",
+            "transfer",
             "workloads",
         ],
     ),

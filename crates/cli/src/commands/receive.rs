@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use nightwatt_clock::meter::monotonic;
 use nightwatt_transfer::receive::{self, Folder, ReceiveError};
 
 use crate::ExitStatus;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Failure::because(format!("cannot write into {}", args.folder.display()), &error)
             .hint("make the folder that it is in, or name another one")
     })?;
-    match receive::run(io::stdin().lock(), io::stdout().lock(), store) {
+    match receive::run(io::stdin(), io::stdout().lock(), store, monotonic) {
         Ok(_) => Ok(ExitStatus::Success),
         // The sender was told, and prints it.
         Err(ReceiveError::Session(_) | ReceiveError::Frame(_) | ReceiveError::Message(_)) => {

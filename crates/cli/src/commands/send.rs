@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_meters::machine::{cpus, describe};
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
-use nightwatt_meters::{Channel, Host};
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::power_model::{Activity, PowerModel};
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::Mono;
+use nightwatt_meters::machine::{cpus, describe};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::{Channel, Host};
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::comparison::Comparison;

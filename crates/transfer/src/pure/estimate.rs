@@ -74,6 +74,8 @@ pub struct Link {
     moved: Cusum,
 }
 
+/// One block counts as at most this far from the estimate (logarithm of the rate).
+const MOST_STEP: f64 = 0.5;
 /// Assumed of a link of which nothing is known yet, bytes per second.
 const UNKNOWN_RATE: f64 = 1e7;
 
@@ -90,10 +92,18 @@ impl Link {
         if !cost.is_finite() {
             return;
         }
-        if self.cost.weight() > 0.0 && self.moved.add(cost - self.cost.mean, 0.1, 0.7) {
-            self.cost = Decayed::default();
+        if !self.is_known() {
+            self.cost.add(cost, 1.0, 4.0);
+            return;
         }
-        self.cost.add(cost, 1.0, 4.0);
+        // One block that was late is no slow link: it takes two to move the estimate far.
+        let distance = (cost - self.cost.mean).clamp(-MOST_STEP, MOST_STEP);
+        if self.moved.add(distance, 0.1, 0.7) {
+            self.cost = Decayed::default();
+            self.cost.add(cost, 1.0, 4.0);
+        } else {
+            self.cost.add(self.cost.mean + distance, 1.0, 4.0);
+        }
     }
 
     /// Seconds for a byte.
@@ -341,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_link_is_seen_at_once_and_noise_is_not_one() {
+    fn a_step_of_the_link_is_seen_at_the_second_block_and_noise_is_not_one() {
         let mut link = Link::default();
         assert!(!link.is_known());
         let mut learn = |rate: f64| {
@@ -352,7 +362,15 @@ mod tests {
             let rate = learn(1e6 * noise);
             assert!((0.9e6..1.1e6).contains(&rate), "{rate}");
         }
+        // One block that was held up for a minute moves it by an eighth at most.
+        let held_up = learn(1e4);
+        assert!((0.85e6..1.1e6).contains(&held_up), "{held_up}");
+        for _ in 0..4 {
+            learn(1e6);
+        }
+        learn(1e5);
         assert!((learn(1e5) - 1e5).abs() < 1.0);
+        learn(1e6);
         assert!((learn(1e6) - 1e6).abs() < 1.0);
         link.learn(&Acknowledged { bytes: 0.0, seconds: 1.0 });
         link.learn(&Acknowledged { bytes: 1.0, seconds: f64::NAN });

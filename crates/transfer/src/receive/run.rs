@@ -1,15 +1,20 @@
 //! A session over a pair of streams.
 
 use std::io::{self, BufWriter, Read, Write};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
-use super::session::{Receiver, SessionError, Store};
+use nightwatt_energy::time::Mono;
+
+use super::session::{Clocks, Receiver as Session, SessionError, Store};
 use crate::codec::thread_seconds;
 use crate::wire::{
-    Failed, Failure, FrameError, FrameReader, FrameWriter, Message, MessageError, Receipt,
+    Arrival, Failed, Failure, FrameError, FrameWriter, Message, MessageError, ReadError, Receipt,
+    read_messages,
 };
 
-/// Bytes that are read at once.
-const CHUNK: usize = 256 << 10;
+/// Messages that wait to be processed: as many as a sender has on the way, and one.
+const QUEUE: usize = 5;
 
 /// What was received.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,14 +45,32 @@ pub enum ReceiveError {
     Connection(#[from] io::Error),
 }
 
-/// Receives until the receipt was given. An error is also told to the sender.
+impl From<ReadError> for ReceiveError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Frame(error) => error.into(),
+            ReadError::Message(error) => error.into(),
+            ReadError::Cut => Self::Cut,
+            ReadError::Connection(error) => error.into(),
+        }
+    }
+}
+
+/// Receives until the receipt was given. An error is also sent to the sender. `clock` is monotonic.
+///
+/// The thread that reads ends with the connection, which may be later.
 pub fn run(
-    reader: impl Read,
+    reader: impl Read + Send + 'static,
     writer: impl Write,
     store: impl Store,
+    clock: fn() -> Mono,
 ) -> Result<Received, ReceiveError> {
     let mut writer = FrameWriter::new(BufWriter::new(writer));
-    let result = messages(reader, &mut writer, store);
+    let (arrivals, arrived) = sync_channel(QUEUE);
+    thread::spawn(move || {
+        read_messages(reader, &clock, &mut |arrival| arrivals.send(arrival).is_ok());
+    });
+    let result = messages(&arrived, &mut writer, store, clock);
     if let Err(error) = &result {
         let failed = match error {
             ReceiveError::Session(error) => Some(error.message()),
@@ -66,37 +89,28 @@ pub fn run(
 }
 
 fn messages<W: Write>(
-    mut reader: impl Read,
+    arrived: &Receiver<Result<Arrival, ReadError>>,
     writer: &mut FrameWriter<W>,
     store: impl Store,
+    clock: fn() -> Mono,
 ) -> Result<Received, ReceiveError> {
-    let mut receiver = Receiver::new(store);
-    let mut frames = FrameReader::default();
-    let mut chunk = vec![0; CHUNK];
+    let mut session = Session::new(store);
     loop {
-        let count = match reader.read(&mut chunk) {
-            Ok(0) => return Err(ReceiveError::Cut),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        frames.push(&chunk[..count]);
-        while let Some((kind, body)) = frames.next_frame()? {
-            let message = Message::decode(kind, &body)?;
-            let mut answers = Vec::new();
-            let result = receiver.on(message, &thread_seconds, &mut answers);
-            for answer in &answers {
-                let (kind, body) = answer.encode();
-                writer.write(kind, &body)?;
-            }
-            // Each block is acknowledged at once: the sender measures the link by that.
-            writer.flush()?;
-            result?;
-            if let Some(Message::Receipt(receipt)) = answers.pop()
-                && receiver.is_done()
-            {
-                return Ok(Received { receipt });
-            }
+        let arrival = arrived.recv().map_err(|_| ReceiveError::Cut)??;
+        let mut answers = Vec::new();
+        let clocks = Clocks { now: &clock, cpu: &thread_seconds };
+        let result = session.on(arrival.message, arrival.at, &clocks, &mut answers);
+        for answer in &answers {
+            let (kind, body) = answer.encode();
+            writer.write(kind, &body)?;
+        }
+        // Each block is acknowledged at once: the sender measures the link by that.
+        writer.flush()?;
+        result?;
+        if let Some(Message::Receipt(receipt)) = answers.pop()
+            && session.is_done()
+        {
+            return Ok(Received { receipt });
         }
     }
 }

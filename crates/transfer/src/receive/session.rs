@@ -1,6 +1,9 @@
 //! What the receiver does with each message.
 
 use std::io;
+use std::time::Duration;
+
+use nightwatt_energy::time::Mono;
 
 use crate::codec::{CodecError, Unpacker};
 use crate::pure::layout::Layout;
@@ -108,6 +111,14 @@ impl SessionError {
     }
 }
 
+/// What a session reads the time from.
+pub struct Clocks<'a> {
+    /// The clock of the times of arrival.
+    pub now: &'a dyn Fn() -> Mono,
+    /// CPU time of the thread, s.
+    pub cpu: &'a dyn Fn() -> f64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Hello,
@@ -162,11 +173,12 @@ impl<S: Store> Receiver<S> {
         self.stage == Stage::Done
     }
 
-    /// Takes a message. Answers go to `answers`. `cpu` gives the CPU time of the thread, s.
+    /// Takes a message that arrived `at` this time. Answers go to `answers`.
     pub fn on(
         &mut self,
         message: Message,
-        cpu: &dyn Fn() -> f64,
+        at: Mono,
+        clocks: &Clocks<'_>,
         answers: &mut Vec<Message>,
     ) -> Result<(), SessionError> {
         match (self.stage, message) {
@@ -174,8 +186,23 @@ impl<S: Store> Receiver<S> {
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
             (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
             (Stage::Manifest, Message::End) => self.end_of_manifest(answers),
-            (Stage::Blocks, Message::Data(data)) => self.data(&data, cpu, answers),
-            (Stage::Blocks, Message::Hole(hole)) => self.hole(&hole, answers),
+            (Stage::Blocks, Message::Data(data)) => {
+                let before = (clocks.cpu)();
+                answers.push(match self.data(&data)? {
+                    None => {
+                        let cpu_nanos = (((clocks.cpu)() - before).max(0.0) * 1e9) as u64;
+                        self.cpu_nanos += cpu_nanos;
+                        acknowledged(data.id, at, (clocks.now)(), cpu_nanos)
+                    }
+                    Some(reason) => Message::Nack(Nack { id: data.id, reason }),
+                });
+                Ok(())
+            }
+            (Stage::Blocks, Message::Hole(hole)) => {
+                self.hole(&hole)?;
+                answers.push(acknowledged(hole.id, at, (clocks.now)(), 0));
+                Ok(())
+            }
             (Stage::Blocks, Message::Stale(place)) => self.stale(place),
             (Stage::Blocks, Message::Fin(fin)) => self.fin(&fin, answers),
             (stage, message) => {
@@ -288,13 +315,8 @@ impl<S: Store> Receiver<S> {
         Ok(())
     }
 
-    fn data(
-        &mut self,
-        data: &Data,
-        cpu: &dyn Fn() -> f64,
-        answers: &mut Vec<Message>,
-    ) -> Result<(), SessionError> {
-        let before = cpu();
+    /// Writes a block. Gives the reason if it must be sent again.
+    fn data(&mut self, data: &Data) -> Result<Option<String>, SessionError> {
         let length = data.length as usize;
         let mut block = std::mem::take(&mut self.block);
         let unpacked = self.unpacker.unpack(data.codec, &data.packed, length, &mut block);
@@ -306,10 +328,9 @@ impl<S: Store> Receiver<S> {
             }
             Err(error) => Some(error.to_string()),
         };
-        if let Some(reason) = reason {
+        if reason.is_some() {
             self.block = block;
-            answers.push(Message::Nack(Nack { id: data.id, reason }));
-            return Ok(());
+            return Ok(reason);
         }
         let end = data.start + u64::from(data.length);
         let mut at = 0;
@@ -326,13 +347,10 @@ impl<S: Store> Receiver<S> {
         self.block = block;
         self.bytes += u64::from(data.length);
         self.end_block(data.start, end, data.sum)?;
-        let nanos = ((cpu() - before).max(0.0) * 1e9) as u64;
-        self.cpu_nanos += nanos;
-        answers.push(Message::Ack(Ack { id: data.id, cpu_nanos: nanos, joules: None }));
-        Ok(())
+        Ok(None)
     }
 
-    fn hole(&mut self, hole: &Hole, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+    fn hole(&mut self, hole: &Hole) -> Result<(), SessionError> {
         let end = hole.start.checked_add(hole.length);
         let end = end.ok_or_else(|| SessionError::protocol("a hole behind the last file"))?;
         for part in self.begin_block(hole.start, end)? {
@@ -342,9 +360,7 @@ impl<S: Store> Receiver<S> {
             };
             self.written(part.entry, result)?;
         }
-        self.end_block(hole.start, end, content_sum(hole.start, &hole.length.to_le_bytes()))?;
-        answers.push(Message::Ack(Ack { id: hole.id, cpu_nanos: 0, joules: None }));
-        Ok(())
+        self.end_block(hole.start, end, content_sum(hole.start, &hole.length.to_le_bytes()))
     }
 
     fn begin_block(
@@ -424,4 +440,10 @@ impl<S: Store> Receiver<S> {
         }));
         Ok(())
     }
+}
+
+fn acknowledged(id: u64, at: Mono, now: Mono, cpu_nanos: u64) -> Message {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (arrived_nanos, held_nanos) = (nanos(at.0), nanos(now.since(at)));
+    Message::Ack(Ack { id, arrived_nanos, held_nanos, cpu_nanos, joules: None })
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::rc::Rc;
 
+use nightwatt_energy::time::Mono;
+
 use super::*;
 use crate::pure::arm::Codec;
 use crate::wire::{
@@ -47,7 +49,8 @@ fn answers(
         bytes.write(kind, &body).unwrap();
     }
     let mut answered = Vec::new();
-    let result = run(bytes.into_inner().as_slice(), &mut answered, store);
+    let sent = io::Cursor::new(bytes.into_inner());
+    let result = run(sent, &mut answered, store, || Mono::ZERO);
     let mut frames = FrameReader::default();
     frames.push(&answered);
     let mut messages = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::wire::{Failure, FrameError, MessageError, VERSIONS};
+use crate::wire::{Failure, FrameError, MessageError, ReadError, VERSIONS};
 
 /// Why sending ended without a receipt. The receiver keeps what it has, and a later attempt goes on from there.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,17 @@ pub enum SendError {
     /// The user stopped it.
     #[error("sending was stopped; send again to go on from there")]
     Cancelled,
+}
+
+impl From<ReadError> for SendError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Frame(error) => error.into(),
+            ReadError::Message(error) => error.into(),
+            ReadError::Cut => Self::Cut,
+            ReadError::Connection(error) => error.into(),
+        }
+    }
 }
 
 impl SendError {

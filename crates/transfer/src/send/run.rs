@@ -8,12 +8,10 @@ use nightwatt_energy::time::Mono;
 
 use super::error::SendError;
 use super::session::Session;
-use crate::wire::{FrameReader, FrameWriter, Message};
+use crate::wire::{Arrival, FrameWriter, Message, read_messages};
 
-/// Bytes that are read at once.
-const CHUNK: usize = 64 << 10;
-
-type Arrival = Result<Message, SendError>;
+type Arrivals = Sender<Result<Arrival, SendError>>;
+type Arrived = Receiver<Result<Arrival, SendError>>;
 
 /// Sends over a pair of streams until the receipt is there. `clock` is monotonic. `close` makes a read that waits end;
 /// it is called when the session has failed. `watch` is called after each step.
@@ -22,14 +20,19 @@ pub fn run(
     writer: impl Write + Send,
     close: &(dyn Fn() + Sync),
     session: &mut Session,
-    clock: &dyn Fn() -> Mono,
+    clock: &(dyn Fn() -> Mono + Sync),
     watch: &mut dyn FnMut(&Session),
 ) -> Result<(), SendError> {
     thread::scope(|scope| {
         let (arrivals, arrived) = channel();
         let (outgoing, to_write) = sync_channel(2);
         let of_writer = arrivals.clone();
-        scope.spawn(move || read(reader, &arrivals));
+        scope.spawn(move || {
+            // An arrival is stamped here: the session may be packing, and look at it much later.
+            read_messages(reader, clock, &mut |it| {
+                arrivals.send(it.map_err(SendError::from)).is_ok()
+            });
+        });
         scope.spawn(move || write(writer, &to_write, &of_writer));
         let result = drive(session, &arrived, &outgoing, clock, watch);
         drop(outgoing);
@@ -42,7 +45,7 @@ pub fn run(
 
 fn drive(
     session: &mut Session,
-    arrived: &Receiver<Arrival>,
+    arrived: &Arrived,
     outgoing: &SyncSender<Message>,
     clock: &dyn Fn() -> Mono,
     watch: &mut dyn FnMut(&Session),
@@ -52,7 +55,7 @@ fn drive(
         Ok(()) => Ok(()),
         Err(_) => Err(arrived.iter().find_map(Result::err).unwrap_or(SendError::Cut)),
     };
-    hand_over(session.start(clock()))?;
+    hand_over(session.start())?;
     let mut has_sent = true;
     while session.receipt().is_none() {
         let arrival = match arrived.try_recv() {
@@ -63,13 +66,16 @@ fn drive(
             Err(TryRecvError::Disconnected) => return Err(SendError::Cut),
         };
         let messages = match arrival {
-            Some(arrival) => session.on(arrival?, clock())?,
+            Some(arrival) => {
+                let Arrival { message, at } = arrival?;
+                session.on(message, at)?
+            }
             None => Vec::new(),
         };
         for message in messages {
             hand_over(message)?;
         }
-        let messages = session.next(clock())?;
+        let messages = session.next(clock)?;
         has_sent = !messages.is_empty();
         for message in messages {
             hand_over(message)?;
@@ -79,39 +85,7 @@ fn drive(
     Ok(())
 }
 
-fn read(mut reader: impl Read, arrivals: &Sender<Arrival>) {
-    let mut frames = FrameReader::default();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let count = match reader.read(&mut chunk) {
-            Ok(0) => {
-                let _ = arrivals.send(Err(SendError::Cut));
-                return;
-            }
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                let _ = arrivals.send(Err(error.into()));
-                return;
-            }
-        };
-        frames.push(&chunk[..count]);
-        loop {
-            let message = match frames.next_frame() {
-                Ok(None) => break,
-                Ok(Some((kind, body))) => Message::decode(kind, &body).map_err(SendError::from),
-                Err(error) => Err(error.into()),
-            };
-            let is_end = message.is_err();
-            // Nothing reads them any more if the session has ended.
-            if arrivals.send(message).is_err() || is_end {
-                return;
-            }
-        }
-    }
-}
-
-fn write(writer: impl Write, messages: &Receiver<Message>, arrivals: &Sender<Arrival>) {
+fn write(writer: impl Write, messages: &Receiver<Message>, arrivals: &Arrivals) {
     let mut writer = FrameWriter::new(BufWriter::new(writer));
     for message in messages {
         let (kind, body) = message.encode();

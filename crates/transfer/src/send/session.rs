@@ -87,7 +87,7 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// CPU time of the receiver, s.
     pub receiver_seconds: f64,
-    /// Rate of the link by the last acknowledgements, bytes per second.
+    /// Mean rate of the link while it carried blocks, bytes per second.
     pub link_rate: Option<f64>,
 }
 
@@ -119,12 +119,12 @@ pub struct Session {
     layout: Layout,
     source: Source,
     stage: Stage,
-    /// When the last message went that waits for an answer.
-    asked: Mono,
     policy: Compress,
     fixed: Option<usize>,
     packer: Packer,
     flow: Flow,
+    /// Bytes that the link carried, and the seconds for that.
+    carried: [f64; 2],
     /// What is there, or on the way.
     handed: Ranges,
     position: u64,
@@ -164,11 +164,11 @@ impl Session {
             options,
             layout,
             stage: Stage::Hello,
-            asked: Mono::ZERO,
             policy,
             fixed,
             packer: Packer::default(),
             flow: Flow::default(),
+            carried: [0.0; 2],
             handed: Ranges::default(),
             position: 0,
             again: VecDeque::new(),
@@ -182,8 +182,7 @@ impl Session {
     }
 
     /// The first message.
-    pub fn start(&mut self, now: Mono) -> Message {
-        self.asked = now;
+    pub fn start(&self) -> Message {
         Message::Hello(Hello {
             versions: VERSIONS,
             codecs: Codecs::all(),
@@ -207,13 +206,13 @@ impl Session {
         &self.policy
     }
 
-    /// Takes a message of the receiver. Gives what is to be sent now.
-    pub fn on(&mut self, message: Message, now: Mono) -> Result<Vec<Message>, SendError> {
+    /// Takes a message of the receiver that arrived `at` this time. Gives what is to be sent now.
+    pub fn on(&mut self, message: Message, at: Mono) -> Result<Vec<Message>, SendError> {
         match (self.stage, message) {
             (_, Message::Failed(Failed { failure, text })) => {
                 Err(SendError::Refused { failure, text })
             }
-            (Stage::Hello, Message::Hello(hello)) => self.hello(hello, now),
+            (Stage::Hello, Message::Hello(hello)) => self.hello(hello),
             (Stage::Have, Message::Have(have)) => {
                 for [start, length] in have.ranges {
                     let end = start.saturating_add(length).min(self.layout.bytes());
@@ -222,13 +221,12 @@ impl Session {
                 Ok(Vec::new())
             }
             (Stage::Have, Message::End) => {
-                self.flow.round_trip(now.since(self.asked).as_secs_f64());
                 self.report.had_bytes = self.handed.total();
                 self.left = self.layout.bytes() - self.report.had_bytes;
                 self.stage = Stage::Blocks;
                 Ok(Vec::new())
             }
-            (Stage::Blocks, Message::Ack(ack)) => self.ack(&ack, now),
+            (Stage::Blocks, Message::Ack(ack)) => self.ack(&ack, at),
             (Stage::Blocks, Message::Nack(nack)) => {
                 let block = self.flow.refused(nack.id);
                 let block = block.ok_or_else(|| {
@@ -259,7 +257,7 @@ impl Session {
         }
     }
 
-    fn hello(&mut self, hello: Hello, now: Mono) -> Result<Vec<Message>, SendError> {
+    fn hello(&mut self, hello: Hello) -> Result<Vec<Message>, SendError> {
         let Hello { versions, codecs, program, .. } = hello;
         if negotiated(VERSIONS, versions).is_none() {
             return Err(SendError::Version { program, theirs: versions });
@@ -275,7 +273,6 @@ impl Session {
             self.policy =
                 Compress::new(Settings::new(self.options.arms.clone(), self.options.bill));
         }
-        self.flow.round_trip(now.since(self.asked).as_secs_f64());
         let mut messages = Vec::new();
         let mut some = Vec::new();
         let mut bytes = 0;
@@ -291,19 +288,20 @@ impl Session {
             messages.push(Message::Manifest(some));
         }
         messages.push(Message::End);
-        self.asked = now;
         self.stage = Stage::Have;
         Ok(messages)
     }
 
-    fn ack(&mut self, ack: &Ack, now: Mono) -> Result<Vec<Message>, SendError> {
-        let arrived = self.flow.arrived(ack.id, now);
+    fn ack(&mut self, ack: &Ack, at: Mono) -> Result<Vec<Message>, SendError> {
+        let arrived = self.flow.arrived(ack, at);
         let (block, shown) = arrived.ok_or_else(|| {
             SendError::protocol("a block was acknowledged that is not on its way")
         })?;
         if let Some(shown) = shown {
             self.policy.acknowledged(&shown);
-            self.report.link_rate = Some(1.0 / self.policy.link().seconds_per_byte());
+            let [bytes, seconds] = self.carried;
+            self.carried = [bytes + shown.bytes, seconds + shown.seconds];
+            self.report.link_rate = Some(self.carried[0] / self.carried[1]);
         }
         let seconds = ack.cpu_nanos as f64 * 1e-9;
         match block.arm {
@@ -317,13 +315,14 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// What is to be sent without waiting for an answer, if anything is: a block, or the end.
-    pub fn next(&mut self, now: Mono) -> Result<Vec<Message>, SendError> {
+    /// What is to be sent without waiting for an answer, if anything is: a block, or the end. `clock` is read when the
+    /// block is packed.
+    pub fn next(&mut self, clock: &dyn Fn() -> Mono) -> Result<Vec<Message>, SendError> {
         if self.stage != Stage::Blocks || !self.flow.is_open() {
             return Ok(Vec::new());
         }
         if let Some([start, end]) = self.again.pop_front() {
-            return self.data(start, end, now, Some(0));
+            return self.data(start, end, clock, Some(0));
         }
         let Some([start, end]) = self.handed.gap(self.position, self.layout.bytes()) else {
             if !self.flow.is_empty() {
@@ -332,8 +331,12 @@ impl Session {
             self.stage = Stage::Fin;
             return Ok(vec![Message::Fin(Fin { sum: self.sum, blocks: self.acknowledged })]);
         };
+        if self.next_id == 0 {
+            // An empty block: it shows how long there and back takes where nothing has to be carried.
+            return Ok(vec![self.hole(start, 0, clock())]);
+        }
         match self.source.piece(&self.layout, start, end) {
-            Piece::Hole(length) => Ok(vec![self.hole(start, length, now)]),
+            Piece::Hole(length) => Ok(vec![self.hole(start, length, clock())]),
             Piece::Data(until) => {
                 let wanted = self.options.block.unwrap_or_else(|| {
                     let link = self.policy.link();
@@ -344,7 +347,7 @@ impl Session {
                     }
                 });
                 let most = u64::from(wanted).clamp(1, MOST_BYTES as u64);
-                self.data(start, until.min(start + most), now, self.fixed)
+                self.data(start, until.min(start + most), clock, self.fixed)
             }
         }
     }
@@ -374,7 +377,7 @@ impl Session {
         &mut self,
         start: u64,
         end: u64,
-        now: Mono,
+        clock: &dyn Fn() -> Mono,
         fixed: Option<usize>,
     ) -> Result<Vec<Message>, SendError> {
         let mut content = std::mem::take(&mut self.content);
@@ -407,7 +410,7 @@ impl Session {
             packed: packed.len() as u64,
             arm: Some(arm),
             sum,
-            sent: now,
+            sent: clock(),
         });
         let length = u32::try_from(length).unwrap_or(0);
         messages.push(Message::Data(Data { id, start, length, codec, sum, packed }));

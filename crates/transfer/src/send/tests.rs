@@ -76,7 +76,7 @@ fn transfer(paths: &[PathBuf], to: &Path, options: Options, cut_after: usize) ->
     let store = Folder::open(to).unwrap();
     let receiver = thread::spawn(move || {
         let writer = there.try_clone().unwrap();
-        let result = receive::run(&there, &writer, store);
+        let result = receive::run(there.try_clone().unwrap(), &writer, store, clock);
         let _ = there.shutdown(Shutdown::Both);
         result
     });
@@ -270,7 +270,8 @@ fn a_file_that_changes_or_goes_is_not_written() {
     fs::remove_file(path("goes")).unwrap();
     let (here, there) = UnixStream::pair().unwrap();
     let store = Folder::open(to.path()).unwrap();
-    let receiver = thread::spawn(move || receive::run(&there, &there, store));
+    let receiver =
+        thread::spawn(move || receive::run(there.try_clone().unwrap(), &there, store, clock));
     run(&here, &here, &|| (), &mut session, &clock, &mut |_| {}).unwrap();
     let receipt = receiver.join().unwrap().unwrap().receipt;
     assert_eq!((receipt.rejected_count, session.report().stale), (3, 3));

@@ -126,6 +126,10 @@ pub struct Hole {
 pub struct Ack {
     /// Of the block.
     pub id: u64,
+    /// When its last byte arrived, by the receiver's clock, ns.
+    pub arrived_nanos: u64,
+    /// From then to this message, ns: it waited for the blocks before it, and was unpacked and written.
+    pub held_nanos: u64,
     /// CPU time to unpack and write it, ns.
     pub cpu_nanos: u64,
     /// Joules that the receiver has used so far, if it has a meter.
@@ -258,7 +262,10 @@ impl Message {
                 (5, body.u8(data.codec.number()).u64(data.sum).bytes(&data.packed))
             }
             Self::Hole(hole) => (6, body.u64(hole.id).u64(hole.start).u64(hole.length)),
-            Self::Ack(ack) => (7, body.u64(ack.id).u64(ack.cpu_nanos).amount(ack.joules)),
+            Self::Ack(ack) => {
+                let body = body.u64(ack.id).u64(ack.arrived_nanos).u64(ack.held_nanos);
+                (7, body.u64(ack.cpu_nanos).amount(ack.joules))
+            }
             Self::Nack(nack) => (8, body.u64(nack.id).text(&nack.reason, MOST_TEXT)),
             Self::Stale(place) => (9, body.u64(*place)),
             Self::Fin(fin) => (10, body.u64(fin.sum).u64(fin.blocks)),
@@ -282,7 +289,13 @@ impl Message {
             4 => Self::Have(read_have(it)?),
             5 => Self::Data(read_data(it)?),
             6 => Self::Hole(Hole { id: it.u64()?, start: it.u64()?, length: it.u64()? }),
-            7 => Self::Ack(Ack { id: it.u64()?, cpu_nanos: it.u64()?, joules: it.amount()? }),
+            7 => Self::Ack(Ack {
+                id: it.u64()?,
+                arrived_nanos: it.u64()?,
+                held_nanos: it.u64()?,
+                cpu_nanos: it.u64()?,
+                joules: it.amount()?,
+            }),
             8 => Self::Nack(Nack { id: it.u64()?, reason: it.text(MOST_TEXT)? }),
             9 => Self::Stale(it.u64()?),
             10 => Self::Fin(Fin { sum: it.u64()?, blocks: it.u64()? }),

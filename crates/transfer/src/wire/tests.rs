@@ -10,6 +10,7 @@ fn some_messages() -> Vec<Message> {
         mode: 0o644,
         modified: Stamp { seconds: -1, nanos: 5 },
     };
+    let ack = |joules| Ack { id: 1, arrived_nanos: 1 << 50, held_nanos: 40, cpu_nanos: 12, joules };
     let rejected = vec![Rejected { path: b"a/b".to_vec(), reason: "not here".into() }];
     vec![
         Message::Hello(Hello {
@@ -34,8 +35,8 @@ fn some_messages() -> Vec<Message> {
             packed: b"packed".to_vec(),
         }),
         Message::Hole(Hole { id: 2, start: 5, length: 1 << 40 }),
-        Message::Ack(Ack { id: 1, cpu_nanos: 12, joules: Some(0.5) }),
-        Message::Ack(Ack { id: 1, cpu_nanos: 12, joules: None }),
+        Message::Ack(ack(Some(0.5))),
+        Message::Ack(ack(None)),
         Message::Nack(Nack { id: 1, reason: "its sum is not what was sent".into() }),
         Message::Stale(3),
         Message::Fin(Fin { sum: 9, blocks: 2 }),
@@ -139,7 +140,7 @@ fn values_that_may_not_be_are_refused() {
     assert!(data(1, 0).is_ok());
     assert!(data(0, 0).is_err() && data((4 << 20) + 1, 0).is_err() && data(1, 6).is_err());
     assert!(decode(3, b"x").is_err() && decode(9, b"x").is_err());
-    let nan = [&[0; 16][..], &f64::NAN.to_bits().to_le_bytes()].concat();
+    let nan = [&[0; 32][..], &f64::NAN.to_bits().to_le_bytes()].concat();
     assert_eq!(decode(7, &nan), Err(MessageError::Value("an amount")));
     let mut reader = FrameReader::default();
     reader.push(&[5, 0xff, 0xff, 0xff, 0xff]);
