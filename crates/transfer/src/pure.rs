@@ -10,8 +10,10 @@
 //!   rivals    other policies: one fixed arm, the published algorithm, zstd's way, the oracle
 //!   trace     what each arm cost and yielded, block by block
 //!   replay    runs policies over a trace; comparison does it with all of them
+//!   law       the published table, as a law
 //!   layout    all files one behind the other
 //!   ranges    sets of ranges: what is there, what is missing
+//!   exclude   patterns of what is left out
 //!   paths     which paths and links are accepted from another machine
 //! ```
 
@@ -21,6 +23,8 @@ pub mod budget;
 pub mod comparison;
 pub mod compress;
 pub mod estimate;
+pub mod exclude;
+pub mod law;
 pub mod layout;
 pub mod paths;
 pub mod policy;

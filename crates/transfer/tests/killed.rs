@@ -66,7 +66,7 @@ fn send(from: &Path, to: &Path) {
     };
     let shell = vec![std::env::current_exe().unwrap().into_os_string()];
     let started = Remote { shell, program: "nightwatt".to_owned() }.start(&target).unwrap();
-    let mut session = Session::new(walk(&[from.to_owned()]).unwrap(), options);
+    let mut session = Session::new(walk(&[from.to_owned()], &[]).unwrap(), options);
     let close = || started.ending.kill();
     let result =
         send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |session| {

@@ -74,7 +74,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
         "claims",
         &[
             "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
-            "policy", "probes", "report", "savings", "sim", "traffic",
+            "policy", "probes", "report", "savings", "sim", "traffic", "transfer",
         ],
     ),
     (

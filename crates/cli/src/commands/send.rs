@@ -1,5 +1,7 @@
 //! `nightwatt send`: files to another machine, packed as costs least energy.
 
+mod site;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -20,6 +22,7 @@ use nightwatt_meters::{Channel, Host};
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::comparison::Comparison;
+use nightwatt_transfer::pure::exclude::Exclude;
 use nightwatt_transfer::pure::policy::block_bytes;
 use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
@@ -27,6 +30,7 @@ use nightwatt_transfer::send::{Options, Plan, SendError, Session, walk};
 use nightwatt_transfer::ssh::{Remote, Started, Target};
 use nightwatt_transfer::summary::{Summary, bytes, mix};
 
+use self::site::{Kept, SiteArgs};
 use crate::ExitStatus;
 use crate::args::MeterArgs;
 use crate::commands::{Group, Listed};
@@ -56,6 +60,9 @@ pub(crate) struct Args {
     /// Length of all blocks in KiB [default: a tenth of a second of the link]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) block: Option<u32>,
+    /// Leave out files and folders with such a name or path: '*.tmp', 'cache/', '/photos/raw'; can be given again
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<Exclude>,
     /// Power of this machine when idle, in watts [default: of such machines]
     #[arg(long, value_name = "WATTS", value_parser = written::factor)]
     pub(crate) idle_watts: Option<f64>,
@@ -78,6 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = written::factor)]
     pub(crate) rate: Option<f64>,
     #[command(flatten)]
+    pub(crate) site: SiteArgs,
+    #[command(flatten)]
     pub(crate) meters: MeterArgs,
     /// Print what was sent, and what it cost, as one JSON object
     #[arg(long)]
@@ -92,6 +101,8 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt send photos notes.txt nas:/backup
   nightwatt send -e 'ssh -p 2222' --bill dynamic /var/log server:logs
+  nightwatt send --exclude '*.tmp' --exclude cache/ projects nas:/backup
+  nightwatt send --to-site nas photos nas:/backup      # the gateway wakes it, and lets it sleep again
   nightwatt send --codec zstd-3 --json big.img nas:/backup | jq .energy
   nightwatt send --record-trace photos.trace --rate 1e6 photos      # sends nothing
   nightwatt send --replay-trace photos.trace
@@ -122,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return record(args, path);
     }
     let to = Destination::of(args)?;
-    let plan = walk(&to.paths).map_err(|error| Failure::usage(&error))?;
+    let plan = walk(&to.paths, &args.exclude).map_err(|error| Failure::usage(&error))?;
     for skipped in &plan.skipped {
         output::complain(&format!("warning: {skipped}"));
     }
@@ -132,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
     let begin = monotonic();
     sampler.begin(begin);
-    let session = send(args, &to, plan, bill);
+    let session = to_awake(args, &to, plan, bill);
     let end = monotonic();
     let (measured, _) = sampler.finish(end);
     let session = session?;
@@ -178,7 +189,7 @@ fn replay(args: &Args, path: &Path, bill: Bill) -> Result<ExitStatus, Failure> {
 const RECORDED: usize = 256 << 20;
 
 fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
-    let plan = walk(&args.paths).map_err(|error| Failure::usage(&error))?;
+    let plan = walk(&args.paths, &args.exclude).map_err(|error| Failure::usage(&error))?;
     let mut content = Vec::new();
     let files = plan.entries.iter().zip(&plan.sources).filter(|(entry, _)| entry.bytes() > 0);
     for (_, source) in files {
@@ -266,7 +277,23 @@ fn metered(measured: &[Measured], seconds: f64) -> Option<Energy> {
     })
 }
 
-fn send(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Session, Failure> {
+/// Wakes the other machine if a site was named, and sends.
+fn to_awake(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Session, Failure> {
+    let mut kept = Kept::awake(&args.site)?;
+    let session = send(args, to, plan, bill, kept.as_mut());
+    if let Some(kept) = kept {
+        kept.release();
+    }
+    session
+}
+
+fn send(
+    args: &Args,
+    to: &Destination,
+    plan: Plan,
+    bill: Bill,
+    mut kept: Option<&mut Kept>,
+) -> Result<Session, Failure> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let options = Options {
         arms: if args.codecs.is_empty() { Arm::usual() } else { args.codecs.clone() },
@@ -292,6 +319,9 @@ fn send(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Session
                 cancelled.store(true, Ordering::Relaxed);
             }
             watch.step(session);
+            if let Some(kept) = &mut kept {
+                kept.keep();
+            }
         };
         nightwatt_transfer::send::run(reader, writer, &close, &mut session, &monotonic, &mut step)
     };

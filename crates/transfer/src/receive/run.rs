@@ -58,7 +58,7 @@ impl From<ReadError> for ReceiveError {
 
 /// Receives until the receipt was given. An error is also sent to the sender. `clock` is monotonic.
 ///
-/// The thread that reads ends with the connection, which may be later.
+/// After an error, the thread that reads lives on until the sender closes the connection.
 pub fn run(
     reader: impl Read + Send + 'static,
     writer: impl Write,

@@ -80,7 +80,7 @@ fn transfer(paths: &[PathBuf], to: &Path, options: Options, cut_after: usize) ->
         let _ = there.shutdown(Shutdown::Both);
         result
     });
-    let mut session = Session::new(walk(paths).unwrap(), options);
+    let mut session = Session::new(walk(paths, &[]).unwrap(), options);
     let writer = Cut { inner: here.try_clone().unwrap(), left: cut_after };
     let close = || drop(here.shutdown(Shutdown::Both));
     let sent = run(&here, writer, &close, &mut session, &clock, &mut |_| {});
@@ -264,7 +264,7 @@ fn a_file_that_changes_or_goes_is_not_written() {
         fs::write(path(name), text(200_000, 4)).unwrap();
     }
     let paths: Vec<PathBuf> = ["grows", "shrinks", "goes", "stays"].map(path).to_vec();
-    let mut session = Session::new(walk(&paths).unwrap(), options());
+    let mut session = Session::new(walk(&paths, &[]).unwrap(), options());
     fs::OpenOptions::new().append(true).open(path("grows")).unwrap().write_all(b"more").unwrap();
     fs::File::options().write(true).open(path("shrinks")).unwrap().set_len(70_000).unwrap();
     fs::remove_file(path("goes")).unwrap();

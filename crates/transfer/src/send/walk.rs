@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 use crate::wire::{Entry, EntryKind, Stamp};
 
@@ -41,9 +42,9 @@ pub enum WalkError {
     Twice(String),
 }
 
-/// Lists the files and folders that were named, and all that is in the folders, in order of their names. Links are sent
-/// as links.
-pub fn walk(paths: &[PathBuf]) -> Result<Plan, WalkError> {
+/// Lists the files and folders that were named, and all that is in the folders, in order of their names, except what a
+/// pattern leaves out. Links are sent as links.
+pub fn walk(paths: &[PathBuf], excludes: &[Exclude]) -> Result<Plan, WalkError> {
     let mut plan = Plan::default();
     let mut names = std::collections::BTreeSet::new();
     for path in paths {
@@ -59,13 +60,16 @@ pub fn walk(paths: &[PathBuf]) -> Result<Plan, WalkError> {
         }
         // What was named is sent itself, also if it is a link that was named.
         let metadata = fs::metadata(&whole).map_err(read)?;
-        plan.add(&whole, name.as_bytes().to_vec(), &metadata);
+        plan.add(&whole, name.as_bytes().to_vec(), &metadata, excludes);
     }
     Ok(plan)
 }
 
 impl Plan {
-    fn add(&mut self, source: &Path, path: Vec<u8>, metadata: &Metadata) {
+    fn add(&mut self, source: &Path, path: Vec<u8>, metadata: &Metadata, excludes: &[Exclude]) {
+        if excludes.iter().any(|it| it.matches(&path, metadata.is_dir())) {
+            return;
+        }
         let kind = match metadata.file_type() {
             it if it.is_dir() => EntryKind::Folder,
             it if it.is_file() => EntryKind::File(metadata.len()),
@@ -88,11 +92,11 @@ impl Plan {
         self.entries.push(Entry { path: path.clone(), kind, mode, modified });
         self.sources.push(source.to_owned());
         if is_folder {
-            self.add_folder(source, &path);
+            self.add_folder(source, &path, excludes);
         }
     }
 
-    fn add_folder(&mut self, source: &Path, path: &[u8]) {
+    fn add_folder(&mut self, source: &Path, path: &[u8], excludes: &[Exclude]) {
         let entries: io::Result<Vec<fs::DirEntry>> =
             fs::read_dir(source).and_then(Iterator::collect);
         let mut entries = match entries {
@@ -103,7 +107,7 @@ impl Plan {
         for entry in entries {
             let within = [path, b"/", entry.file_name().as_bytes()].concat();
             match entry.metadata() {
-                Ok(metadata) => self.add(&entry.path(), within, &metadata),
+                Ok(metadata) => self.add(&entry.path(), within, &metadata, excludes),
                 Err(error) => self.skip(&entry.path(), &error.to_string()),
             }
         }
@@ -135,14 +139,19 @@ mod tests {
         symlink("a", top.join("link")).unwrap();
         fs::write(top.join(".nightwatt-0-part"), "").unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
-        let plan = walk(&[top.clone()]).unwrap();
+        let plan = walk(&[top.clone()], &[]).unwrap();
         let paths: Vec<&str> =
             plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
         assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);
         assert_eq!(plan.entries[5].kind, EntryKind::Link(b"a".to_vec()));
         assert_eq!((plan.bytes(), plan.skipped.len()), (6, 2));
-        assert!(matches!(walk(&[top.clone(), top.clone()]), Err(WalkError::Twice(_))));
-        assert!(matches!(walk(&[top.join("nothing")]), Err(WalkError::Read { .. })));
-        assert_eq!(walk(&[top.join("b/..")]).unwrap().entries[0].path, b"top");
+        assert!(matches!(walk(&[top.clone(), top.clone()], &[]), Err(WalkError::Twice(_))));
+        assert!(matches!(walk(&[top.join("nothing")], &[]), Err(WalkError::Read { .. })));
+        assert_eq!(walk(&[top.join("b/..")], &[]).unwrap().entries[0].path, b"top");
+        let without = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap());
+        let plan = walk(&[top], &without).unwrap();
+        let paths: Vec<&[u8]> = plan.entries.iter().map(|it| it.path.as_slice()).collect();
+        assert_eq!(paths, [b"top".as_slice(), b"top/b", b"top/link"]);
+        assert_eq!(plan.skipped.len(), 1, "what was left out by wish is no failure");
     }
 }

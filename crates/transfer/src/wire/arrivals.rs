@@ -26,8 +26,8 @@ pub(crate) enum ReadError {
     Connection(io::Error),
 }
 
-/// Reads messages until the connection ends, an error comes, or `take` wants no more. An error is the last that `take`
-/// gets.
+/// Reads messages until the last one of a session, an error, or the end of the connection, which is an error as well, or
+/// until `take` wants no more.
 ///
 /// Both ends read in a thread of their own: they measure the link by the times of arrival, and those must not depend on
 /// what else the program does.
@@ -62,7 +62,13 @@ pub(crate) fn read_messages(
                 },
                 Err(error) => Err(ReadError::Frame(error)),
             };
-            let is_end = arrival.is_err();
+            // Nothing follows these, and the other end may leave the connection open.
+            let is_end = arrival.as_ref().map_or(true, |arrival| {
+                matches!(
+                    arrival.message,
+                    Message::Fin(_) | Message::Receipt(_) | Message::Failed(_)
+                )
+            });
             if !take(arrival) || is_end {
                 return;
             }

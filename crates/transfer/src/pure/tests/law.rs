@@ -1,23 +1,15 @@
 //! Table 4.1 of Singh 2014 is one affine law: energy per byte = e of the codec + ratio x power / rate.
 
 use super::super::arm::{Arm, Codec};
-use super::super::bill::{Bill, Work};
-use super::super::policy::{Kind, sample_bytes};
+use super::super::bill::Bill;
+use super::super::law::{LAW, block as law_block, trace as trace_of_law};
 use super::super::replay::Replay;
 use super::super::rivals::{Adapt, Fixed, Published};
-use super::super::trace::{Figures, Trace, TraceBlock};
+use super::super::trace::Trace;
 use super::made::{PACKED, TEXT, block, oracle, ours, ratio_from, small_server, trace};
 
 /// The table, as `reproduce` uses it.
 const TABLE: &str = include_str!("../../../../claims/data/singh-compression.csv");
-
-/// Per codec: energy to pack, J/MB, and what is left of a byte.
-const LAW: [(Codec, f64, f64); 4] = [
-    (Codec::Xz, 91.45, 0.031),
-    (Codec::Bzip2, 25.98, 0.210),
-    (Codec::Gzip, 9.07, 0.290),
-    (Codec::None, 0.0, 1.0),
-];
 
 const RATES: [f64; 4] = [1e4, 1e5, 1e6, 1e7];
 
@@ -26,38 +18,8 @@ fn rows() -> Vec<Vec<f64>> {
     lines.map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect()).collect()
 }
 
-/// Seconds to pack a megabyte: the law charges computing at the price of the whole machine.
-fn seconds_per_byte(energy: f64) -> f64 {
-    energy / Bill::PUBLISHED.prices.base.get() / 1e6
-}
-
 fn law_trace(rate: f64, blocks: usize) -> Trace {
-    let arms = Arm::published();
-    let of = |bytes: u32| {
-        let figures = |arm: &Arm| {
-            let (_, energy, ratio) = *LAW.iter().find(|law| law.0 == arm.codec).unwrap();
-            let bytes = f64::from(bytes);
-            Figures {
-                seconds: seconds_per_byte(energy) * bytes,
-                packed: (ratio * bytes).round() as u32,
-            }
-        };
-        arms.iter().map(figures).collect::<Vec<_>>()
-    };
-    let bytes = 16 << 10;
-    let block = TraceBlock {
-        bytes,
-        kind: Kind::Text,
-        rate,
-        whole: of(bytes),
-        sample: of(sample_bytes(bytes)),
-        unpack: vec![0.0; 4],
-    };
-    Trace {
-        arms: arms.clone(),
-        source: "Singh 2014, table 4.1".into(),
-        blocks: vec![block; blocks],
-    }
+    trace_of_law(vec![law_block(rate, true); blocks])
 }
 
 #[test]
@@ -65,20 +27,15 @@ fn the_table_is_the_law_within_its_residuals() {
     let rows = rows();
     assert_eq!(rows.len(), 4);
     for row in &rows {
-        for (place, (codec, energy, ratio)) in LAW.iter().enumerate() {
-            let work = Work {
-                compute: seconds_per_byte(*energy) * 1e6,
-                wire: ratio * 1e6 / row[0],
-                bytes: ratio * 1e6,
-                receiver: 0.0,
-            };
-            let figure = Bill::PUBLISHED.of(&work);
+        for (place, term) in LAW.iter().enumerate() {
+            let figure = term.joules(row[0]);
             let printed = row[1 + place];
             // 0.11 J/MB, or what three digits of the ratio and of the power leave open.
             let within = f64::max(0.11, printed * 0.004);
             assert!(
                 (figure - printed).abs() <= within,
-                "{codec:?} at {}: {figure} and {printed}",
+                "{:?} at {}: {figure} and {printed}",
+                term.codec,
                 row[0]
             );
         }
@@ -95,11 +52,7 @@ fn the_table_is_the_law_within_its_residuals() {
 
 #[test]
 fn codecs_cross_at_the_rates_that_follow_from_the_law() {
-    let power = Bill::PUBLISHED.prices.base.get();
-    let cross = |one: usize, other: usize| {
-        power * (LAW[one].2 - LAW[other].2) / (LAW[other].1 - LAW[one].1)
-    };
-    let rates = [cross(3, 2), cross(2, 1), cross(1, 0)];
+    let rates = [(3, 2), (2, 1), (1, 0)].map(|(one, other)| LAW[one].crossover(&LAW[other]) / 1e6);
     for (rate, published) in rates.into_iter().zip([2.66, 0.161, 0.093]) {
         assert!((rate / published - 1.0).abs() < 0.01, "{rate} MB/s, {published} MB/s published");
     }
@@ -128,11 +81,7 @@ fn the_right_codec_is_found_within_eight_blocks_at_each_published_rate() {
 #[test]
 fn the_published_algorithm_is_locked_out_by_a_first_block_that_cannot_be_packed() {
     let mut trace = law_trace(1e5, 100);
-    let raw = trace.blocks[0].bytes;
-    let TraceBlock { whole, sample, .. } = &mut trace.blocks[0];
-    for figures in whole.iter_mut().chain(sample) {
-        figures.packed = raw;
-    }
+    trace.blocks[0] = law_block(1e5, false);
     let replay = Replay { bill: Bill::PUBLISHED, window: 0, knows_length: true };
     let mut published = Published::new(&trace.arms, Bill::PUBLISHED, 1.0).unwrap();
     let replayed = replay.run(&trace, &mut published);
