@@ -17,10 +17,16 @@ const RATES: [f64; 5] = [1e4, 1e5, 1e6, 1e7, 1e8];
 /// Blocks of each cell: the recorded ones again and again.
 const BLOCKS: usize = 300;
 
-fn recorded(corpus: &str, rate: f64) -> Trace {
+/// Where the recorded blocks begin: results must not depend on what is tried on which block.
+const STARTS: [usize; 5] = [0, 3, 7, 11, 16];
+
+fn recorded(corpus: &str, rate: f64, start: usize) -> Trace {
     let name = format!("tests/traces/{corpus}-{}.trace", block_bytes(rate));
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
-    Trace::from_lines(&text).unwrap().at_rate(rate).repeated(BLOCKS)
+    let mut trace = Trace::from_lines(&text).unwrap().at_rate(rate);
+    let start = start % trace.blocks.len();
+    trace.blocks.rotate_left(start);
+    trace.repeated(BLOCKS)
 }
 
 fn bill() -> Bill {
@@ -45,8 +51,8 @@ struct Cell {
 }
 
 impl Cell {
-    fn of(corpus: &str, rate: f64) -> Self {
-        let trace = recorded(corpus, rate);
+    fn of(corpus: &str, rate: f64, start: usize) -> Self {
+        let trace = recorded(corpus, rate, start);
         let replay = Replay { bill: bill(), window: 1, knows_length: true };
         let run = |policy: &mut dyn Policy| replay.run(&trace, policy).bill();
         let settings = Settings::new(trace.arms.clone(), bill());
@@ -60,10 +66,6 @@ impl Cell {
         }
     }
 
-    fn to_oracle(&self) -> f64 {
-        self.ours.bill() / self.oracle
-    }
-
     fn print(&self, corpus: &str, rate: f64) {
         let Self { trace, ours, oracle, published, adapt, fixed } = self;
         let best = fixed.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1)).unwrap();
@@ -74,7 +76,7 @@ impl Cell {
             .collect();
         println!(
             "{corpus:11} {rate:9} B/s {:.4} {:.4} {:.4} {:.4} {:10}  trials {:.4}  {}",
-            self.to_oracle(),
+            ours.bill() / oracle,
             published / oracle,
             adapt / oracle,
             best.1 / oracle,
@@ -85,28 +87,46 @@ impl Cell {
     }
 }
 
-#[test]
-fn recorded_content_costs_little_more_than_the_oracle() {
-    println!(
-        "corpus           rate     ours   published  adapt  best fixed (x oracle)   mix of ours"
-    );
-    let (mut sum, mut count) = (0.0, 0.0);
+/// What bars are for, of all cells.
+struct Pooled {
+    mean: f64,
+    worst: f64,
+    /// The worst against zstd's way, and for the film against none.
+    to_adapt: f64,
+    to_none: f64,
+}
+
+fn pooled(start: usize) -> Pooled {
+    println!("from block {start}: ours, published, adapt, best fixed (x oracle); mix of ours");
+    let mut pooled = Pooled { mean: 0.0, worst: 0.0, to_adapt: 0.0, to_none: 0.0 };
     for corpus in CORPORA {
         for rate in RATES {
-            let cell = Cell::of(corpus, rate);
+            let cell = Cell::of(corpus, rate, start);
             cell.print(corpus, rate);
-            let ratio = cell.to_oracle();
-            assert!(ratio <= 1.10, "T2, worst cell: {corpus} at {rate} B/s: {ratio}");
-            let to_adapt = cell.ours.bill() / cell.adapt;
-            assert!(to_adapt <= 1.02, "T5: {corpus} at {rate} B/s: {to_adapt} x zstd --adapt");
-            let to_none = cell.ours.bill() / cell.fixed[0];
-            assert!(corpus != "mp4" || to_none <= 1.012, "T3: at {rate} B/s: {to_none} x none");
-            sum += ratio;
-            count += 1.0;
+            let ours = cell.ours.bill();
+            pooled.mean += ours / cell.oracle / (CORPORA.len() * RATES.len()) as f64;
+            pooled.worst = pooled.worst.max(ours / cell.oracle);
+            pooled.to_adapt = pooled.to_adapt.max(ours / cell.adapt);
+            if corpus == "mp4" {
+                pooled.to_none = pooled.to_none.max(ours / cell.fixed[0]);
+            }
         }
     }
-    println!("pooled {:.4} x the oracle", sum / count);
-    assert!(sum / count <= 1.03, "T2, pooled: {}", sum / count);
+    pooled
+}
+
+#[test]
+fn recorded_content_costs_little_more_than_the_oracle() {
+    for start in STARTS {
+        let Pooled { mean, worst, to_adapt, to_none } = pooled(start);
+        println!(
+            "pooled {mean:.4}, worst {worst:.4}, {to_adapt:.4} x adapt, film {to_none:.4} x none"
+        );
+        assert!(mean <= 1.03, "T2, pooled, from block {start}: {mean}");
+        assert!(worst <= 1.10, "T2, worst cell, from block {start}: {worst}");
+        assert!(to_adapt <= 1.02, "T5, worst cell, from block {start}: {to_adapt}");
+        assert!(to_none <= 1.012, "T3, the film, from block {start}: {to_none}");
+    }
 }
 
 /// The recordings are of this program's arms: a change of the list must be recorded again.
@@ -114,7 +134,7 @@ fn recorded_content_costs_little_more_than_the_oracle() {
 fn the_traces_have_the_usual_arms() {
     for corpus in CORPORA {
         for rate in RATES {
-            assert_eq!(recorded(corpus, rate).arms, Arm::usual());
+            assert_eq!(recorded(corpus, rate, 0).arms, Arm::usual());
         }
     }
 }

@@ -46,6 +46,9 @@ const HOPED_SURPRISE: [f64; 2] = [0.05, 0.3];
 const FIRST_SAMPLE: f64 = 0.02;
 /// None is certain, so the hysteresis against it is a part of that between two codecs.
 const OF_NONE: f64 = 0.25;
+/// The budget must hold this many times the expected cost of a trial with a whole block: slow arms cost more than that,
+/// and one of them must not end all other trials.
+const MARGIN: f64 = 2.0;
 /// The canary takes a whole block if that costs less than this share of its bill.
 const WHOLE_CANARY: f64 = 0.003;
 
@@ -72,8 +75,6 @@ pub struct Counts {
     pub canaries: u64,
     /// Trials of other arms.
     pub trials: u64,
-    /// Times that content was found to be different from before.
-    pub changes: u64,
 }
 
 /// The policy.
@@ -237,15 +238,17 @@ impl Compress {
             // costs nearly nothing, it comes first.
             let is_unknown = !self.estimates.is_measured(arm) && !is_sampled;
             let comes_first = is_unknown && sampled <= FIRST_SAMPLE * least;
-            let is_cheap = instead <= sampled * 4.0 || self.budget.permits(instead);
+            let whole = instead * MARGIN;
+            let is_cheap = instead <= sampled * 4.0 || self.budget.permits(whole);
             let (extent, cost) = if !comes_first && (is_sampled || is_cheap) {
-                (Extent::Whole, instead)
+                (Extent::Whole, whole)
             } else {
                 (Extent::Sample, sampled)
             };
-            self.budget.permits(cost).then_some(Trial { arm, extent, cost, gain })
+            let worth = gain - if extent == Extent::Whole { instead } else { sampled };
+            self.budget.permits(cost).then_some(Trial { arm, extent, worth })
         });
-        trials.max_by(|one, other| one.worth().total_cmp(&other.worth()))
+        trials.max_by(|one, other| one.worth.total_cmp(&other.worth))
     }
 
     fn look_ahead(&mut self, block: &Block, bill: f64) {
@@ -263,14 +266,8 @@ fn doublings(block: &Block) -> f64 {
 struct Trial {
     arm: usize,
     extent: Extent,
-    cost: f64,
-    gain: f64,
-}
-
-impl Trial {
-    fn worth(&self) -> f64 {
-        self.gain - self.cost
-    }
+    /// What it may gain for the block, less what it is expected to cost.
+    worth: f64,
 }
 
 impl Policy for Compress {
@@ -322,7 +319,7 @@ impl Policy for Compress {
             self.budget.charge(cost);
         }
         if let Some(sight) = self.last_sight.map(|sight| sight.of_kind(self.deciding.kind)) {
-            self.counts.changes += u64::from(self.estimates.learn(&sight, outcome));
+            self.estimates.learn(&sight, outcome);
         }
     }
 
@@ -348,7 +345,7 @@ impl Policy for Compress {
         let was_tried = self.deciding.packed.iter().any(|(arm, _)| *arm == outcome.arm);
         let sight = self.deciding.sight.or(self.last_sight).filter(|_| !was_tried);
         if let Some(sight) = sight.map(|sight| sight.of_kind(self.deciding.kind)) {
-            self.counts.changes += u64::from(self.estimates.learn(&sight, outcome));
+            self.estimates.learn(&sight, outcome);
         }
         self.deciding = Deciding::default();
     }

@@ -127,6 +127,8 @@ const CLASSES: usize = Kind::COUNT * PLACES;
 const PRIOR: f64 = 0.3;
 /// The same against blocks of other classes, from which little follows.
 const OTHER_CLASSES: f64 = 2.0;
+/// A block counts as at most this far from what was assumed (logarithm of the ratio) where it is not of the same class.
+const MOST_ELSEWHERE: f64 = 0.7;
 /// A mean remembers about this many blocks.
 const MEMORY: f64 = 8.0;
 /// A sample tells this much of a whole block.
@@ -201,7 +203,6 @@ pub struct Estimates {
     /// Logarithm of how much slower than assumed the canary is, by class.
     slower: Vec<Decayed>,
     slower_overall: Decayed,
-    moved: Cusum,
 }
 
 impl Estimates {
@@ -218,7 +219,6 @@ impl Estimates {
             learnt: vec![blank; arms.len()],
             slower: vec![Decayed::default(); CLASSES],
             slower_overall: Decayed::default(),
-            moved: Cusum::default(),
         }
     }
 
@@ -255,27 +255,21 @@ impl Estimates {
         sight
     }
 
-    /// Takes in what came of an arm. True if it shows that the content is not what it was.
-    pub fn learn(&mut self, sight: &Sight, outcome: &Outcome) -> bool {
+    /// Takes in what came of an arm.
+    pub fn learn(&mut self, sight: &Sight, outcome: &Outcome) {
         if outcome.arm == 0 || outcome.bytes == 0 {
-            return false;
+            return;
         }
-        let ratio = ratio_of(outcome).ln();
-        let distance = ratio - self.assumed_ratio(outcome.arm, sight);
+        let distance = ratio_of(outcome).ln() - self.assumed_ratio(outcome.arm, sight);
         let speed = (outcome.seconds / f64::from(outcome.bytes)).ln()
             - self.assumed_speed(outcome.arm, sight);
         let is_whole = outcome.extent == Extent::Whole;
-        let expected = self.expect(outcome.arm, sight, 0.0);
-        let has_moved = is_whole && expected.doubt < 0.5 && {
-            let distance = ratio - expected.ratio.ln();
-            self.moved.add(distance, 0.1, 1.0)
-        };
-        if has_moved {
-            self.doubt_all();
-        }
         let weight = if is_whole { 1.0 } else { OF_A_SAMPLE };
+        // A sample that is not like its block at all shows nothing of blocks of other classes.
+        let elsewhere = distance.clamp(-MOST_ELSEWHERE, MOST_ELSEWHERE);
         let arm = &mut self.learnt[outcome.arm];
-        for learnt in [&mut arm.overall, &mut arm.by_class[sight.class()]] {
+        let places = [(&mut arm.overall, elsewhere), (&mut arm.by_class[sight.class()], distance)];
+        for (learnt, distance) in places {
             // It costs time to begin, so a sample is packed more slowly than a block. It counts only until a block was
             // packed, and only as far as it is slower than that explains.
             if is_whole && learnt.whole.weight() == 0.0 {
@@ -289,14 +283,6 @@ impl Estimates {
             }
             let of_extent = if is_whole { &mut learnt.whole } else { &mut learnt.sample };
             of_extent.add(distance, weight, MEMORY);
-        }
-        has_moved
-    }
-
-    fn doubt_all(&mut self) {
-        for learnt in self.learnt.iter_mut().flat_map(|arm| &mut arm.by_class) {
-            learnt.whole.fade(0.2);
-            learnt.sample.fade(0.2);
         }
     }
 
