@@ -40,9 +40,9 @@ impl Recording<'_> {
                 unpack: Vec::new(),
             };
             for arm in self.arms {
-                let packed = self.pack(*arm, block, &mut packer)?;
-                recorded.whole.push(packed.0);
-                recorded.unpack.push(self.unpack(*arm, &packed.1, block.len(), &mut unpacker)?);
+                let (figures, content) = self.pack(*arm, block, &mut packer)?;
+                recorded.whole.push(figures);
+                recorded.unpack.push(self.unpack(*arm, &content, block.len(), &mut unpacker)?);
                 recorded.sample.push(self.pack(*arm, sample, &mut packer)?.0);
             }
             blocks.push(recorded);
@@ -57,12 +57,12 @@ impl Recording<'_> {
         packer: &mut Packer,
     ) -> Result<(Figures, Vec<u8>), CodecError> {
         let never = AtomicBool::new(false);
-        let mut packed = Vec::new();
-        let seconds = self.least(|| packer.pack(arm, data, &mut packed, &never))?;
+        let mut content = Vec::new();
+        let seconds = self.least(|| packer.pack(arm, data, &mut content, &never))?;
         // What is sent as it is costs no CPU time worth counting: it is not even copied.
         let seconds = if arm == Arm::NONE { 0.0 } else { seconds };
-        let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
-        Ok((Figures { seconds, packed: length }, packed))
+        let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        Ok((Figures { seconds, packed: length }, content))
     }
 
     fn unpack(

@@ -142,7 +142,7 @@ pub fn bytes(count: f64) -> String {
         count /= 1000.0;
         place += 1;
     }
-    let digits = if place == 0 || count >= 99.95 { 0 } else { 1 };
+    let digits = usize::from(place > 0 && count < 99.95);
     format!("{count:.digits$} {}", units[place])
 }
 

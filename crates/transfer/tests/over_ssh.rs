@@ -97,7 +97,8 @@ fn over_ssh() {
     let from = folder.path().join("from");
     let to = folder.path().join("it's there");
     fs::create_dir_all(from.join("deep")).unwrap();
-    let text: String = (0..300_000).map(|number| format!("{number} ")).collect();
+    let numbers: Vec<String> = (0..300_000).map(|number: u32| number.to_string()).collect();
+    let text = numbers.join(" ");
     fs::write(from.join("deep/text"), &text).unwrap();
     fs::write(from.join("empty"), "").unwrap();
 

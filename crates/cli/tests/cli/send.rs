@@ -27,8 +27,8 @@ fn arguments(folder: &Path, from: &Path) -> Vec<String> {
 
 fn text(folder: &Path) -> PathBuf {
     let path = folder.join("text");
-    let lines: String = (0..60_000).map(|number| format!("line {number}\n")).collect();
-    fs::write(&path, lines).unwrap();
+    let lines: Vec<String> = (0..60_000).map(|number| format!("line {number}")).collect();
+    fs::write(&path, lines.join("\n")).unwrap();
     path
 }
 

@@ -284,18 +284,19 @@ impl Policy for Compress {
         let best = self.best(block, &sight);
         let bill = self.settings.bill.of(&best.1);
         self.look_ahead(block, bill);
-        if self.link.is_known() && self.deciding.trials <= TRIALS {
-            if let Some(trial) = self.trial(block, &sight, &best) {
-                self.deciding.trials += 1;
-                self.counts.trials += 1;
-                if trial.extent == Extent::Sample {
-                    self.deciding.sampled.push(trial.arm);
-                    self.deciding.reference = best.1;
-                    return Step::Try(trial.arm, Extent::Sample);
-                }
-                self.deciding.instead_of = Some(bill);
-                return Step::Send(trial.arm);
+        if self.link.is_known()
+            && self.deciding.trials <= TRIALS
+            && let Some(trial) = self.trial(block, &sight, &best)
+        {
+            self.deciding.trials += 1;
+            self.counts.trials += 1;
+            if trial.extent == Extent::Sample {
+                self.deciding.sampled.push(trial.arm);
+                self.deciding.reference = best.1;
+                return Step::Try(trial.arm, Extent::Sample);
             }
+            self.deciding.instead_of = Some(bill);
+            return Step::Send(trial.arm);
         }
         self.incumbent = Some(best.0);
         Step::Send(best.0)

@@ -67,7 +67,7 @@ impl Cusum {
 }
 
 /// The link: seconds for each byte that the receiver has.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Link {
     /// Logarithm of seconds per byte.
     cost: Decayed,
@@ -78,12 +78,6 @@ pub struct Link {
 const MOST_STEP: f64 = 0.5;
 /// Assumed of a link of which nothing is known yet, bytes per second.
 const UNKNOWN_RATE: f64 = 1e7;
-
-impl Default for Link {
-    fn default() -> Self {
-        Self { cost: Decayed::default(), moved: Cusum::default() }
-    }
-}
 
 impl Link {
     /// Takes in what was acknowledged.

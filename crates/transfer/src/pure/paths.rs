@@ -53,7 +53,7 @@ pub fn check_link(path: &[u8], target: &[u8]) -> Result<(), PathError> {
     if target.starts_with(b"/") {
         return Err(PathError::Outside);
     }
-    let mut depth = path.iter().filter(|byte| **byte == b'/').count();
+    let mut depth = path.split(|byte| *byte == b'/').count() - 1;
     for part in target.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}

@@ -308,13 +308,14 @@ fn name_of(path: &[u8]) -> &[u8] {
 fn is_same(stat: &Stat, bytes: u64, modified: Stamp) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes)
-        && [stat.st_mtime as i64, stat.st_mtime_nsec as i64]
-            == [modified.seconds, i64::from(modified.nanos)]
+        && stat.st_mtime == modified.seconds
+        && u32::try_from(stat.st_mtime_nsec) == Ok(modified.nanos)
 }
 
 impl Store for Folder {
     fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError> {
-        self.session = session[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        self.session = format!("{:032x}", u128::from_be_bytes(session));
+        self.session.truncate(16);
         Ok(())
     }
 
@@ -324,14 +325,15 @@ impl Store for Folder {
         let old = self.locked(&name)?;
         let mut before = read(old.try_clone()?, &self.boot)?;
         let mut standings = Vec::with_capacity(entries.len());
-        for place in 0..entries.len() {
-            standings.push(match entries[place].path.is_empty() {
-                true => Standing::Rejected("its path was refused".to_owned()),
-                false => match self.standing(place, &mut before) {
-                    Ok(standing) => standing,
-                    Err(StoreError::Entry(reason)) => Standing::Rejected(reason),
-                    Err(error) => return Err(error),
-                },
+        for (place, entry) in entries.iter().enumerate() {
+            if entry.path.is_empty() {
+                standings.push(Standing::Rejected("its path was refused".to_owned()));
+                continue;
+            }
+            standings.push(match self.standing(place, &mut before) {
+                Ok(standing) => standing,
+                Err(StoreError::Entry(reason)) => Standing::Rejected(reason),
+                Err(error) => return Err(error),
             });
         }
         // The new journal replaces the old one when it has all that still counts.

@@ -65,14 +65,13 @@ impl Journal {
     /// These bytes of the file at this place were written. The record is in the file after [`Journal::flush`].
     pub(super) fn wrote(&mut self, place: usize, entry: &Entry, range: [u64; 2]) -> io::Result<()> {
         let count = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        let number = match self.numbers.get(&place) {
-            Some(number) => *number,
-            None => {
-                let (_, body) = Message::Manifest(vec![entry.clone()]).encode();
-                self.writer.write(FILE, &body)?;
-                self.numbers.insert(place, count);
-                count
-            }
+        let number = if let Some(number) = self.numbers.get(&place) {
+            *number
+        } else {
+            let (_, body) = Message::Manifest(vec![entry.clone()]).encode();
+            self.writer.write(FILE, &body)?;
+            self.numbers.insert(place, count);
+            count
         };
         let mut body = number.to_le_bytes().to_vec();
         body.extend(range[0].to_le_bytes());

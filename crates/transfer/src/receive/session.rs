@@ -337,11 +337,10 @@ impl<S: Store> Receiver<S> {
         let parts = self.begin_block(data.start, end)?;
         for part in &parts {
             let bytes = part.bytes as usize;
-            let result = match self.is_settled[part.entry] {
-                true => Ok(()),
-                false => self.store.write(part.entry, part.offset, &block[at..at + bytes]),
-            };
-            self.written(part.entry, result)?;
+            if !self.is_settled[part.entry] {
+                let result = self.store.write(part.entry, part.offset, &block[at..at + bytes]);
+                self.written(part.entry, result)?;
+            }
             at += bytes;
         }
         self.block = block;
@@ -354,11 +353,10 @@ impl<S: Store> Receiver<S> {
         let end = hole.start.checked_add(hole.length);
         let end = end.ok_or_else(|| SessionError::protocol("a hole behind the last file"))?;
         for part in self.begin_block(hole.start, end)? {
-            let result = match self.is_settled[part.entry] {
-                true => Ok(()),
-                false => self.store.zero(part.entry, part.offset, part.bytes),
-            };
-            self.written(part.entry, result)?;
+            if !self.is_settled[part.entry] {
+                let result = self.store.zero(part.entry, part.offset, part.bytes);
+                self.written(part.entry, result)?;
+            }
         }
         self.end_block(hole.start, end, content_sum(hole.start, &hole.length.to_le_bytes()))
     }

@@ -463,9 +463,10 @@ impl Session {
                     }
                     let used = self.policy.arms()[arm];
                     self.count(used, &outcome);
-                    return Ok(match has_grown {
-                        true => (arm, Codec::None, content.to_vec()),
-                        false => (arm, used.codec, packed),
+                    return Ok(if has_grown {
+                        (arm, Codec::None, content.to_vec())
+                    } else {
+                        (arm, used.codec, packed)
                     });
                 }
             }

@@ -60,14 +60,14 @@ pub fn walk(paths: &[PathBuf], excludes: &[Exclude]) -> Result<Plan, WalkError> 
         }
         // What was named is sent itself, also if it is a link that was named.
         let metadata = fs::metadata(&whole).map_err(read)?;
-        plan.add(&whole, name.as_bytes().to_vec(), &metadata, excludes);
+        plan.add(&whole, name.as_bytes(), &metadata, excludes);
     }
     Ok(plan)
 }
 
 impl Plan {
-    fn add(&mut self, source: &Path, path: Vec<u8>, metadata: &Metadata, excludes: &[Exclude]) {
-        if excludes.iter().any(|it| it.matches(&path, metadata.is_dir())) {
+    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata, excludes: &[Exclude]) {
+        if excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
             return;
         }
         let kind = match metadata.file_type() {
@@ -89,10 +89,10 @@ impl Plan {
             nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0).min(999_999_999),
         };
         let mode = (metadata.mode() & 0o7777) as u16;
-        self.entries.push(Entry { path: path.clone(), kind, mode, modified });
+        self.entries.push(Entry { path: path.to_vec(), kind, mode, modified });
         self.sources.push(source.to_owned());
         if is_folder {
-            self.add_folder(source, &path, excludes);
+            self.add_folder(source, path, excludes);
         }
     }
 
@@ -107,7 +107,7 @@ impl Plan {
         for entry in entries {
             let within = [path, b"/", entry.file_name().as_bytes()].concat();
             match entry.metadata() {
-                Ok(metadata) => self.add(&entry.path(), within, &metadata, excludes),
+                Ok(metadata) => self.add(&entry.path(), &within, &metadata, excludes),
                 Err(error) => self.skip(&entry.path(), &error.to_string()),
             }
         }
