@@ -173,10 +173,11 @@ mod tests {
     #[test]
     fn the_path_is_safe_from_the_other_machines_shell() {
         let target: Target = "nas:/a b'; rm -rf $HOME #".parse().unwrap();
-        let command = Remote::default().command(&target);
-        let last = command.last().unwrap().to_str().unwrap();
+        let line = Remote::default().command(&target);
+        let last = line.last().unwrap().to_str().unwrap();
         assert_eq!(last, r"nightwatt receive --stdio -- '/a b'\''; rm -rf $HOME #'");
-        assert_eq!(command[..5], ["ssh", "-o", "Compression=no", "--", "nas"]);
+        assert_eq!(line[..4], ["ssh", "-o", "Compression=no", "--"]);
+        assert_eq!(line[4], "nas");
         let remote = Remote { shell: vec!["/opt/rsh".into(), "-x".into()], ..Remote::default() };
         assert_eq!(remote.command(&target)[..3], ["/opt/rsh", "-x", "nas"]);
     }

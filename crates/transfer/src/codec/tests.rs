@@ -37,16 +37,16 @@ fn all_arms() -> Vec<Arm> {
 #[test]
 fn every_arm_gives_back_what_it_was_given() {
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
-    let (mut packed, mut block) = (Vec::new(), Vec::new());
+    let (mut bytes, mut block) = (Vec::new(), Vec::new());
     for data in
         [Vec::new(), vec![0; 1], text(3000), text(300_000), noise(70_000), vec![b'a'; 200_000]]
     {
         for arm in all_arms() {
-            packer.pack(arm, &data, &mut packed, &never()).unwrap();
-            unpacker.unpack(arm.codec, &packed, data.len(), &mut block).unwrap();
+            packer.pack(arm, &data, &mut bytes, &never()).unwrap();
+            unpacker.unpack(arm.codec, &bytes, data.len(), &mut block).unwrap();
             assert_eq!(block, data, "{arm}");
             if data.len() == 300_000 && arm != Arm::NONE {
-                assert!(packed.len() < data.len() / 2, "{arm}: {}", packed.len());
+                assert!(bytes.len() < data.len() / 2, "{arm}: {}", bytes.len());
             }
         }
     }
@@ -55,22 +55,22 @@ fn every_arm_gives_back_what_it_was_given() {
 #[test]
 fn a_block_that_unpacks_to_more_or_less_is_refused() {
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
-    let (mut packed, mut block) = (Vec::new(), Vec::new());
+    let (mut bytes, mut block) = (Vec::new(), Vec::new());
     let bomb = vec![0; MOST_BYTES];
     for arm in all_arms() {
-        packer.pack(arm, &bomb, &mut packed, &never()).unwrap();
+        packer.pack(arm, &bomb, &mut bytes, &never()).unwrap();
         for length in [0, 1, 65_536, MOST_BYTES - 1] {
             assert!(
-                unpacker.unpack(arm.codec, &packed, length, &mut block).is_err(),
+                unpacker.unpack(arm.codec, &bytes, length, &mut block).is_err(),
                 "{arm} {length}"
             );
             assert!(block.capacity() <= MOST_BYTES * 2, "{arm} {length}: {}", block.capacity());
         }
-        packer.pack(arm, &text(1000), &mut packed, &never()).unwrap();
-        assert!(unpacker.unpack(arm.codec, &packed, 1001, &mut block).is_err(), "{arm}");
-        assert!(unpacker.unpack(arm.codec, &packed, MOST_BYTES + 1, &mut block).is_err());
+        packer.pack(arm, &text(1000), &mut bytes, &never()).unwrap();
+        assert!(unpacker.unpack(arm.codec, &bytes, 1001, &mut block).is_err(), "{arm}");
+        assert!(unpacker.unpack(arm.codec, &bytes, MOST_BYTES + 1, &mut block).is_err());
     }
-    assert!(packer.pack(Arm::NONE, &vec![0; MOST_BYTES + 1], &mut packed, &never()).is_err());
+    assert!(packer.pack(Arm::NONE, &vec![0; MOST_BYTES + 1], &mut bytes, &never()).is_err());
 }
 
 #[test]
@@ -102,8 +102,8 @@ impl Write for Late<'_> {
 #[test]
 fn cpu_time_grows_with_work_only() {
     let before = thread_seconds();
-    let mut packed = Vec::new();
-    Packer::default().pack(Arm::new(Codec::Xz, 6), &text(100_000), &mut packed, &never()).unwrap();
+    let mut bytes = Vec::new();
+    Packer::default().pack(Arm::new(Codec::Xz, 6), &text(100_000), &mut bytes, &never()).unwrap();
     assert!(thread_seconds() > before);
 }
 
@@ -127,14 +127,14 @@ proptest! {
     ) {
         let codec = Codec::of_number(number).unwrap();
         let data = text(20_000);
-        let mut packed = Vec::new();
+        let mut bytes = Vec::new();
         Packer::default()
-            .pack(Arm::new(codec, 1), &data, &mut packed, &never())
+            .pack(Arm::new(codec, 1), &data, &mut bytes, &never())
             .unwrap();
-        let place = place % packed.len();
-        packed[place] ^= change;
+        let place = place % bytes.len();
+        bytes[place] ^= change;
         let mut block = Vec::new();
-        if Unpacker::default().unpack(codec, &packed, data.len(), &mut block).is_ok() {
+        if Unpacker::default().unpack(codec, &bytes, data.len(), &mut block).is_ok() {
             prop_assert_eq!(block.len(), data.len());
         }
     }

@@ -176,7 +176,7 @@ impl Compress {
         let Some(sight) = self.last_sight else { return Some(Extent::Sample) };
         let sight = sight.of_kind(block.kind);
         let seconds = self.estimates.expect(canary, &sight, 0.0).seconds_per_byte;
-        let (_, best) = self.best(block, &sight);
+        let best = self.best(block, &sight).work;
         self.deciding.reference = best;
         let cost = |bytes: u32| self.settings.bill.more(&best, f64::from(bytes) * seconds);
         let bill = self.settings.bill.of(&best);
@@ -189,31 +189,29 @@ impl Compress {
     }
 
     /// The place and the work of the arm with the least bill. Within the hysteresis the incumbent stays.
-    fn best(&self, block: &Block, sight: &Sight) -> (usize, Work) {
+    fn best(&self, block: &Block, sight: &Sight) -> Choice {
         let doublings = doublings(block);
         let work =
             |arm: usize| self.work(arm, block, &self.estimates.expect(arm, sight, doublings));
         let bill = |work: &Work| self.settings.bill.of(work);
-        let all = (0..self.settings.arms.len()).map(|arm| (arm, work(arm)));
-        let Some(best) = all.min_by(|one, other| bill(&one.1).total_cmp(&bill(&other.1))) else {
-            return (0, Work::default());
-        };
+        let all = (0..self.settings.arms.len()).map(|arm| Choice { arm, work: work(arm) });
+        let best = all.min_by(|one, other| bill(&one.work).total_cmp(&bill(&other.work)));
+        let Some(best) = best else { return Choice::default() };
         if let Some(incumbent) = self.incumbent {
             let stays = work(incumbent);
-            let part = if best.0 == 0 { OF_NONE } else { 1.0 };
-            if bill(&stays) <= bill(&best.1) * (1.0 + self.settings.hysteresis * part) {
-                return (incumbent, stays);
+            let part = if best.arm == 0 { OF_NONE } else { 1.0 };
+            if bill(&stays) <= bill(&best.work) * (1.0 + self.settings.hysteresis * part) {
+                return Choice { arm: incumbent, work: stays };
             }
         }
         best
     }
 
     /// An arm that is worth a trial: how, and what that costs more than sending the best.
-    fn trial(&self, block: &Block, sight: &Sight, best: &(usize, Work)) -> Option<Trial> {
+    fn trial(&self, block: &Block, sight: &Sight, best: &Choice) -> Option<Trial> {
         let bill = self.settings.bill;
-        let (best_arm, best_work) = *best;
-        let least = bill.of(&best_work);
-        let candidates = (1..self.settings.arms.len()).filter(|arm| *arm != best_arm);
+        let least = bill.of(&best.work);
+        let candidates = (1..self.settings.arms.len()).filter(|arm| *arm != best.arm);
         let trials = candidates.filter_map(|arm| {
             let expected = self.estimates.expect(arm, sight, doublings(block));
             let doubt = expected.doubt;
@@ -232,7 +230,7 @@ impl Compress {
             }
             let instead = (bill.of(&self.work(arm, block, &expected)) - least).max(0.0);
             let seconds = expected.seconds_per_byte * f64::from(block.sample);
-            let sampled = bill.more(&best_work, seconds);
+            let sampled = bill.more(&best.work, seconds);
             let is_sampled = self.deciding.sampled.contains(&arm);
             // A whole block shows more than a sample, and costs far more if the arm turns out to be slow: where a sample
             // costs nearly nothing, it comes first.
@@ -262,6 +260,13 @@ fn doublings(block: &Block) -> f64 {
     (f64::from(block.bytes.max(1)) / f64::from(block.sample.max(1))).log2().max(0.0)
 }
 
+/// An arm, and the work that is expected of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Choice {
+    arm: usize,
+    work: Work,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     arm: usize,
@@ -282,7 +287,7 @@ impl Policy for Compress {
         let Some(sight) = self.deciding.sight.or(self.last_sight) else { return Step::Send(0) };
         let sight = sight.of_kind(block.kind);
         let best = self.best(block, &sight);
-        let bill = self.settings.bill.of(&best.1);
+        let bill = self.settings.bill.of(&best.work);
         self.look_ahead(block, bill);
         if self.link.is_known()
             && self.deciding.trials <= TRIALS
@@ -292,14 +297,14 @@ impl Policy for Compress {
             self.counts.trials += 1;
             if trial.extent == Extent::Sample {
                 self.deciding.sampled.push(trial.arm);
-                self.deciding.reference = best.1;
+                self.deciding.reference = best.work;
                 return Step::Try(trial.arm, Extent::Sample);
             }
             self.deciding.instead_of = Some(bill);
             return Step::Send(trial.arm);
         }
-        self.incumbent = Some(best.0);
-        Step::Send(best.0)
+        self.incumbent = Some(best.arm);
+        Step::Send(best.arm)
     }
 
     fn tried(&mut self, outcome: &Outcome) {

@@ -200,7 +200,7 @@ pub struct Estimates {
 }
 
 impl Estimates {
-    /// Nothing is known yet. The first arm is none; the canary is zstd-1, or else the arm assumed to be the cheapest.
+    /// Nothing is known yet. The first arm sends blocks as they are; the canary is zstd-1, or else the arm assumed to be the cheapest.
     pub fn new(arms: &[Arm]) -> Self {
         let cost = |place: &usize| arms[*place].prior().nanos_per_byte;
         let cheapest = (1..arms.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)));

@@ -287,7 +287,7 @@ impl Folder {
     }
 }
 
-/// Only permissions are taken from the sender: a file that was sent runs as nobody else.
+/// Only permissions are taken from the sender: a file that was sent gets no set-uid bit.
 fn mode(bits: u16) -> Mode {
     Mode::from_raw_mode(u32::from(bits & 0o777))
 }

@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -145,7 +146,7 @@ fn tree(at: &Path) -> PathBuf {
 fn a_tree_arrives_as_it_is_and_is_not_sent_twice() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let top = tree(from.path());
-    let both = whole(&[top.clone()], to.path(), options());
+    let both = whole(from_ref(&top), to.path(), options());
     assert_eq!(contents(from.path()), contents(to.path()));
     let received = to.path().join("tree");
     for name in ["big.txt", "many/7", "many/deep/run.sh", "many", "empty"] {
@@ -159,12 +160,12 @@ fn a_tree_arrives_as_it_is_and_is_not_sent_twice() {
     assert!(both.session.report().wire_bytes < both.session.report().total_bytes);
     assert_eq!(both.received.unwrap().receipt, receipt.clone());
 
-    let again = whole(&[top.clone()], to.path(), options());
+    let again = whole(from_ref(&top), to.path(), options());
     let report = again.session.report();
     assert_eq!((report.had_bytes, report.wire_bytes), (report.total_bytes, 0));
 
     fs::write(top.join("big.txt"), text(500_000, 2)).unwrap();
-    let changed = whole(&[top.clone()], to.path(), options());
+    let changed = whole(from_ref(&top), to.path(), options());
     assert_eq!(changed.session.report().acknowledged_bytes, 500_000);
     assert_eq!(contents(from.path()), contents(to.path()));
 }
@@ -178,7 +179,7 @@ fn each_arm_can_be_the_only_one() {
         [Arm::NONE, Arm::new(Codec::Lz4, 0), Arm::new(Codec::Zstd, 19), Arm::new(Codec::Xz, 6)]
     {
         let to = tempfile::tempdir().unwrap();
-        let both = whole(&[file.clone()], to.path(), Options { fixed: Some(arm), ..options() });
+        let both = whole(from_ref(&file), to.path(), Options { fixed: Some(arm), ..options() });
         assert_eq!(fs::read(to.path().join("file")).unwrap(), text(200_000, 3));
         let used: Vec<Arm> = both.session.report().arms.iter().map(|totals| totals.arm).collect();
         assert_eq!(used, [arm]);
@@ -203,7 +204,7 @@ fn sending_goes_on_where_it_was_cut() {
     let options = || Options { block: Some(block), ..options() };
     for cut in [10, 300, 20_000, 60_000, 200_000, 300_000, 500_000, 800_000, 1_000_000] {
         let to = tempfile::tempdir().unwrap();
-        let first = transfer(&[top.clone()], to.path(), options(), cut);
+        let first = transfer(from_ref(&top), to.path(), options(), cut);
         assert!(first.sent.is_err() && first.received.is_err(), "cut after {cut}");
         for (name, content) in contents(to.path()) {
             let is_own = name.rsplit('/').next().unwrap().starts_with(".nightwatt-");
@@ -212,7 +213,7 @@ fn sending_goes_on_where_it_was_cut() {
                 "half of {name}"
             );
         }
-        let second = whole(&[top.clone()], to.path(), options());
+        let second = whole(from_ref(&top), to.path(), options());
         assert_eq!(contents(from.path()), contents(to.path()), "cut after {cut}");
         let (first, second) = (first.session.report(), second.session.report());
         assert!(
@@ -241,10 +242,10 @@ fn holes_are_not_sent_and_stay_holes() {
         println!("skipped: the file system of {} has no holes", from.path().display());
         return;
     }
-    let cut = transfer(&[path.clone()], to.path(), options(), 20_000);
+    let cut = transfer(from_ref(&path), to.path(), options(), 20_000);
     assert!(cut.sent.is_err());
     let started = clock();
-    let both = whole(&[path.clone()], to.path(), options());
+    let both = whole(from_ref(&path), to.path(), options());
     let seconds = clock().since(started).as_secs_f64();
     println!("a sparse file of 100 GiB: {seconds:.3} s after a cut, {:?}", both.session.report());
     let there = fs::File::open(to.path().join("image")).unwrap();

@@ -126,6 +126,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::slice::from_ref;
 
     use super::*;
 
@@ -139,7 +140,7 @@ mod tests {
         symlink("a", top.join("link")).unwrap();
         fs::write(top.join(".nightwatt-0-part"), "").unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
-        let plan = walk(&[top.clone()], &[]).unwrap();
+        let plan = walk(from_ref(&top), &[]).unwrap();
         let paths: Vec<&str> =
             plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
         assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);

@@ -27,7 +27,7 @@ pub(crate) struct SiteArgs {
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// It stays awake for so long after the last order: if this program is killed, its policy decides again then.
+/// It stays awake for this time after the last order: if this program is killed, its policy decides again then.
 const HOLD: Duration = Duration::from_mins(3);
 /// Time between two orders.
 const RENEW: Duration = Duration::from_secs(30);
