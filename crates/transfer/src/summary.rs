@@ -23,6 +23,8 @@ pub struct Summary {
     pub sent: Report,
     /// Entries that are in place at the receiver.
     pub entries: u64,
+    /// Entries that were deleted there.
+    pub removed: u64,
     /// Entries that the receiver did not write: path and reason, the first hundred.
     pub rejected: Vec<[String; 2]>,
     /// How many there are.
@@ -46,6 +48,7 @@ impl Summary {
             entries: receipt.map_or(0, |receipt| receipt.entries),
             rejected: rejected.map(|it| [lossy(&it.path), it.reason.clone()]).collect(),
             rejected_count: receipt.map_or(0, |receipt| receipt.rejected_count),
+            removed: receipt.map_or(0, |receipt| receipt.removed),
             skipped: Vec::new(),
             sent,
         }
@@ -79,6 +82,9 @@ impl Summary {
         line(format!("energy     {} ({})", joules(&self.energy), basis(&self.energy, &self.bill)));
         if let Some(uncompressed) = self.uncompressed_joules {
             line(format!("           {uncompressed:.1} J by the same model without compression"));
+        }
+        if self.removed > 0 {
+            line(format!("deleted    {}, which are not here", self.removed));
         }
         if self.rejected_count > 0 {
             line(format!("not written: {}", self.rejected_count));

@@ -29,8 +29,8 @@ pub(crate) use arrivals::{Arrival, ReadError, read_messages};
 pub use error::MessageError;
 pub use frame::{FrameError, FrameReader, FrameWriter};
 pub use message::{
-    Ack, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole, Message, Nack,
-    Receipt, Rejected, Stamp, content_sum,
+    Ack, Attribute, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole,
+    MOST_ATTRIBUTE, Message, Nack, OF_USERS, Receipt, Rejected, Stamp, content_sum,
 };
 
 /// The first version of the protocol, and the last one that this program knows.

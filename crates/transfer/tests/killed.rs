@@ -14,7 +14,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::receive::{self, Folder};
-use nightwatt_transfer::send::{self, Options, Report, Session, walk};
+use nightwatt_transfer::send::{self, Options, Report, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Target};
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, clock_gettime};
@@ -61,12 +61,13 @@ fn send(from: &Path, to: &Path) {
         bill: Bill { objective: Objective::Whole, overlap: Overlap::Pipelined, prices },
         block: Some(BLOCK),
         fixed: None,
+        delete: None,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
     };
     let shell = vec![std::env::current_exe().unwrap().into_os_string()];
     let started = Remote { shell, program: "nightwatt".to_owned() }.start(&target).unwrap();
-    let mut session = Session::new(walk(&[from.to_owned()], &[]).unwrap(), options);
+    let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
         send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |session| {

@@ -14,7 +14,7 @@ use nightwatt_needs::programs;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::Bill;
 use nightwatt_transfer::receive::{self, Folder};
-use nightwatt_transfer::send::{self, Options, SendError, Session, walk};
+use nightwatt_transfer::send::{self, Options, SendError, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Target};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -76,11 +76,12 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
         bill: Bill::PUBLISHED,
         block: None,
         fixed: None,
+        delete: None,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
     };
     let started = remote.start(&target).unwrap();
-    let mut session = Session::new(walk(&[from.to_owned()], &[]).unwrap(), options);
+    let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
         send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |_| {});

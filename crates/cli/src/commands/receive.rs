@@ -26,9 +26,10 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
-  ssh nas nightwatt receive --stdio /backup      # what `nightwatt send FILE nas:/backup` runs
+  ssh nas nightwatt receive --stdio /backup      # as `send` runs it
 
-Nothing outside DIR is written. A file gets its name only when all of it is on the disk.";
+Nothing outside DIR is written. A file gets its name only when all of it is on
+the disk.";
 
 /// Receives until all is there.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {

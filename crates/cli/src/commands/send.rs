@@ -26,7 +26,7 @@ use nightwatt_transfer::pure::exclude::Exclude;
 use nightwatt_transfer::pure::policy::block_bytes;
 use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
-use nightwatt_transfer::send::{Options, Plan, SendError, Session, walk};
+use nightwatt_transfer::send::{Options, Plan, SendError, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Started, Target};
 use nightwatt_transfer::summary::{Summary, bytes, mix};
 
@@ -63,6 +63,12 @@ pub(crate) struct Args {
     /// Leave out files and folders with such a name or path: '*.tmp', 'cache/', '/photos/raw'; can be given again
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<Exclude>,
+    /// Delete what is in the folders there and no longer here, unless a pattern of `--exclude` matches it
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Send extended attributes of users too
+    #[arg(long)]
+    pub(crate) xattrs: bool,
     /// Power of this machine when idle, in watts [default: of such machines]
     #[arg(long, value_name = "WATTS", value_parser = written::factor)]
     pub(crate) idle_watts: Option<f64>,
@@ -102,13 +108,14 @@ const EXAMPLES: &str = "Examples:
   nightwatt send photos notes.txt nas:/backup
   nightwatt send -e 'ssh -p 2222' --bill dynamic /var/log server:logs
   nightwatt send --exclude '*.tmp' --exclude cache/ projects nas:/backup
-  nightwatt send --to-site nas photos nas:/backup      # the gateway wakes it, and lets it sleep again
+  nightwatt send --to-site nas photos nas:/backup      # it is woken first
   nightwatt send --codec zstd-3 --json big.img nas:/backup | jq .energy
-  nightwatt send --record-trace photos.trace --rate 1e6 photos      # sends nothing
+  nightwatt send --record-trace photos.trace --rate 1e6 photos   # sends nothing
   nightwatt send --replay-trace photos.trace
 
-If it is interrupted, the same command goes on from there. Files that are there already, with the same
-length and time, are not sent. The other machine needs nightwatt, which ssh starts there.";
+If it is interrupted, the same command goes on from there. Files that are there
+already, with the same length and time, are not sent. The other machine needs
+nightwatt, which ssh starts there.";
 
 fn objective(text: &str) -> Result<Objective, String> {
     let found = Objective::ALL.into_iter().find(|objective| objective.name() == text);
@@ -133,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return record(args, path);
     }
     let to = Destination::of(args)?;
-    let plan = walk(&to.paths, &args.exclude).map_err(|error| Failure::usage(&error))?;
+    let plan = walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
     for skipped in &plan.skipped {
         output::complain(&format!("warning: {skipped}"));
     }
@@ -153,6 +160,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     output::say_result(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn wanted(args: &Args) -> Wanted {
+    Wanted { excludes: args.exclude.clone(), attributes: args.xattrs }
 }
 
 /// What is sent, and where to.
@@ -189,7 +200,7 @@ fn replay(args: &Args, path: &Path, bill: Bill) -> Result<ExitStatus, Failure> {
 const RECORDED: usize = 256 << 20;
 
 fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
-    let plan = walk(&args.paths, &args.exclude).map_err(|error| Failure::usage(&error))?;
+    let plan = walk(&args.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
     let mut content = Vec::new();
     let files = plan.entries.iter().zip(&plan.sources).filter(|(entry, _)| entry.bytes() > 0);
     for (_, source) in files {
@@ -300,6 +311,7 @@ fn send(
         bill,
         block: args.block.map(|kib| kib << 10),
         fixed: args.codec,
+        delete: deleting(args, &plan),
         session: to.target.session(&to.paths),
         cancelled: Arc::clone(&cancelled),
     };
@@ -331,6 +343,15 @@ fn send(
         Ok(()) => Ok(session),
         Err(error) => Err(failed(args, to, &error, status.ok().and_then(|status| status.code()))),
     }
+}
+
+/// What could not be read here must not be deleted there.
+fn deleting(args: &Args, plan: &Plan) -> Option<Vec<Exclude>> {
+    let is_whole = plan.skipped.is_empty();
+    if args.delete && !is_whole {
+        output::complain("warning: nothing is deleted there, because not all could be read here");
+    }
+    (args.delete && is_whole).then(|| args.exclude.clone())
 }
 
 /// ssh ends with this if it cannot reach the machine, and a shell with the other if there is no such program.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use nightwatt_energy::time::Mono;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::Bill;
+use nightwatt_transfer::pure::exclude::Exclude;
 use nightwatt_transfer::pure::paths;
 use nightwatt_transfer::pure::ranges::Ranges;
 use nightwatt_transfer::receive::{Clocks, Receiver, Standing, Store, StoreError};
@@ -56,12 +57,14 @@ fn sender(messages: &[Message]) {
         kind: EntryKind::File(10_000),
         mode: 0o644,
         modified: Stamp { seconds: 0, nanos: 0 },
+        attributes: Vec::new(),
     };
     let options = Options {
         arms: vec![Arm::NONE, Arm::CANARY],
         bill: Bill::PUBLISHED,
         block: Some(1000),
         fixed: None,
+        delete: None,
         session: [0; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     };
@@ -117,6 +120,9 @@ impl Store for Memory {
     fn abandon(&mut self, place: usize) -> Result<(), StoreError> {
         self.check(place, 0, 0);
         Ok(())
+    }
+    fn remove_others(&mut self, _: &[Exclude]) -> Result<u64, StoreError> {
+        Ok(0)
     }
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {
         Ok(Vec::new())

@@ -2,12 +2,13 @@
 //! one byte. A pattern matches the end of a path; one that begins with `/` matches the whole path, and one that ends
 //! with `/` matches only folders.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// One pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exclude {
-    pattern: Vec<u8>,
+    pattern: String,
     is_whole_path: bool,
     is_of_folders: bool,
 }
@@ -27,10 +28,17 @@ impl FromStr for Exclude {
             return Err(EmptyPattern(text.to_owned()));
         }
         Ok(Self {
-            pattern: pattern.as_bytes().to_vec(),
+            pattern: pattern.to_owned(),
             is_whole_path: text.starts_with('/'),
             is_of_folders: text.ends_with('/'),
         })
+    }
+}
+
+impl fmt::Display for Exclude {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = |is_set: bool| if is_set { "/" } else { "" };
+        write!(f, "{}{}{}", mark(self.is_whole_path), self.pattern, mark(self.is_of_folders))
     }
 }
 
@@ -41,7 +49,7 @@ impl Exclude {
             return false;
         }
         let ends = (1..path.len()).filter(|at| !self.is_whole_path && path[at - 1] == b'/');
-        std::iter::once(0).chain(ends).any(|start| matches(&self.pattern, &path[start..]))
+        std::iter::once(0).chain(ends).any(|start| matches(self.pattern.as_bytes(), &path[start..]))
     }
 }
 
@@ -79,6 +87,9 @@ mod tests {
         );
         assert!(is_out("ba?", "tree/bar", false) && !is_out("ba?", "tree/ba", false));
         assert!(!is_out("oo", "tree/foo", false), "names match as a whole");
+        for shown in ["*.o", "/tree/foo", "foo/", "//a//", "/a/"] {
+            assert_eq!(shown.parse::<Exclude>().unwrap().to_string(), shown);
+        }
         assert!("/".parse::<Exclude>().is_err() && "".parse::<Exclude>().is_err());
     }
 }

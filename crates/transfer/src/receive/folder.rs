@@ -7,23 +7,25 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
-    fchmod, flock, fstat, ftruncate, futimens, mkdirat, open, openat, renameat, statat, symlinkat,
-    syncfs, unlinkat, utimensat,
+    XattrFlags, fchmod, flock, fsetxattr, fstat, ftruncate, futimens, mkdirat, open, openat,
+    renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::journal::{Described, Journal, Parts, read};
+use super::remove::{Kept, others};
 use super::session::{Standing, Store, StoreError};
+use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 use crate::pure::ranges::Ranges;
-use crate::wire::{Entry, EntryKind, Rejected, Stamp};
+use crate::wire::{Attribute, Entry, EntryKind, Rejected, Stamp};
 
 /// Files that are open at once.
 const OPEN: usize = 64;
@@ -282,9 +284,23 @@ impl Folder {
         let parent = self.parent(&entry.path)?;
         let flags = FOLDER | OFlags::NOFOLLOW;
         let folder = openat(parent, name, flags, Mode::empty()).map_err(of_entry)?;
+        attach(folder.as_fd(), &entry)?;
         futimens(&folder, &times(entry.modified)).map_err(of_entry)?;
         fchmod(&folder, mode(entry.mode)).map_err(of_entry)
     }
+}
+
+fn attach(file: BorrowedFd<'_>, entry: &Entry) -> Result<(), StoreError> {
+    for Attribute { name, value } in &entry.attributes {
+        let name = OsStr::from_bytes(name);
+        fsetxattr(file, name, value, XattrFlags::empty()).map_err(|errno| match errno {
+            Errno::OPNOTSUPP => {
+                StoreError::Entry("its file system has no extended attributes".to_owned())
+            }
+            errno => of_entry(errno),
+        })?;
+    }
+    Ok(())
 }
 
 /// Only permissions are taken from the sender: a file that was sent gets no set-uid bit.
@@ -388,6 +404,7 @@ impl Store for Folder {
         let file = self.file(place)?.as_fd();
         ftruncate(file, entry.bytes()).map_err(of_entry)?;
         futimens(file, &times(entry.modified)).map_err(of_entry)?;
+        attach(file, &entry)?;
         fchmod(file, mode(entry.mode)).map_err(of_entry)?;
         self.close(place);
         self.pending.push(place);
@@ -406,6 +423,29 @@ impl Store for Folder {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(of_entry(errno)),
         }
+    }
+
+    fn remove_others(&mut self, excludes: &[Exclude]) -> Result<u64, StoreError> {
+        self.rename_pending()?;
+        if !self.failed.is_empty() {
+            return Ok(0);
+        }
+        let entries = self.entries.clone();
+        let paths = entries.iter().map(|entry| entry.path.as_slice()).collect();
+        let kept = Kept { paths: &paths, excludes };
+        let mut removed = 0;
+        for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
+            let name = OsStr::from_bytes(name_of(&entry.path));
+            let parent = self.parent(&entry.path)?;
+            let flags = FOLDER | OFlags::NOFOLLOW;
+            let result = openat(parent, name, flags, Mode::empty())
+                .and_then(|folder| others(folder.as_fd(), &entry.path, &kept, &mut removed));
+            if let Err(errno) = result {
+                let reason = format!("not all that is to be deleted in it could be: {errno}");
+                self.failed.push(Rejected { path: entry.path.clone(), reason });
+            }
+        }
+        Ok(removed)
     }
 
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {

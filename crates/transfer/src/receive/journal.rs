@@ -164,7 +164,13 @@ mod tests {
 
     fn entry(path: &str) -> Entry {
         let modified = Stamp { seconds: 5, nanos: 6 };
-        Entry { path: path.into(), kind: EntryKind::File(100), mode: 0o644, modified }
+        Entry {
+            path: path.into(),
+            kind: EntryKind::File(100),
+            mode: 0o644,
+            modified,
+            attributes: Vec::new(),
+        }
     }
 
     fn read_again(file: &File, boot: &str) -> Parts {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::time::Mono;
 
 use crate::codec::{CodecError, Unpacker};
+use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
 use crate::pure::paths;
 use crate::pure::ranges::Ranges;
@@ -59,6 +60,8 @@ pub trait Store {
     fn complete(&mut self, place: usize) -> Result<(), StoreError>;
     /// What was written of a file is of no use.
     fn abandon(&mut self, place: usize) -> Result<(), StoreError>;
+    /// Removes what is in the folders of the manifest and not in it, nor left out by a pattern. Gives how much that was.
+    fn remove_others(&mut self, excludes: &[Exclude]) -> Result<u64, StoreError>;
     /// All files are complete or rejected. Gives what could not be put in its place.
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError>;
 }
@@ -133,6 +136,8 @@ pub struct Receiver<S> {
     store: S,
     stage: Stage,
     entries: Vec<Entry>,
+    /// Whether other entries are to be removed, and which are not.
+    delete: Option<Vec<Exclude>>,
     layout: Layout,
     /// What is there, in the address space.
     there: Ranges,
@@ -154,6 +159,7 @@ impl<S: Store> Receiver<S> {
             store,
             stage: Stage::Hello,
             entries: Vec::new(),
+            delete: None,
             layout: Layout::default(),
             there: Ranges::default(),
             is_settled: Vec::new(),
@@ -185,6 +191,10 @@ impl<S: Store> Receiver<S> {
             (_, Message::Failed(failed)) => Err(SessionError::Failed(failed.text)),
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
             (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
+            (Stage::Manifest, Message::Delete(excludes)) => {
+                self.delete = Some(excludes);
+                Ok(())
+            }
             (Stage::Manifest, Message::End) => self.end_of_manifest(answers),
             (Stage::Blocks, Message::Data(data)) => {
                 let before = (clocks.cpu)();
@@ -421,6 +431,11 @@ impl<S: Store> Receiver<S> {
         if !self.there.covers(0, self.layout.bytes()) {
             return Err(SessionError::protocol("it ended before all files were complete"));
         }
+        // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
+        let removed = match &self.delete {
+            Some(excludes) if self.rejected_count == 0 => self.store.remove_others(excludes)?,
+            _ => 0,
+        };
         for rejected in self.store.end()? {
             self.rejected_count += 1;
             if self.rejected.len() < NAMED {
@@ -435,6 +450,7 @@ impl<S: Store> Receiver<S> {
             joules: None,
             rejected: std::mem::take(&mut self.rejected),
             rejected_count: self.rejected_count,
+            removed,
         }));
         Ok(())
     }

@@ -8,6 +8,7 @@ use nightwatt_energy::time::Mono;
 
 use super::*;
 use crate::pure::arm::Codec;
+use crate::pure::exclude::Exclude;
 use crate::wire::{
     Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter, Hello, Message,
     Receipt, Stamp, content_sum,
@@ -23,7 +24,13 @@ fn hello(versions: [u16; 2]) -> Message {
 }
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
-    Entry { path: path.into(), kind, mode: 0o644, modified: Stamp { seconds: 1, nanos: 0 } }
+    Entry {
+        path: path.into(),
+        kind,
+        mode: 0o644,
+        modified: Stamp { seconds: 1, nanos: 0 },
+        attributes: Vec::new(),
+    }
 }
 
 fn data(id: u64, start: u64, content: &[u8]) -> Message {
@@ -223,6 +230,9 @@ impl Store for Full {
     }
     fn abandon(&mut self, _: usize) -> Result<(), StoreError> {
         Ok(())
+    }
+    fn remove_others(&mut self, _: &[Exclude]) -> Result<u64, StoreError> {
+        Ok(0)
     }
     fn end(&mut self) -> Result<Vec<crate::wire::Rejected>, StoreError> {
         Ok(Vec::new())

@@ -15,6 +15,7 @@ use crate::codec::{CodecError, MOST_BYTES, Packer, thread_seconds};
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Prices};
 use crate::pure::compress::{Compress, Settings};
+use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
 use crate::pure::policy::{
     Block, Extent, Kind, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
@@ -41,6 +42,8 @@ pub struct Options {
     pub block: Option<u32>,
     /// Always this arm.
     pub fixed: Option<Arm>,
+    /// Remove what is in the receiver's folders and not here, except what these patterns leave out.
+    pub delete: Option<Vec<Exclude>>,
     /// The same for each attempt to send the same to the same place.
     pub session: [u8; 16],
     /// Ends packing.
@@ -277,7 +280,8 @@ impl Session {
         let mut some = Vec::new();
         let mut bytes = 0;
         for entry in &self.entries {
-            bytes += entry.path.len() + 32;
+            let attributes = entry.attributes.iter().map(|it| it.name.len() + it.value.len() + 4);
+            bytes += entry.path.len() + 32 + attributes.sum::<usize>();
             some.push(entry.clone());
             if bytes >= MANIFEST {
                 messages.push(Message::Manifest(std::mem::take(&mut some)));
@@ -286,6 +290,9 @@ impl Session {
         }
         if !some.is_empty() {
             messages.push(Message::Manifest(some));
+        }
+        if let Some(excludes) = &self.options.delete {
+            messages.push(Message::Delete(excludes.clone()));
         }
         messages.push(Message::End);
         self.stage = Stage::Have;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
@@ -39,6 +40,7 @@ fn options() -> Options {
         bill: Bill { objective: Objective::Whole, overlap: Overlap::Pipelined, prices },
         block: None,
         fixed: None,
+        delete: None,
         session: [3; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     }
@@ -73,6 +75,10 @@ struct Both {
 
 /// Sends until this many bytes were written.
 fn transfer(paths: &[PathBuf], to: &Path, options: Options, cut_after: usize) -> Both {
+    sent(walk(paths, &Wanted::default()).unwrap(), to, options, cut_after)
+}
+
+fn sent(plan: Plan, to: &Path, options: Options, cut_after: usize) -> Both {
     let (here, there) = UnixStream::pair().unwrap();
     let store = Folder::open(to).unwrap();
     let receiver = thread::spawn(move || {
@@ -81,7 +87,7 @@ fn transfer(paths: &[PathBuf], to: &Path, options: Options, cut_after: usize) ->
         let _ = there.shutdown(Shutdown::Both);
         result
     });
-    let mut session = Session::new(walk(paths, &[]).unwrap(), options);
+    let mut session = Session::new(plan, options);
     let writer = Cut { inner: here.try_clone().unwrap(), left: cut_after };
     let close = || drop(here.shutdown(Shutdown::Both));
     let sent = run(&here, writer, &close, &mut session, &clock, &mut |_| {});
@@ -186,6 +192,64 @@ fn each_arm_can_be_the_only_one() {
     }
 }
 
+#[test]
+fn attributes_of_users_arrive() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("file"), "x").unwrap();
+    for path in [&top, &top.join("file")] {
+        match setxattr(path, "user.note", b"kept", XattrFlags::empty()) {
+            Ok(()) => {}
+            Err(errno) => {
+                println!("skipped: no extended attributes in {}: {errno}", from.path().display());
+                return;
+            }
+        }
+    }
+    let plan = walk(&[top], &Wanted { attributes: true, ..Wanted::default() }).unwrap();
+    let both = sent(plan, to.path(), options(), usize::MAX);
+    assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
+    for path in ["top", "top/file"] {
+        let mut value = [0; 10];
+        let length = getxattr(to.path().join(path), "user.note", &mut value[..]).unwrap();
+        assert_eq!(&value[..length], b"kept", "{path}");
+    }
+}
+
+#[test]
+fn what_is_no_longer_here_is_deleted_there_on_request() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(from.path());
+    let old = to.path().join("tree/many/old");
+    fs::create_dir_all(old.join("older")).unwrap();
+    let outside = to.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    for path in [&old.join("older/file"), &old.join("kept.log"), &outside.join("file")] {
+        fs::write(path, "x").unwrap();
+    }
+    symlink(&outside, to.path().join("tree/way")).unwrap();
+    let deleting = || Options { delete: Some(vec!["*.log".parse().unwrap()]), ..options() };
+
+    // A file that cannot be written: nothing is deleted.
+    fs::create_dir(to.path().join("tree/nothing")).unwrap();
+    let both = whole(from_ref(&top), to.path(), deleting());
+    let receipt = both.session.receipt().unwrap();
+    assert_eq!((receipt.rejected_count, receipt.removed), (1, 0));
+    assert!(old.join("older/file").exists());
+
+    fs::remove_dir(to.path().join("tree/nothing")).unwrap();
+    let both = whole(from_ref(&top), to.path(), deleting());
+    // The file, its folder, and the link; not what the link leads to, and not what a pattern leaves out.
+    assert_eq!(both.session.receipt().unwrap().removed, 3);
+    let mut here = contents(from.path());
+    here.extend([("outside/file".to_owned(), b"x".to_vec())]);
+    here.push(("tree/many/old/kept.log".to_owned(), b"x".to_vec()));
+    here.sort();
+    assert_eq!(contents(to.path()), here);
+    assert!(to.path().join("tree/way").symlink_metadata().is_err());
+}
+
 /// Part of T7: wherever it is cut, a later attempt goes on, and sends at most the window and one block twice.
 #[test]
 fn sending_goes_on_where_it_was_cut() {
@@ -265,7 +329,7 @@ fn a_file_that_changes_or_goes_is_not_written() {
         fs::write(path(name), text(200_000, 4)).unwrap();
     }
     let paths: Vec<PathBuf> = ["grows", "shrinks", "goes", "stays"].map(path).to_vec();
-    let mut session = Session::new(walk(&paths, &[]).unwrap(), options());
+    let mut session = Session::new(walk(&paths, &Wanted::default()).unwrap(), options());
     fs::OpenOptions::new().append(true).open(path("grows")).unwrap().write_all(b"more").unwrap();
     fs::File::options().write(true).open(path("shrinks")).unwrap().set_len(70_000).unwrap();
     fs::remove_file(path("goes")).unwrap();

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::attributes::attributes;
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 use crate::wire::{Entry, EntryKind, Stamp};
@@ -19,6 +20,15 @@ pub struct Plan {
     pub sources: Vec<PathBuf>,
     /// What is left out, and why.
     pub skipped: Vec<String>,
+}
+
+/// What of the files is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// What is left out.
+    pub excludes: Vec<Exclude>,
+    /// Whether extended attributes of users are sent.
+    pub attributes: bool,
 }
 
 /// Why there is nothing to send.
@@ -44,7 +54,7 @@ pub enum WalkError {
 
 /// Lists the files and folders that were named, and all that is in the folders, in order of their names, except what a
 /// pattern leaves out. Links are sent as links.
-pub fn walk(paths: &[PathBuf], excludes: &[Exclude]) -> Result<Plan, WalkError> {
+pub fn walk(paths: &[PathBuf], wanted: &Wanted) -> Result<Plan, WalkError> {
     let mut plan = Plan::default();
     let mut names = std::collections::BTreeSet::new();
     for path in paths {
@@ -60,14 +70,14 @@ pub fn walk(paths: &[PathBuf], excludes: &[Exclude]) -> Result<Plan, WalkError> 
         }
         // What was named is sent itself, also if it is a link that was named.
         let metadata = fs::metadata(&whole).map_err(read)?;
-        plan.add(&whole, name.as_bytes(), &metadata, excludes);
+        plan.add(&whole, name.as_bytes(), &metadata, wanted);
     }
     Ok(plan)
 }
 
 impl Plan {
-    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata, excludes: &[Exclude]) {
-        if excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
+    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata, wanted: &Wanted) {
+        if wanted.excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
             return;
         }
         let kind = match metadata.file_type() {
@@ -89,14 +99,20 @@ impl Plan {
             nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0).min(999_999_999),
         };
         let mode = (metadata.mode() & 0o7777) as u16;
-        self.entries.push(Entry { path: path.to_vec(), kind, mode, modified });
+        let has_attributes = wanted.attributes && !matches!(kind, EntryKind::Link(_));
+        let attributes = if has_attributes { attributes(source) } else { Ok(Vec::new()) };
+        let attributes = match attributes {
+            Ok(attributes) => attributes,
+            Err(why) => return self.skip(source, &why),
+        };
+        self.entries.push(Entry { path: path.to_vec(), kind, mode, modified, attributes });
         self.sources.push(source.to_owned());
         if is_folder {
-            self.add_folder(source, path, excludes);
+            self.add_folder(source, path, wanted);
         }
     }
 
-    fn add_folder(&mut self, source: &Path, path: &[u8], excludes: &[Exclude]) {
+    fn add_folder(&mut self, source: &Path, path: &[u8], wanted: &Wanted) {
         let entries: io::Result<Vec<fs::DirEntry>> =
             fs::read_dir(source).and_then(Iterator::collect);
         let mut entries = match entries {
@@ -107,7 +123,7 @@ impl Plan {
         for entry in entries {
             let within = [path, b"/", entry.file_name().as_bytes()].concat();
             match entry.metadata() {
-                Ok(metadata) => self.add(&entry.path(), &within, &metadata, excludes),
+                Ok(metadata) => self.add(&entry.path(), &within, &metadata, wanted),
                 Err(error) => self.skip(&entry.path(), &error.to_string()),
             }
         }
@@ -140,17 +156,24 @@ mod tests {
         symlink("a", top.join("link")).unwrap();
         fs::write(top.join(".nightwatt-0-part"), "").unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
-        let plan = walk(from_ref(&top), &[]).unwrap();
+        let plan = walk(from_ref(&top), &Wanted::default()).unwrap();
         let paths: Vec<&str> =
             plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
         assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);
         assert_eq!(plan.entries[5].kind, EntryKind::Link(b"a".to_vec()));
         assert_eq!((plan.bytes(), plan.skipped.len()), (6, 2));
-        assert!(matches!(walk(&[top.clone(), top.clone()], &[]), Err(WalkError::Twice(_))));
-        assert!(matches!(walk(&[top.join("nothing")], &[]), Err(WalkError::Read { .. })));
-        assert_eq!(walk(&[top.join("b/..")], &[]).unwrap().entries[0].path, b"top");
-        let without = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap());
-        let plan = walk(&[top], &without).unwrap();
+        assert!(matches!(
+            walk(&[top.clone(), top.clone()], &Wanted::default()),
+            Err(WalkError::Twice(_))
+        ));
+        assert!(matches!(
+            walk(&[top.join("nothing")], &Wanted::default()),
+            Err(WalkError::Read { .. })
+        ));
+        assert_eq!(walk(&[top.join("b/..")], &Wanted::default()).unwrap().entries[0].path, b"top");
+        let excludes = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap()).to_vec();
+        let wanted = Wanted { excludes, attributes: false };
+        let plan = walk(&[top], &wanted).unwrap();
         let paths: Vec<&[u8]> = plan.entries.iter().map(|it| it.path.as_slice()).collect();
         assert_eq!(paths, [b"top".as_slice(), b"top/b", b"top/link"]);
         assert_eq!(plan.skipped.len(), 1, "what was left out by wish is no failure");

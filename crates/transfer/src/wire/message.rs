@@ -6,6 +6,7 @@ use super::error::MessageError;
 use super::fields::{Body, Fields};
 use crate::codec::MOST_BYTES;
 use crate::pure::arm::Codec;
+use crate::pure::exclude::Exclude;
 
 /// First bytes of a hello: what is no nightwatt is found at once.
 const MAGIC: &[u8; 4] = b"NWTX";
@@ -77,7 +78,25 @@ pub struct Entry {
     pub mode: u16,
     /// When it was changed last.
     pub modified: Stamp,
+    /// Extended attributes.
+    pub attributes: Vec<Attribute>,
 }
+
+/// An extended attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// It begins with [`OF_USERS`].
+    pub name: Vec<u8>,
+    /// At most [`MOST_ATTRIBUTE`] bytes.
+    pub value: Vec<u8>,
+}
+
+/// Only attributes of users are sent, and accepted: others decide about rights.
+pub const OF_USERS: &[u8] = b"user.";
+/// Most bytes of an attribute. Linux allows one more.
+pub const MOST_ATTRIBUTE: usize = 65_535;
+/// Most bytes of an attribute's name, as in Linux.
+const MOST_NAME: usize = 255;
 
 impl Entry {
     /// Bytes of its contents.
@@ -178,6 +197,8 @@ pub struct Receipt {
     pub rejected: Vec<Rejected>,
     /// How many there are.
     pub rejected_count: u64,
+    /// Entries that were removed, because the sender does not have them.
+    pub removed: u64,
 }
 
 /// What an end cannot go on with.
@@ -214,6 +235,8 @@ pub enum Message {
     Hello(Hello),
     /// Some of what is to be sent.
     Manifest(Vec<Entry>),
+    /// What is in the folders of the manifest and not in it is to be removed, except what these patterns leave out.
+    Delete(Vec<Exclude>),
     /// The manifest, or the list of what the receiver has, is complete.
     End,
     /// What is not to be sent.
@@ -252,6 +275,10 @@ impl Message {
                 (1, body.bytes(&hello.session).text(&hello.program, MOST_TEXT))
             }
             Self::Manifest(entries) => (2, entries.iter().fold(body, write_entry)),
+            Self::Delete(excludes) => {
+                let write = |body: Body, it: &Exclude| body.text(&it.to_string(), MOST_TEXT);
+                (13, excludes.iter().fold(body, write))
+            }
             Self::End => (3, body),
             Self::Have(have) => {
                 let write = |body: Body, [start, length]: &[u64; 2]| body.u64(*start).u64(*length);
@@ -305,6 +332,7 @@ impl Message {
                 let failure = failure.ok_or(MessageError::Value("a failure"))?;
                 Self::Failed(Failed { failure, text: it.text(MOST_TEXT)? })
             }
+            13 => Self::Delete(read_excludes(it)?),
             kind => return Err(MessageError::Kind(kind)),
         };
         fields.end()?;
@@ -329,6 +357,11 @@ fn write_entry(body: Body, entry: &Entry) -> Body {
     };
     let Stamp { seconds, nanos } = entry.modified;
     let body = body.u8(kind).short(&entry.path, MOST_PATH).u16(entry.mode).i64(seconds).u32(nanos);
+    let count = u16::try_from(entry.attributes.len()).unwrap_or(u16::MAX);
+    let write = |body: Body, it: &Attribute| {
+        body.short(&it.name, MOST_NAME).short(&it.value, MOST_ATTRIBUTE)
+    };
+    let body = entry.attributes.iter().take(count.into()).fold(body.u16(count), write);
     match kind {
         1 => body.u64(bytes),
         2 => body.short(target, MOST_PATH),
@@ -346,15 +379,33 @@ fn read_entries(it: &mut Fields<'_>) -> Result<Vec<Entry>, MessageError> {
         if mode > 0o7777 || modified.nanos >= 1_000_000_000 {
             return Err(MessageError::Value("a mode or a time"));
         }
+        let attributes = (0..it.u16()?).map(|_| read_attribute(it)).collect::<Result<_, _>>()?;
         let kind = match kind {
             0 => EntryKind::Folder,
             1 => EntryKind::File(it.u64()?),
             2 => EntryKind::Link(it.short(MOST_PATH)?.to_vec()),
             _ => return Err(MessageError::Value("the kind of an entry")),
         };
-        entries.push(Entry { path, kind, mode, modified });
+        entries.push(Entry { path, kind, mode, modified, attributes });
     }
     Ok(entries)
+}
+
+fn read_attribute(it: &mut Fields<'_>) -> Result<Attribute, MessageError> {
+    let name = it.short(MOST_NAME)?.to_vec();
+    if !name.starts_with(OF_USERS) || name.contains(&0) {
+        return Err(MessageError::Value("an attribute"));
+    }
+    Ok(Attribute { name, value: it.short(MOST_ATTRIBUTE)?.to_vec() })
+}
+
+fn read_excludes(it: &mut Fields<'_>) -> Result<Vec<Exclude>, MessageError> {
+    let mut excludes = Vec::new();
+    while !it.0.is_empty() {
+        let text = it.text(MOST_TEXT)?;
+        excludes.push(text.parse().map_err(|_| MessageError::Value("a pattern"))?);
+    }
+    Ok(excludes)
 }
 
 fn read_have(it: &mut Fields<'_>) -> Result<Have, MessageError> {
@@ -382,7 +433,7 @@ fn read_data(it: &mut Fields<'_>) -> Result<Data, MessageError> {
 
 fn write_receipt(body: Body, receipt: &Receipt) -> Body {
     let body = body.u64(receipt.entries).u64(receipt.bytes).u64(receipt.cpu_nanos);
-    let body = body.amount(receipt.joules).u64(receipt.rejected_count);
+    let body = body.amount(receipt.joules).u64(receipt.rejected_count).u64(receipt.removed);
     let write =
         |body: Body, it: &Rejected| body.short(&it.path, MOST_PATH).text(&it.reason, MOST_TEXT);
     receipt.rejected.iter().take(MOST_REJECTED).fold(body, write)
@@ -390,7 +441,7 @@ fn write_receipt(body: Body, receipt: &Receipt) -> Body {
 
 fn read_receipt(it: &mut Fields<'_>) -> Result<Receipt, MessageError> {
     let (entries, bytes, cpu_nanos) = (it.u64()?, it.u64()?, it.u64()?);
-    let (joules, rejected_count) = (it.amount()?, it.u64()?);
+    let (joules, rejected_count, removed) = (it.amount()?, it.u64()?, it.u64()?);
     let mut rejected = Vec::new();
     while !it.0.is_empty() {
         rejected
@@ -399,5 +450,5 @@ fn read_receipt(it: &mut Fields<'_>) -> Result<Receipt, MessageError> {
     if rejected.len() > MOST_REJECTED {
         return Err(MessageError::Value("the number of files"));
     }
-    Ok(Receipt { entries, bytes, cpu_nanos, joules, rejected, rejected_count })
+    Ok(Receipt { entries, bytes, cpu_nanos, joules, rejected, rejected_count, removed })
 }

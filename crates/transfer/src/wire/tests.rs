@@ -9,6 +9,7 @@ fn some_messages() -> Vec<Message> {
         kind,
         mode: 0o644,
         modified: Stamp { seconds: -1, nanos: 5 },
+        attributes: vec![Attribute { name: b"user.note".to_vec(), value: b"x".to_vec() }],
     };
     let ack = |joules| Ack { id: 1, arrived_nanos: 1 << 50, held_nanos: 40, cpu_nanos: 12, joules };
     let rejected = vec![Rejected { path: b"a/b".to_vec(), reason: "not here".into() }];
@@ -24,6 +25,7 @@ fn some_messages() -> Vec<Message> {
             entry("a/b", EntryKind::File(1 << 40)),
             entry("a/c", EntryKind::Link(b"b".to_vec())),
         ]),
+        Message::Delete(vec!["*.tmp".parse().unwrap(), "/a/b/".parse().unwrap()]),
         Message::End,
         Message::Have(Have { ranges: vec![[0, 5], [u64::MAX, 1]] }),
         Message::Data(Data {
@@ -47,6 +49,7 @@ fn some_messages() -> Vec<Message> {
             joules: None,
             rejected,
             rejected_count: 1,
+            removed: 2,
         }),
         Message::Failed(Failed { failure: Failure::DiskFull, text: "no room".into() }),
     ]
@@ -157,7 +160,7 @@ proptest! {
 
     #[test]
     fn bodies_that_nearly_are_messages_are_read_without_a_panic(
-        which in 0_usize..13, place in any::<prop::sample::Index>(), change in any::<u8>(), cut in 0_usize..4,
+        which in 0_usize..14, place in any::<prop::sample::Index>(), change in any::<u8>(), cut in 0_usize..4,
     ) {
         let (kind, mut body) = some_messages()[which].encode();
         if !body.is_empty() {
