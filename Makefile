@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -58,6 +58,8 @@ help:
 	@echo 'make bench-caliper-loads'
 	@echo '                 what a handful of watched functions costs gcc, bzip2, nginx and PostgreSQL (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
+	@echo 'make bench-transfer'
+	@echo '                 send beside fixed codecs, zstd --adapt, scp, rsync and tar over slow and fast links (needs root)'
 	@echo 'make bench-tcp-where'
 	@echo '                 share of scheduler, idle and interrupt functions over links a, d, f, g (ARGS="--most 5"; needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
@@ -138,6 +140,10 @@ bench-instructions:
 bench-load:
 	@tools/need rust cc bpf nginx python3
 	@benches/load/run $(ARGS)
+
+bench-transfer:
+	@tools/need rust cc bpf networks python3 send-peers sshd
+	@benches/transfer/run $(ARGS)
 
 bench-markers:
 	@tools/need rust cc bpf python3

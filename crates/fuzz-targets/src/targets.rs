@@ -35,6 +35,7 @@ pub mod proxy_header;
 pub mod report_page;
 pub mod tcp_capture;
 pub mod tcp_protocol;
+pub mod transfer_messages;
 pub mod workload_output;
 
 use crate::Target;
@@ -94,5 +95,6 @@ targets! {
     report_page,
     tcp_capture,
     tcp_protocol,
+    transfer_messages,
     workload_output,
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -22,6 +22,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("report", &["energy"]),
     ("mining", &["energy", "report"]),
     ("traffic", &["energy", "policy"]),
+    ("transfer", &["energy"]),
     ("agent", &["clock", "energy", "host"]),
     ("environments", &["clock", "energy", "host"]),
     ("http1", &["clock", "energy"]),
@@ -73,7 +74,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         "claims",
         &[
             "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
-            "policy", "probes", "report", "savings", "sim", "traffic",
+            "policy", "probes", "report", "savings", "sim", "traffic", "transfer",
         ],
     ),
     (
@@ -81,7 +82,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         &[
             "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
             "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
-            "savings", "tcp", "traffic",
+            "savings", "tcp", "traffic", "transfer",
         ],
     ),
     (
@@ -103,6 +104,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "report",
             "tcp",
             "traffic",
+            "transfer",
             "workloads",
         ],
     ),

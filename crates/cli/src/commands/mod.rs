@@ -27,12 +27,14 @@ mod mirror;
 mod origin;
 mod published;
 mod purge;
+mod receive;
 mod record;
 mod reload;
 mod replay;
 mod report;
 mod reproduce;
 mod run;
+mod send;
 mod serve;
 mod sleep;
 mod status;
@@ -101,6 +103,8 @@ commands! {
     Why = why,
     Forgive = forgive,
     Reload = reload,
+    Send = send,
+    Receive = receive,
     Analyze = analyze,
     Published = published,
     Fleet = fleet,

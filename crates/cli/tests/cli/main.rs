@@ -36,6 +36,7 @@ mod readme;
 mod real_logs;
 mod replay;
 mod sampled;
+mod send;
 mod sleep_and_wake;
 mod tcp;
 mod tcp_where;
