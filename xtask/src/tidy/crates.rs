@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -51,6 +51,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("measure", &["clock", "energy", "host", "meters", "power", "probes", "report"]),
     ("profile", &["clock", "energy", "measure", "meters", "probes"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
+    ("corun", &["energy"]),
     (
         "netlab",
         &[
@@ -72,8 +73,8 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     (
         "claims",
         &[
-            "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
-            "policy", "probes", "report", "savings", "sim", "traffic",
+            "clock", "compare", "corun", "energy", "gateway", "load", "measure", "mining",
+            "netlab", "policy", "probes", "report", "savings", "sim", "traffic",
         ],
     ),
     (
