@@ -51,7 +51,10 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("measure", &["clock", "energy", "host", "meters", "power", "probes", "report"]),
     ("profile", &["clock", "energy", "measure", "meters", "probes"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
-    ("corun", &["energy"]),
+    (
+        "corun",
+        &["clock", "compare", "energy", "environments", "host", "meters", "report", "workloads"],
+    ),
     (
         "netlab",
         &[
@@ -80,7 +83,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     (
         "cli",
         &[
-            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
+            "agent", "claims", "clock", "compare", "corun", "demo", "doctor", "energy", "gateway", "load",
             "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
             "savings", "tcp", "traffic",
         ],
