@@ -16,14 +16,18 @@ mod plan;
 pub mod pure;
 mod report;
 mod runner;
+mod schedule;
 mod text;
 mod topology;
+
+#[cfg(test)]
+mod tests;
 
 pub use error::Error;
 pub use plan::Plan;
 pub use report::{NamedJob, Report, report};
 pub use runner::{placement, run};
-pub use text::schedule;
+pub use schedule::{Schedule, schedule};
 
 /// A measured matrix: eight applications on a guest with 16 CPUs, four processes of each on four CPUs, alone, in pairs,
 /// threes and fours. Measured on 26 November 2026 on a guest of an Intel Xeon (family 6, model 207), 1 s for each set,

@@ -130,8 +130,7 @@ fn warnings(
         }
         let places = placement.slots.len();
         if places > 0 && group.len() > places {
-            let (name, cpus) =
-                (plan.name_of(group), runner::words(&placement.cpus(0, group.len())));
+            let (name, cpus) = (plan.name_of(group), runner::words(&placement.slots.concat()));
             warnings.push(format!("{name}: more jobs than places, so that they share CPUs {cpus}"));
         }
     }

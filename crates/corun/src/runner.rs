@@ -236,9 +236,8 @@ impl<'a> Runner<'a> {
         record: &mut RunRecord,
     ) -> Result<Vec<Member<'a>>, RunError> {
         let mut members = Vec::new();
-        for (at, job) in group.iter().enumerate() {
+        for (at, (job, cpus)) in group.iter().zip(self.placement.cpus(group)).enumerate() {
             let job = &self.plan.jobs[*job];
-            let cpus = self.placement.cpus(at, group.len());
             record.facts.insert(format!("CPUs of {}", job.name), words(&cpus));
             let common = Common { pin: Some(cpus), ..Common::named(&job.name) };
             let kind = KindConfig::Host(nightwatt_environments::host::Config {});
@@ -360,9 +359,9 @@ pub(crate) fn words(cpus: &[u32]) -> String {
 fn same_cpus(plan: &Plan, store: &Store, placement: &Placement) -> Result<(), Error> {
     for run in store.done.iter().filter(|run| !run.facts.is_empty()) {
         let Some(group) = plan.groups.get(run.cell) else { continue };
-        for (at, job) in group.iter().enumerate() {
+        for (job, cpus) in group.iter().zip(placement.cpus(group)) {
             let then = run.facts.get(&format!("CPUs of {}", plan.jobs[*job].name));
-            let now = words(&placement.cpus(at, group.len()));
+            let now = words(&cpus);
             if let Some(then) = then.filter(|then| **then != now) {
                 let (folder, then) = (store.folder().to_owned(), then.clone());
                 return Err(Error::OtherCpus { folder, then, now });

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use nightwatt_compare::{aligned, in_a_line, significant};
 use nightwatt_energy::stats::equivalence::Verdict;
 
-use crate::plan::Plan;
 use crate::pure::answers::{Advice, GroupAnswer, Grouping, Judged, Mean};
 use crate::pure::placement::Placement;
 use crate::report::Report;
-use crate::runner::{self, words};
+use crate::runner::words;
 
 /// More are in the report.
 const MOST_FAILED: usize = 10;
@@ -153,26 +152,4 @@ pub(crate) fn placed(placement: &Placement) -> String {
     let slots: Vec<String> = placement.slots.iter().map(|slot| words(slot)).collect();
     let cpus = if slots.is_empty() { words(&placement.all) } else { slots.join(" | ") };
     format!("{}: CPUs {cpus}", placement.share.words())
-}
-
-/// What a plan would do, in words.
-pub fn schedule(plan: &Plan, placement: &Placement) -> Result<String, crate::Error> {
-    let experiment = runner::experiment(plan, &[])?;
-    let runs = plan.groups.len() as u64;
-    let (least, most) = (u64::from(plan.runs.least), u64::from(plan.runs.most));
-    let mut text = format!(
-        "{}: {runs} groups, {} to {} runs, retries apart\njobs share {}\n\nThe first block, in this order:\n",
-        plan.title,
-        runs * least,
-        runs * most,
-        placed(placement)
-    );
-    for cell in experiment.order() {
-        let group = &plan.groups[*cell];
-        let cpus = (0..group.len()).map(|at| words(&placement.cpus(at, group.len())));
-        let cpus: Vec<String> = cpus.collect();
-        let _ = writeln!(text, "  {} on CPUs {}", plan.name_of(group), cpus.join(" | "));
-    }
-    text.push_str("\nEvery block is in an order of its own.");
-    Ok(text)
 }

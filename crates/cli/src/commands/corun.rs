@@ -6,7 +6,6 @@ use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_compare::{self as compare, Store, Told};
 use nightwatt_corun::{self as corun, Error, Plan, Report};
-use serde::Serialize;
 
 use super::report::{generated, write_file};
 use crate::ExitStatus;
@@ -59,14 +58,6 @@ Docs: docs/corun.md";
 /// The exit status that a shell reports for a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// What a plan would do.
-#[derive(Serialize)]
-struct Dry<'a> {
-    title: &'a str,
-    placement: &'a corun::pure::placement::Placement,
-    text: &'a str,
-}
-
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (plan, default_folder) = match &args.plan {
@@ -76,9 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let folder = args.out.clone().unwrap_or(default_folder);
     let placement = corun::placement(&plan).map_err(|error| failure(&error))?;
     if args.dry_run {
-        let text = corun::schedule(&plan, &placement).map_err(|error| failure(&error))?;
-        let dry = Dry { title: &plan.title, placement: &placement, text: &text };
-        output::say_result(&dry, args.json, || text.clone(), &[])?;
+        let schedule = corun::schedule(&plan, placement).map_err(|error| failure(&error))?;
+        output::say_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
     let store = Store::open(&folder, plan.subject(), args.fresh);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use nightwatt_energy::stats::moments::Moments;
 use nightwatt_energy::stats::percentile;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Speeds of applications that run at the same time.
 pub trait Speeds {
@@ -27,7 +27,7 @@ impl Speeds for NoContention {
 }
 
 /// How slowdowns beside several others follow from those beside each of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Composition {
     /// Lost time adds up.
@@ -41,15 +41,6 @@ pub enum Composition {
 impl Composition {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Sum, Self::Product, Self::Worst];
-
-    /// As reports call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Product => "product",
-            Self::Worst => "worst neighbour",
-        }
-    }
 
     /// The slowdown (time over time alone) beside several neighbours, from those beside each of them.
     fn slowdown(self, beside: impl Iterator<Item = f64>) -> f64 {

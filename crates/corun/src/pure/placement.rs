@@ -47,8 +47,10 @@ pub struct CpuCaches {
 pub struct Placement {
     /// What they share; never [`Share::Auto`].
     pub share: Share,
-    /// CPUs of the first job of a group, of the second, and so on.
+    /// Places, with their CPUs.
     pub slots: Vec<Vec<u32>>,
+    /// How many jobs there are.
+    pub jobs: usize,
     /// All CPUs.
     pub all: Vec<u32>,
 }
@@ -76,11 +78,11 @@ impl Placement {
             let mut slots = slots(share);
             if slots.len() >= 2 {
                 slots.truncate(jobs);
-                return Ok(Self { share, slots, all });
+                return Ok(Self { share, slots, jobs, all });
             }
         }
         match share {
-            Share::Any => Ok(Self { share, slots: Vec::new(), all }),
+            Share::Any => Ok(Self { share, slots: Vec::new(), jobs, all }),
             Share::Auto => Err(format!(
                 "{each} CPUs for each of two jobs are more than the {} that there are; use a lower `cpus_each`, or \
                  `share = \"any\"`",
@@ -93,14 +95,16 @@ impl Placement {
         }
     }
 
-    /// The CPUs of a job that is the `place`-th of a group of `size`. A group with more jobs than there are places runs
-    /// on the CPUs of all places.
-    pub fn cpus(&self, place: usize, size: usize) -> Vec<u32> {
-        match self.slots.get(place) {
-            Some(cpus) if size <= self.slots.len() => cpus.clone(),
-            _ if self.slots.is_empty() => self.all.clone(),
-            _ => self.slots.concat(),
-        }
+    /// The CPUs of each job of a group. With as many places as jobs, a job always has the same one; else it has that of
+    /// its rank in the group. A group with more jobs than places runs on the CPUs of all of them.
+    pub fn cpus(&self, group: &[usize]) -> Vec<Vec<u32>> {
+        let shared = || if self.slots.is_empty() { self.all.clone() } else { self.slots.concat() };
+        let of = |(rank, job): (usize, &usize)| {
+            let place = if self.slots.len() == self.jobs { *job } else { rank };
+            let own = self.slots.get(place).filter(|_| group.len() <= self.slots.len());
+            own.cloned().unwrap_or_else(shared)
+        };
+        group.iter().enumerate().map(of).collect()
     }
 }
 
@@ -190,11 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn a_group_with_more_jobs_than_places_shares_the_cpus_of_all() {
-        let placement = Placement::of(&cpus(), Share::L3, 3, 1).unwrap();
-        assert_eq!(placement.slots, [[0], [2]]);
-        assert_eq!((placement.cpus(1, 2), placement.cpus(0, 3)), (vec![2], vec![0, 2]));
+    fn a_job_has_its_own_place_or_that_of_its_rank_or_shares_all() {
+        let of_two = Placement::of(&cpus(), Share::L3, 2, 1).unwrap();
+        assert_eq!(of_two.cpus(&[1]), [[2]], "alone as together with others");
+        let of_three = Placement::of(&cpus(), Share::L3, 3, 1).unwrap();
+        assert_eq!(of_three.slots, [[0], [2]]);
+        assert_eq!(
+            (of_three.cpus(&[1]), of_three.cpus(&[1, 2])),
+            (vec![vec![0]], vec![vec![0], vec![2]])
+        );
+        assert_eq!(of_three.cpus(&[0, 1, 2]), [[0, 2], [0, 2], [0, 2]]);
         let any = Placement::of(&cpus(), Share::Any, 3, 1).unwrap();
-        assert_eq!(any.cpus(0, 1), (0..8).collect::<Vec<_>>());
+        assert_eq!(any.cpus(&[0]), [(0..8).collect::<Vec<_>>()]);
     }
 }
