@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -82,6 +82,8 @@ help:
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
+	@echo 'make soak-schedule'
+	@echo '                 100 million quanta of the scheduling policy: no task waits longer than its bound'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
@@ -235,6 +237,10 @@ soak-pool:
 soak-cache:
 	@tools/need rust cc
 	@cargo test --locked -p nightwatt-gateway --lib -- --ignored --exact --nocapture disk_cache::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
+
+soak-schedule:
+	@tools/need rust cc
+	@cargo test --locked -p nightwatt-corun --lib -- --ignored --nocapture 10_to_the_8
 
 soak-guests:
 	@tools/need rust cc python3 vm

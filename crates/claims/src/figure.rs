@@ -14,13 +14,11 @@ pub enum Verdict {
     Differs,
     /// Nothing that could be compared: not here, or not at all.
     NotCheckable,
-    /// What would compute or measure it is not built yet.
-    NotYet,
 }
 
 impl Verdict {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Agrees, Self::Differs, Self::NotCheckable, Self::NotYet];
+    pub const ALL: [Self; 3] = [Self::Agrees, Self::Differs, Self::NotCheckable];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
@@ -28,7 +26,6 @@ impl Verdict {
             Self::Agrees => "agrees",
             Self::Differs => "differs",
             Self::NotCheckable => "not checkable",
-            Self::NotYet => "not yet",
         }
     }
 

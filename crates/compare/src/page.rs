@@ -68,27 +68,12 @@ impl Report {
         if !figures.is_empty() {
             blocks.push(Block::Figures(figures));
         }
-        blocks.push(self.energy_note().into());
+        blocks.push(self.energy.note().into());
         if let Some(warnings) = self.warning_list() {
             blocks.push(warnings);
         }
         blocks.push(self.judged_note().into());
         Section::new("In short", blocks)
-    }
-
-    fn energy_note(&self) -> Note {
-        let source = &self.energy;
-        if source.channels.is_empty() {
-            return Note::new(Origin::Caution, "no meter said anything: there is no energy here");
-        }
-        let origin = if source.is_modelled { Origin::Modelled } else { Origin::Measured };
-        let off = source.accuracy_in_words().map(|off| {
-            format!(", {off} (95 %), the same way in every run: ratios do not suffer from that")
-        });
-        let text = Text::from("energy and power by ")
-            .code(&source.channels)
-            .plain(off.unwrap_or_default());
-        Note::new(origin, text)
     }
 
     fn judged_note(&self) -> Note {

@@ -356,13 +356,6 @@ fn shift(
     })
 }
 
-/// What goes wrong with an environment or a setting is a run that failed, unless the user stops us, or
-/// nothing would be undone any more.
 fn failed<T>(result: Result<T, nightwatt_environments::Error>, stop: &Stop) -> Result<T, Error> {
-    use nightwatt_environments::Error as Why;
-    result.map_err(|error| match error {
-        _ if stop.is_stopped() => Error::Interrupted,
-        Why::Guardian(_) | Why::Journal { .. } | Why::Busy(_) => Error::Environment(error),
-        _ => Error::RunFailed(error.to_string()),
-    })
+    result.map_err(|error| Error::of_run(error, stop))
 }

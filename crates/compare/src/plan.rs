@@ -17,7 +17,17 @@ pub(crate) use cells::{Cell, MAIN, SetupKey};
 pub(crate) use factor::{Factor, FactorKind};
 pub use file::PlanFile;
 use file::Restart;
-pub(crate) use workload::{Reader, Site, Workload};
+pub use workload::Reader;
+pub(crate) use workload::{Site, Workload};
+
+/// What the results in a folder are of.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The plan, as it was read.
+    pub text: &'a str,
+    /// How many cells it has.
+    pub cells: usize,
+}
 
 /// A plan that was read and checked.
 #[derive(Debug, Clone)]
@@ -150,6 +160,11 @@ pub(crate) fn word(value: &Value) -> Option<String> {
 }
 
 impl Plan {
+    /// What its results are of.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { text: &self.text, cells: self.cells.len() }
+    }
+
     /// What is compared, in a word.
     pub fn compared(&self) -> &str {
         match self.axis {

@@ -12,12 +12,8 @@ impl Report {
     /// Each comparison by its main figure.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
-        let source = &self.energy;
-        if !source.channels.is_empty() {
-            let word = if source.is_modelled { "modelled" } else { "measured" };
-            let off = source.accuracy_in_words().map(|off| format!(", {off}"));
-            let off = off.unwrap_or_default();
-            let _ = writeln!(text, "energy {word} by {}{off}", source.channels);
+        if let Some(energy) = self.energy.line() {
+            let _ = writeln!(text, "{energy}");
         }
         for comparison in &self.comparisons {
             self.comparison(&mut text, comparison);
@@ -49,9 +45,9 @@ impl Report {
         }
         let unit = self.unit(&comparison.name, main);
         let _ = writeln!(text, "\n{}: {} [{unit}]{end}", comparison.name, words(main));
-        let rows: Vec<[String; 7]> =
-            self.cells(&comparison.name, main).map(|cell| self.row(cell, main)).collect();
-        let _ = write!(text, "{}", aligned(&self.heading(), &rows));
+        let rows = self.cells(&comparison.name, main).map(|cell| self.row(cell, main));
+        let rows: Vec<[String; 7]> = std::iter::once(self.heading()).chain(rows).collect();
+        let _ = write!(text, "{}", aligned(&rows));
     }
 
     fn heading(&self) -> [String; 7] {
@@ -129,12 +125,12 @@ pub(crate) fn words(figure: &str) -> String {
 }
 
 /// A share in per cent, without the digits that binary fractions add.
-pub(crate) fn percent(share: f64) -> f64 {
+pub fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
 /// A number with four digits that count.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -147,21 +143,22 @@ pub(crate) fn significant(value: f64) -> String {
     }
 }
 
-/// Rows below a heading: the first and last column to the left, all others to the right.
-fn aligned(heading: &[String; 7], rows: &[[String; 7]]) -> String {
-    let mut widths = [0; 7];
-    for row in std::iter::once(heading).chain(rows) {
-        for (width, cell) in widths.iter_mut().zip(row) {
+/// Rows whose columns are aligned: the first and the last one to the left, all others to the right.
+pub fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    let mut widths = vec![0; columns];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for row in std::iter::once(heading).chain(rows) {
+    for row in rows {
         let mut line = String::from(" ");
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+        for (column, (cell, width)) in row.as_ref().iter().zip(&widths).enumerate() {
             let _ = match column {
                 0 => write!(line, " {cell:<width$}"),
-                6 => write!(line, "  {cell}"),
+                _ if column + 1 == columns => write!(line, "  {cell}"),
                 _ => write!(line, "  {cell:>width$}"),
             };
         }

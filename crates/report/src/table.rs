@@ -46,6 +46,15 @@ pub enum Cell {
         /// Digits behind the point, for people.
         decimals: usize,
     },
+    /// A number on a coloured ground: many of them are a heat map.
+    Shaded {
+        /// The number.
+        value: f64,
+        /// Digits behind the point, for people.
+        decimals: usize,
+        /// How much of the colour, from 0 to 1.
+        shade: f64,
+    },
     /// Nothing: not known, or not applicable.
     Empty,
 }
@@ -135,8 +144,10 @@ fn record(out: &mut String, fields: impl Iterator<Item = String>) {
 fn field(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text_field(text),
-        Cell::Number { value, .. } if value.is_finite() => value.to_string(),
-        Cell::Number { .. } | Cell::Empty => String::new(),
+        Cell::Number { value, .. } | Cell::Shaded { value, .. } if value.is_finite() => {
+            value.to_string()
+        }
+        Cell::Number { .. } | Cell::Shaded { .. } | Cell::Empty => String::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 34] = [
+const ALLOWED: [(&str, &[&str]); 35] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -53,6 +53,10 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("profile", &["clock", "energy", "measure", "meters", "probes"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
     (
+        "corun",
+        &["clock", "compare", "energy", "environments", "host", "meters", "report", "workloads"],
+    ),
+    (
         "netlab",
         &[
             "clock",
@@ -73,16 +77,16 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     (
         "claims",
         &[
-            "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
-            "policy", "probes", "report", "savings", "sim", "traffic", "transfer",
+            "clock", "compare", "corun", "energy", "gateway", "load", "measure", "mining",
+            "netlab", "policy", "probes", "report", "savings", "sim", "traffic", "transfer",
         ],
     ),
     (
         "cli",
         &[
-            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
-            "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
-            "savings", "tcp", "traffic", "transfer",
+            "agent", "claims", "clock", "compare", "corun", "demo", "doctor", "energy", "gateway",
+            "load", "measure", "meters", "mining", "netlab", "policy", "power", "profile",
+            "report", "savings", "tcp", "traffic", "transfer",
         ],
     ),
     (

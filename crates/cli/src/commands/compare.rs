@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
-    let mut store = Store::open(&folder, &plan, args.fresh).map_err(|error| failure(&error))?;
+    let mut store =
+        Store::open(&folder, plan.subject(), args.fresh).map_err(|error| failure(&error))?;
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
@@ -142,7 +143,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
 }
 
 /// `quick.results` in the working directory for `experiments/quick.toml`.
-fn beside(plan: &Path) -> PathBuf {
+pub(super) fn beside(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push(".results");
     PathBuf::from(name)

@@ -11,6 +11,7 @@ mod caliper;
 mod check;
 mod compare;
 mod completions;
+mod corun;
 mod demo;
 #[cfg(feature = "bpf")]
 mod disk;
@@ -110,6 +111,7 @@ commands! {
     Fleet = fleet,
     Mining = mining,
     Compare = compare,
+    Corun = corun,
     Report = report,
     Reproduce = reproduce,
     Demo = demo,

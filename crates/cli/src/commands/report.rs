@@ -65,9 +65,13 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 fn page(report: &Report, folder: &Path) -> String {
+    report.document(generated(), folder).to_html()
+}
+
+/// By what and when a page is made.
+pub(super) fn generated() -> String {
     let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
-    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-    report.document(generated, folder).to_html()
+    format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"))
 }
 
 fn write_tables(report: &Report, folder: &Path) -> Result<(), Failure> {
@@ -77,7 +81,7 @@ fn write_tables(report: &Report, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     store::write_whole(path, bytes)
         .map_err(|error| Failure::failed(&error).hint("name a place that you may write to"))
 }

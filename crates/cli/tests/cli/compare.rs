@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::harness::{eventually, program, told};
 
 /// A plug that always says 50 W.
-fn plug_of_50_w() -> SocketAddr {
+pub(crate) fn plug_of_50_w() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -116,7 +116,7 @@ impl Bench {
 }
 
 /// The program while it runs; it does not outlive the test.
-struct Started(Child);
+pub(crate) struct Started(pub(crate) Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -126,16 +126,16 @@ impl Drop for Started {
     }
 }
 
-fn started(mut command: std::process::Command) -> Started {
+pub(crate) fn started(mut command: std::process::Command) -> Started {
     Started(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-fn signal(Started(child): &Started, signal: Signal) {
+pub(crate) fn signal(Started(child): &Started, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
 /// Folders and cgroups that this process made: they have its number in their names.
-fn left_over(process: u32) -> Vec<PathBuf> {
+pub(crate) fn left_over(process: u32) -> Vec<PathBuf> {
     let places = ["/var/tmp", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
     let found = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let its = format!("nightwatt-{process}-");
@@ -146,7 +146,7 @@ fn left_over(process: u32) -> Vec<PathBuf> {
 }
 
 /// Processes whose command line has this text, but for zombies.
-fn processes_with(text: &str) -> Vec<String> {
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let of = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cmdline")).ok();
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(of);
     all.filter(|line| line.contains(text)).collect()

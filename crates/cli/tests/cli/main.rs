@@ -13,6 +13,7 @@ mod caliper_markers;
 mod client;
 mod compare;
 mod control;
+mod corun;
 mod crashes;
 mod demo;
 mod disk;
