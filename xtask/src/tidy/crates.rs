@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -67,6 +67,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         ],
     ),
     ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
+    ("python", &["clock", "energy", "host", "policy", "report", "savings", "traffic"]),
     ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
     ("doctor", &["clock", "energy", "gateway", "power", "probes"]),
     (
@@ -79,9 +80,9 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     (
         "cli",
         &[
-            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
-            "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
-            "savings", "tcp", "traffic",
+            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "host",
+            "load", "measure", "meters", "mining", "netlab", "policy", "power", "profile",
+            "report", "savings", "tcp", "traffic",
         ],
     ),
     (

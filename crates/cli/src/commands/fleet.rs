@@ -3,6 +3,7 @@
 mod args;
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -133,7 +134,12 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let sampling = &mut plan.sampling;
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
-    let result = told(args.json, |tell| plan.run(tell))?;
+    let result = told(args.json, |tell| {
+        plan.run(|done, all| {
+            tell(done, all);
+            ControlFlow::Continue(())
+        })
+    })?;
     let warnings = [skipped(&plan), result.warnings.clone()].concat();
     output::say_result(&result, args.json, || result.text(), &warnings)?;
     write(args, &result)?;

@@ -6,6 +6,7 @@
 //! parameters are therefore chosen with hindsight, `predictive` is not.
 
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nightwatt_policy::electricity::{Electricity, Tariff};
@@ -88,7 +89,11 @@ pub fn run(
         ));
     };
     let seed = plan.sampling.seed;
-    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, plan.sla, seed), |_, _| ());
+    let sized = jobs::all(
+        &plan.pools,
+        |pool| fewest(pool, traffic, plan.sla, seed),
+        |_, _| ControlFlow::Continue(()),
+    );
     let sized: Vec<(u32, f64)> = sized.into_iter().collect::<Result<_, _>>()?;
     let mut pools = plan.clone();
     for (pool, (servers, _)) in pools.pools.iter_mut().zip(&sized) {
@@ -109,7 +114,10 @@ pub fn run(
             sampling: super::plan::Sampling { replications: 1, ..plan.sampling },
             ..pools.clone()
         };
-        let result = one.run(|done, _| tell(before + done, all as u64))?;
+        let result = one.run(|done, _| {
+            tell(before + done, all as u64);
+            ControlFlow::Continue(())
+        })?;
         before += one.policies.len() as u64;
         rows.extend(result.rows.iter().cloned());
         simulated.get_or_insert(result);
