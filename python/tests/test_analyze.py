@@ -42,7 +42,7 @@ def test_pandas_and_pyarrow_read_the_same(log):
 def test_duckdb_queries_a_table(log):
     duckdb = pytest.importorskip("duckdb")
     policies = nightwatt.analyze(log).policies
-    best = duckdb.sql("select policy, saving from policies order by saving desc limit 1").fetchone()
+    best = duckdb.sql("select policy, saving from policies order by saving desc limit 1").fetchall()[0]
     columns = policies.to_pydict()
     assert best[1] == max(columns["saving"])
 

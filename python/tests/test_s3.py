@@ -22,11 +22,11 @@ def bucket():
     options = {
         "key": "testing",
         "secret": "testing",
-        "client_kwargs": {"endpoint_url": endpoint, "region_name": "us-east-1"},
+        "client_kwargs": {"endpoint_url": endpoint},
         "skip_instance_cache": True,
     }
     files = s3fs.S3FileSystem(**options)
-    files.mkdir("logs")
+    files.call_s3("create_bucket", Bucket="logs")
     for day in range(1, 5):
         files.pipe(f"logs/{day}.log.gz", gzip.compress("".join(lines(1, day, begins_on=day)).encode()))
     yield endpoint, options
@@ -51,7 +51,8 @@ def test_what_is_not_there_or_not_permitted_is_an_error(bucket):
     with pytest.raises(nightwatt.UsageError, match="no log matches s3://logs/none"):
         nightwatt.dask.summarize("s3://logs/none*.gz", storage_options=options)
     # From now on the server checks who asks.
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0", method="POST"))
+    reset = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
+    urllib.request.urlopen(reset).close()
     for function in (nightwatt.summarize, nightwatt.dask.summarize):
         with pytest.raises(nightwatt.DeniedError, match="cannot open log s3://logs/1.log.gz") as raised:
             function("s3://logs/1.log.gz", storage_options=options)
