@@ -16,9 +16,9 @@ PAGES = HERE.parent.parent / "docs" / "notebooks"
 
 
 def shown(output):
-    """An output as text."""
+    """An output as text. Bars and warnings of libraries go to standard error."""
     if output.output_type == "stream":
-        return output.text
+        return output.text if output.name == "stdout" else ""
     return output.data["text/plain"] + "\n"
 
 
