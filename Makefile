@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: notebooks python wheel help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: bench-python notebooks python wheel help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -50,6 +50,8 @@ help:
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make bench-instructions'
 	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
+	@echo 'make bench-python'
+	@echo '                 the Python package beside the command line, Polars and GoAccess on one log (ARGS="--megabytes 100")'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-markers what a marker costs without and with a reader (needs root)'
 	@echo 'make bench-meters'
@@ -138,6 +140,10 @@ bench-front-door:
 bench-instructions:
 	@tools/need rust cc bpf openssl python3 valgrind
 	@benches/instructions/run $(ARGS)
+
+bench-python:
+	@tools/need rust cc bpf python3
+	@PYTHON_PROFILE=release tools/python bench $(ARGS)
 
 bench-load:
 	@tools/need rust cc bpf nginx python3

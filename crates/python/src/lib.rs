@@ -1,8 +1,8 @@
 //! The Python package's native half: what `python/nightwatt` re-exports.
 //!
 //! It converts arguments and results, and computes nothing: `nightwatt_savings` analyses, `nightwatt_policy` decides.
-//! Results with rows are Arrow tables ([`table`]). Long calls release the interpreter's lock, report progress and end
-//! at Ctrl-C ([`watch`]). Errors have the words of the command line ([`failure`]).
+//! Results with rows are Arrow tables (`table`). Long calls release the interpreter's lock, report progress and end
+//! at Ctrl-C (`watch`). Errors have the words of the command line (`failure`).
 
 mod analysis;
 mod failure;
