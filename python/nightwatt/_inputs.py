@@ -47,7 +47,7 @@ class _Stream:
         except Exception as error:  # Each file system has exceptions of its own.
             raise _cannot_open(url, error) from error
         self.end, self.mouth = os.pipe()
-        self.path = f"/dev/fd/{self.end}"
+        self.path = f"/proc/self/fd/{self.end}"
         self.thread = threading.Thread(target=self._fill, name=f"nightwatt: {url}", daemon=True)
         self.thread.start()
 

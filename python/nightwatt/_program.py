@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 
@@ -35,9 +36,9 @@ def _failure(status, printed):
     starts = [number for number, line in enumerate(lines) if line.startswith("error: ")]
     if starts:
         lines = lines[starts[-1] :]
-        what = lines[0].removeprefix("error: ") if hasattr(str, "removeprefix") else lines[0][len("error: ") :]
-        causes = [line.split(": ", 1)[1] for line in lines[1:] if line.startswith("  because: ")]
-        hint = next((line[len("hint: ") :] for line in lines if line.startswith("hint: ")), None)
+        what = lines[0].removeprefix("error: ")
+        causes = [line.removeprefix("  because: ") for line in lines if line.startswith("  because: ")]
+        hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), None)
     return (UsageError if status == 2 else Error)(what, causes, hint)
 
 
@@ -69,7 +70,10 @@ def run(command, *, meters=(), interval=None, idle=None, repeat=1, warm_up=0):
         done = subprocess.run(
             [*of_program, *map(os.fspath, command)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        return _read(output.name, done.returncode, done.stderr)
+        report = _read(output.name, done.returncode, done.stderr)
+    # The command's own words, and the program's warnings.
+    sys.stderr.write(done.stderr)
+    return report
 
 
 class Meter:
