@@ -103,11 +103,8 @@ proptest! {
             times.into_iter().for_each(|at| piece.request(Wall(at)));
             pieces.merge(&GapPieces::of(piece));
         }
-        if let Some(figures) = pieces.figures(times.len() as u64) {
-            prop_assert_eq!(figures, alone.figures());
-        } else {
-            prop_assert!(disorder > 0, "pieces that do not overlap have gaps");
-        }
+        // Pieces overlap by 30 s at most, and their ends remember a minute.
+        prop_assert_eq!(pieces.figures(times.len() as u64), Some(alone.figures()));
     }
 }
 
