@@ -100,7 +100,9 @@ def test_intervals_are_scipys():
     estimate, (low, high) = nightwatt.stats.ratio([12.1, 11.8, 12.6, 12.0, 12.2], [1.0, 1.0, 1.0, 1.0, 1.0])
     assert estimate == pytest.approx(12.14)
     assert low == pytest.approx(11.77166, abs=1e-5)
-    assert nightwatt.stats.paired_ratio([(2.0, 1.0), (4.0, 2.0)])[0] == 2.0
+    assert nightwatt.stats.paired_ratio([2.0, 4.0], [1.0, 2.0])[0] == 2.0
+    with pytest.raises(ValueError, match="2 values cannot be paired with 1"):
+        nightwatt.stats.paired_ratio([2.0, 4.0], [1.0])
 
 
 def test_a_section_is_measured(program, monkeypatch):

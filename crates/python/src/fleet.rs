@@ -1,6 +1,6 @@
 //! `nightwatt.fleet`: pools of servers, simulated under the policies that run them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nightwatt_clock::Clock;
 use nightwatt_host::explained::Explained;
@@ -17,7 +17,7 @@ use crate::watch::Watch;
 #[pyclass(frozen, module = "nightwatt")]
 pub(crate) struct Fleet(PlanResult);
 
-/// Simulates a plan: `text` as it is in the file `path`. The arguments are those of `nightwatt/_analyze.py`.
+/// Simulates a plan: the file `name`, or `text` as it would be in one. The arguments are those of `nightwatt/_analyze.py`.
 #[pyfunction]
 pub(crate) fn fleet(
     py: Python<'_>,
@@ -26,24 +26,20 @@ pub(crate) fn fleet(
     folder: PathBuf,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Fleet> {
-    let read;
-    let text = match text {
-        Some(text) => text,
-        None => {
-            read = std::fs::read_to_string(Path::new(name)).map_err(|error| {
-                let what = Explained::because(format!("cannot read {name}"), &error);
-                let hint = "check that it is there and may be read";
-                let kind = Kind::Usage.or_of(&error);
-                raised(py, kind, &what.maybe_hint(Some(hint)))
-            })?;
-            &read
-        }
-    };
-    let plan = PlanFile::read(name, text, &folder).map_err(|error| usage(py, &error, None))?;
+    let text = text.map_or_else(|| read(py, name), |text| Ok(text.to_owned()))?;
+    let plan = PlanFile::read(name, &text, &folder).map_err(|error| usage(py, &error, None))?;
     let mut watch = Watch::begin(progress);
     let result = py.detach(|| plan.run(|done, all| watch.look(done, Some(all), done)));
     watch.raised()?;
     result.map(Fleet).map_err(|error| usage(py, &error, None))
+}
+
+fn read(py: Python<'_>, name: &str) -> PyResult<String> {
+    std::fs::read_to_string(name).map_err(|error| {
+        let what = Explained::because(format!("cannot read {name}"), &error);
+        let hint = "check that it is there and may be read";
+        raised(py, Kind::Usage.or_of(&error), &what.maybe_hint(Some(hint)))
+    })
 }
 
 #[pymethods]

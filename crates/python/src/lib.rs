@@ -4,6 +4,8 @@
 //! Results with rows are Arrow tables (`table`). Long calls release the interpreter's lock, report progress and end
 //! at Ctrl-C (`watch`). Errors have the words of the command line (`failure`).
 
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 mod analysis;
 mod failure;
 mod fleet;

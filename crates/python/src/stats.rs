@@ -5,7 +5,10 @@ use nightwatt_energy::stats::distribution::student_t;
 use nightwatt_energy::stats::intervals::{self, Interval, LEVEL};
 use nightwatt_energy::stats::moments::Moments;
 use nightwatt_energy::stats::ratio::Ratio;
+use nightwatt_host::explained::Explained;
 use pyo3::prelude::*;
+
+use crate::failure::{Kind, raised};
 
 type Ends = Option<(f64, f64)>;
 
@@ -31,10 +34,19 @@ pub(crate) fn bootstrap_interval(
     ends(py.detach(|| bootstrap::of_mean(&values, resamples, seed)))
 }
 
-/// The ratio of two means, of pairs `(a, b)`, and its 95 % interval; `None` if it has no upper end.
+/// The ratio of two means, and its 95 % interval. The first of `above` belongs to the first of `below`, and so on.
 #[pyfunction]
-pub(crate) fn paired_ratio(pairs: Vec<(f64, f64)>) -> Option<(f64, Ends)> {
-    Some(with_interval(Ratio::paired(&pairs)?))
+pub(crate) fn paired_ratio(
+    py: Python<'_>,
+    above: Vec<f64>,
+    below: Vec<f64>,
+) -> PyResult<Option<(f64, Ends)>> {
+    if above.len() != below.len() {
+        let what = format!("{} values cannot be paired with {}", above.len(), below.len());
+        return Err(raised(py, Kind::Usage, &Explained::saying(what)));
+    }
+    let pairs: Vec<(f64, f64)> = above.into_iter().zip(below).collect();
+    Ok(Ratio::paired(&pairs).map(with_interval))
 }
 
 /// The ratio of the means of `above` and `below`, which do not belong together, and its 95 % interval.

@@ -22,7 +22,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// Rows under named columns, for Polars, pandas, PyArrow, DuckDB: `polars.DataFrame(table)`.
+/// Rows under named columns, for other libraries: `polars.DataFrame(table)`.
 #[pyclass(frozen, module = "nightwatt")]
 pub(crate) struct Table {
     batch: RecordBatch,
