@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci bench-python notebooks python wheel
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -50,6 +50,8 @@ help:
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make bench-instructions'
 	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
+	@echo 'make bench-python'
+	@echo '                 the Python package beside the command line, Polars and GoAccess on one log (ARGS="--megabytes 100")'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-markers what a marker costs without and with a reader (needs root)'
 	@echo 'make bench-meters'
@@ -67,6 +69,10 @@ help:
 	@echo 'make bench-tcp   nightwatt tcp beside iperf3 on loopback (ARGS="--seconds 10 --send")'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make mirror      what a mirror of the site would save on each real log, and the medians (ARGS="a.log b.log")'
+	@echo 'make python      the Python package: its wheel in fresh venvs, and its tests (ARGS="-k polars")'
+	@echo 'make notebooks'
+	@echo '                 runs the notebooks of the Python package and writes their pages (ARGS=--check: compares)'
+	@echo 'make wheel       its wheel as released, with the program in it'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
@@ -139,6 +145,10 @@ bench-instructions:
 	@tools/need rust cc bpf openssl python3 valgrind
 	@benches/instructions/run $(ARGS)
 
+bench-python:
+	@tools/need rust cc bpf python3
+	@PYTHON_PROFILE=release tools/python bench $(ARGS)
+
 bench-load:
 	@tools/need rust cc bpf nginx python3
 	@benches/load/run $(ARGS)
@@ -193,6 +203,18 @@ lint:
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo xtask tidy
+
+python:
+	@tools/need rust cc python3
+	@tools/python test $(ARGS)
+
+notebooks:
+	@tools/need rust cc python3
+	@tools/python notebooks $(ARGS)
+
+wheel:
+	@tools/need rust cc bpf python3
+	@tools/python wheel
 
 doc:
 	@tools/need rust cc bpf

@@ -5,9 +5,11 @@
 //! - [`tool`]: other programs, with a time limit
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
 //! - [`text`]: the output of others, made safe to print
+//! - [`explained`]: errors as users read them
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
 
 mod config_error;
+pub mod explained;
 pub mod files;
 pub mod http;
 mod real_time;

@@ -71,7 +71,7 @@ impl Column {
     }
 
     /// `title [unit]`.
-    pub(crate) fn heading(&self) -> Cow<'_, str> {
+    pub fn heading(&self) -> Cow<'_, str> {
         if self.unit.is_empty() {
             Cow::Borrowed(&self.title)
         } else {

@@ -18,7 +18,6 @@ mod charts;
 mod costs;
 mod crew;
 mod formats;
-mod gaps;
 mod hide;
 mod holes;
 mod mirror;
@@ -34,6 +33,8 @@ mod what_if;
 mod year;
 mod zones;
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,15 +53,15 @@ use nightwatt_traffic::traits::Rules;
 use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
 use self::crew::{Job, Purpose, SiteJob};
-pub use self::gaps::{GapBand, GapFigures};
 pub use self::holes::Hole;
 use self::pass::Pass;
-pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures};
+pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures, SizeFigures};
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};
 pub use self::what_if::WhatIf;
 pub use self::year::YearFigures;
 use crate::error::Error;
+pub use crate::gaps::{GapBand, GapFigures};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -69,6 +70,8 @@ const DAY: Duration = Duration::from_hours(24);
 pub struct AnalyzeOptions {
     /// Logs; `-` is standard input.
     pub logs: Vec<PathBuf>,
+    /// What reports and errors call logs that have another name than their path.
+    pub names: BTreeMap<PathBuf, String>,
     /// How all logs are to be read.
     pub reading: Reading,
     /// Only this many days from the first request on.
@@ -155,15 +158,26 @@ fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
     alike
 }
 
-/// Reads the logs and draws up the analysis.
-pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
+/// Reads the logs and draws up the analysis. `progress` may stop it by `Break`.
+pub fn run(
+    options: &AnalyzeOptions,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
-    let scan_options =
-        scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
+    let scan_options = scan::Options {
+        reading: options.reading.clone(),
+        names: options.names.clone(),
+        ..scan::Options::default()
+    };
     let mut pass: Option<Pass> = None;
     let until = options.days.map(|days| Mono(DAY * days));
-    let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
+    let goes_on = Cell::new(true);
+    let report = |at| goes_on.set(goes_on.get() && progress(at).is_continue());
+    let scan = scan::scan(&options.logs, &rules, &scan_options, report, |logged| {
+        if !goes_on.get() {
+            return ControlFlow::Break(());
+        }
         let pass = pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged));
         if until.is_some_and(|until| pass.time_of(logged.at) >= until) {
             return ControlFlow::Break(());
@@ -171,5 +185,5 @@ pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<A
         pass.request(&logged);
         ControlFlow::Continue(())
     });
-    result::draw_up(options, scan, pass)
+    if goes_on.get() { result::draw_up(options, scan, pass) } else { Err(Error::Stopped) }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 35] = [
+const ALLOWED: [(&str, &[&str]); 36] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -72,6 +72,7 @@ const ALLOWED: [(&str, &[&str]); 35] = [
         ],
     ),
     ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
+    ("python", &["clock", "energy", "host", "policy", "report", "savings", "traffic"]),
     ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
     ("doctor", &["clock", "energy", "gateway", "power", "probes"]),
     (
@@ -85,7 +86,7 @@ const ALLOWED: [(&str, &[&str]); 35] = [
         "cli",
         &[
             "agent", "claims", "clock", "compare", "corun", "demo", "doctor", "energy", "gateway",
-            "load", "measure", "meters", "mining", "netlab", "policy", "power", "profile",
+            "host", "load", "measure", "meters", "mining", "netlab", "policy", "power", "profile",
             "report", "savings", "tcp", "traffic", "transfer",
         ],
     ),

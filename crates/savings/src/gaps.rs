@@ -4,47 +4,81 @@ use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::scenario::Scenario;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Thresholds of the ideal saving, 0 to this many seconds.
-pub(super) const THRESHOLDS: usize = 60;
+pub(crate) const THRESHOLDS: usize = 60;
 
 /// Bands of the histogram: gaps of no measurable length, then by half octaves from 1 ms up.
 const BANDS: usize = 96;
 
-/// Gaps of one sequence of requests. Adds up by time, not by parts: a gap crosses any cut.
-#[derive(Debug, Clone)]
-pub(super) struct Gaps {
+/// The gaps of one sequence of requests, given in the order of time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gaps {
     last: Option<Mono>,
     requests: u64,
+    lengths: GapLengths,
+}
+
+/// Gaps by length. All sums are whole numbers, so parts add up to the whole in any order and any grouping.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredLengths", into = "StoredLengths")]
+pub(crate) struct GapLengths {
     bands: [Band; BANDS],
     /// Gaps by whole seconds; what is longer than the largest threshold counts as that.
     by_second: [Band; THRESHOLDS + 1],
-    longest: f64,
+    longest: Duration,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// The form in which they are stored.
+#[derive(Serialize, Deserialize)]
+struct StoredLengths {
+    bands: Vec<Band>,
+    by_second: Vec<Band>,
+    longest: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Band {
     gaps: u64,
-    seconds: f64,
+    time: Duration,
 }
 
 impl Band {
-    fn add(&mut self, seconds: f64) {
-        self.gaps += 1;
-        self.seconds += seconds;
+    fn add(&mut self, other: Self) {
+        self.gaps += other.gaps;
+        self.time = self.time.saturating_add(other.time);
     }
 }
 
-impl Default for Gaps {
+impl Default for GapLengths {
     fn default() -> Self {
         Self {
-            last: None,
-            requests: 0,
             bands: [Band::default(); BANDS],
             by_second: [Band::default(); THRESHOLDS + 1],
-            longest: 0.0,
+            longest: Duration::ZERO,
         }
+    }
+}
+
+impl From<GapLengths> for StoredLengths {
+    fn from(lengths: GapLengths) -> Self {
+        let (bands, by_second) = (lengths.bands.to_vec(), lengths.by_second.to_vec());
+        Self { bands, by_second, longest: lengths.longest }
+    }
+}
+
+impl TryFrom<StoredLengths> for GapLengths {
+    type Error = String;
+
+    fn try_from(stored: StoredLengths) -> Result<Self, String> {
+        let wrong =
+            |_| format!("{BANDS} bands of gaps and {} of seconds are needed", THRESHOLDS + 1);
+        Ok(Self {
+            bands: stored.bands.try_into().map_err(wrong)?,
+            by_second: stored.by_second.try_into().map_err(wrong)?,
+            longest: stored.longest,
+        })
     }
 }
 
@@ -82,22 +116,31 @@ pub struct GapBand {
     pub seconds: f64,
 }
 
-impl Gaps {
-    pub(super) fn request(&mut self, at: Mono) {
-        self.requests += 1;
-        if let Some(last) = self.last.replace(at) {
-            let gap = at.since(last);
-            let seconds = gap.as_secs_f64();
-            self.bands[band_of(gap)].add(seconds);
-            let second = usize::try_from(gap.as_secs()).unwrap_or(usize::MAX);
-            self.by_second[second.min(THRESHOLDS)].add(seconds);
-            self.longest = self.longest.max(seconds);
-        }
+impl GapLengths {
+    /// Adds this many gaps of one length.
+    pub(crate) fn add(&mut self, gap: Duration, gaps: u64) {
+        let time = gap.saturating_mul(u32::try_from(gaps).unwrap_or(u32::MAX));
+        let band = Band { gaps, time };
+        self.bands[band_of(gap)].add(band);
+        let second = usize::try_from(gap.as_secs()).unwrap_or(usize::MAX);
+        self.by_second[second.min(THRESHOLDS)].add(band);
+        self.longest = self.longest.max(gap);
     }
 
-    pub(super) fn figures(&self) -> GapFigures {
+    /// Adds another's gaps.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let bands = self.bands.iter_mut().chain(&mut self.by_second);
+        for (band, more) in bands.zip(other.bands.iter().chain(&other.by_second)) {
+            band.add(*more);
+        }
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// What there is to know of them.
+    pub(crate) fn figures(&self, requests: u64) -> GapFigures {
         let gaps: u64 = self.bands.iter().map(|band| band.gaps).sum();
-        let total: f64 = self.bands.iter().map(|band| band.seconds).sum();
+        let total: Duration = self.bands.iter().map(|band| band.time).sum();
+        let longest_s = self.longest.as_secs_f64();
         let quantile = |share: f64| {
             let rank = (share * gaps as f64).ceil() as u64;
             let mut seen = 0;
@@ -105,38 +148,54 @@ impl Gaps {
                 seen += band.gaps;
                 seen >= rank.max(1)
             });
-            band.map_or(0.0, |band| begin_of(band + 1).min(self.longest))
+            band.map_or(0.0, |band| begin_of(band + 1).min(longest_s))
         };
         let bands = self.bands.iter().enumerate().filter(|(_, band)| band.gaps > 0);
         GapFigures {
-            requests: self.requests,
+            requests,
             gaps,
-            mean_s: if gaps == 0 { 0.0 } else { total / gaps as f64 },
+            mean_s: if gaps == 0 { 0.0 } else { total.as_secs_f64() / gaps as f64 },
             p50_s: quantile(0.5),
             p90_s: quantile(0.9),
             p99_s: quantile(0.99),
-            longest_s: self.longest,
+            longest_s,
             histogram: bands
                 .map(|(index, band)| GapBand {
                     from_s: begin_of(index),
                     to_s: begin_of(index + 1),
                     gaps: band.gaps,
-                    seconds: band.seconds,
+                    seconds: band.time.as_secs_f64(),
                 })
                 .collect(),
         }
     }
+}
+
+impl Gaps {
+    pub(crate) fn request(&mut self, at: Mono) {
+        self.requests += 1;
+        if let Some(last) = self.last.replace(at) {
+            self.lengths.add(at.since(last), 1);
+        }
+    }
+
+    pub(crate) fn figures(&self) -> GapFigures {
+        self.lengths.figures(self.requests)
+    }
 
     /// Energy with perfect knowledge, of a threshold up to [`THRESHOLDS`]: asleep in every gap at or above it,
     /// `E = T_on P_on + T_sleep P_off + N E_switch`, and the proxy all the time. None without gaps.
-    pub(super) fn ideal(&self, scenario: &Scenario, threshold: usize) -> Option<f64> {
+    pub(crate) fn ideal(&self, scenario: &Scenario, threshold: usize) -> Option<f64> {
         if self.requests < 2 {
             return None;
         }
         let states = scenario.power_states();
-        let all: f64 = self.by_second.iter().map(|band| band.seconds).sum();
-        let slept = &self.by_second[threshold..];
-        let asleep: f64 = slept.iter().map(|band| band.seconds).sum();
+        let by_second = &self.lengths.by_second;
+        let time =
+            |bands: &[Band]| bands.iter().map(|band| band.time).sum::<Duration>().as_secs_f64();
+        let all = time(by_second);
+        let slept = &by_second[threshold..];
+        let asleep = time(slept);
         let sleeps: u64 = slept.iter().map(|band| band.gaps).sum();
         let server = (all - asleep) * states.on.get()
             + asleep * states.off.get()
