@@ -9,6 +9,7 @@
 //! `nightwatt_environments` starts containers, guests and remote machines, `nightwatt_workloads` reads what tools
 //! print, and `nightwatt_meters` measures. `netlab` uses its experiments, its metering and its records of runs.
 
+mod busy;
 mod charts;
 mod commands;
 mod consolidation;
@@ -38,7 +39,7 @@ mod tests;
 use jiff::Timestamp;
 
 pub use error::Error;
-pub use plan::{Plan, PlanFile};
+pub use plan::{Commands, Plan, PlanFile};
 pub use report::report;
 pub use result::{Consolidation, Report, ServiceTime};
 pub use runner::{Told, run};

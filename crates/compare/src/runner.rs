@@ -246,9 +246,10 @@ impl<'a> Runner<'a> {
         let lines = self.lines(attempt, workload.at)?;
         let (stop, limit) = (self.stop, runs.time_limit);
         let folder = attempt.folder.as_path();
+        let is_ours = self.plan.environments[cell.environment].starts_processes();
         let work = |begins: &dyn Fn(Mono)| {
             let mut running = Processes::default();
-            doings.set(Some(Doings::begin(&self.host)?));
+            doings.set(Some(Doings::begin(&self.host, is_ours)?));
             let begin = monotonic();
             begins(begin);
             for (name, command) in lines {
@@ -285,7 +286,9 @@ impl<'a> Runner<'a> {
         let said = said?;
         figures::check_times(&said, elapsed).map_err(Error::RunFailed)?;
         figures::fill(self.plan, &mut record, &said, idle);
-        record.figures.extend(did.unwrap_or_default());
+        let did = did.unwrap_or_default();
+        record.figures.extend(did.figures);
+        record.warnings.extend(did.warning);
         figures::main_of(self.plan, &self.store.done, &record).map_err(Error::RunFailed)?;
         Ok(record)
     }

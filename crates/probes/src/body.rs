@@ -9,16 +9,23 @@ use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, ways_out};
 use crate::error::ProbeError;
 use crate::go;
-use crate::place::Place;
+use crate::place::{InstructionKind, Place, instruction_kind};
 
 /// Where a function ends, for probes at these instructions instead of a return probe. Its stack
 /// stays unchanged, so that it may be unwound and moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
-    /// Bytes from the file's beginning.
-    pub(crate) ends: Vec<u64>,
+    /// Bytes from the file's beginning, and what stands there.
+    pub(crate) ends: Vec<(u64, InstructionKind)>,
     /// Jumps that may or may not leave it: there is no probe at them.
     pub unsure: usize,
+}
+
+impl Body {
+    /// Does the kernel single-step an instruction at which it ends?
+    pub fn is_stepped(&self) -> bool {
+        self.ends.iter().any(|(_, kind)| *kind == InstructionKind::Stepped)
+    }
 }
 
 /// Bodies of functions, in their order.
@@ -101,7 +108,12 @@ fn body(
         // Go passes its entries twice.
         let first = if function.is_go { begin } else { function.range.start };
         let ways = ways_out(&(first..=begin), &pieces, |at| word_at(elf, data, at)).ok()?;
-        let ends = ways.at.iter().map(|at| file_offset(elf, *at)).collect::<Option<_>>()?;
+        let end = |at: &u64| {
+            let offset = file_offset(elf, *at)?;
+            let code = data.get(usize::try_from(offset).ok()?..)?;
+            Some((offset, instruction_kind(code)))
+        };
+        let ends = ways.at.iter().map(end).collect::<Option<_>>()?;
         Some(Body { ends, unsure: ways.unsure })
     });
     understood.ok_or_else(|| {

@@ -165,6 +165,13 @@ impl Samples {
         self.processes.watch(pid, threads(pid), mapped(pid));
     }
 
+    /// All processes are watched that run now, and what they start.
+    pub fn watch_everything(&mut self) {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.for_each(|pid| self.watch(pid));
+    }
+
     /// Reads what watched processes have mapped by now: a program of a hundred megabytes takes CPU time that
     /// is not to be in what is measured.
     pub fn read_mapped(&mut self) {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::time::Mono;
+use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::{self, Processes};
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
@@ -114,6 +116,8 @@ pub fn run_with(
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     let cgroup = Cgroup::make();
     let counters = InstructionCounters::start();
+    let host = Host::default();
+    let others_before = Processes::read(&host);
     let busy_before = cpu_time::machine();
     let begin = monotonic();
     begins(begin);
@@ -133,6 +137,7 @@ pub fn run_with(
     }
     let waited = child.wait4();
     let end = monotonic();
+    let machine = cpu_time::machine();
     running.0.pid.store(0, Ordering::Release);
     let waited = waited.map_err(|source| Error::System { what: "wait for the command", source })?;
     let of_tree = CpuTime { user: waited.rusage.utime, system: waited.rusage.stime };
@@ -140,14 +145,15 @@ pub fn run_with(
     // A group that counts less than the processes that were waited for has missed some: they went into
     // another. The two are counted by different clocks, so a little less is no less.
     let of_group = of_group.filter(|group| group.all() * 20 > of_tree.all() * 19);
-    let used = Used {
+    let mut used = Used {
         time: of_group.unwrap_or(of_tree),
         by: of_group.map_or(CountedBy::ProcessTree, |_| CountedBy::Cgroup),
         left_running: cgroup.as_ref().map_or(0, Cgroup::processes),
         instructions: counters.and_then(InstructionCounters::read),
-        machine: cpu_time::machine()
-            .zip(busy_before)
-            .map(|(after, before)| after.saturating_sub(before)),
+        machine: machine.zip(busy_before).map(|(after, before)| after.saturating_sub(before)),
+        others: Processes::read(&host).since(&others_before, std::process::id()),
     };
+    let others = std::mem::take(&mut used.others);
+    used.others = others::with_ended(others, used.beside().unwrap_or_default());
     Ok(Finished { ended: Ended(waited.status), begin, end, used })
 }

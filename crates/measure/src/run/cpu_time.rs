@@ -6,6 +6,7 @@ use nightwatt_meters::Host;
 use serde::Serialize;
 
 use super::instructions::Instructions;
+use nightwatt_meters::machine::others::Other;
 
 /// Time of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +34,7 @@ pub enum CountedBy {
 }
 
 /// What a command used.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Used {
     pub(super) time: CpuTime,
     pub(super) by: CountedBy,
@@ -44,6 +45,15 @@ pub(crate) struct Used {
     /// Time that the machine was busy meanwhile, over all its CPUs; `None` where the kernel does not
     /// say.
     pub(super) machine: Option<Duration>,
+    /// Other processes that used CPU time meanwhile, the busiest first.
+    pub(super) others: Vec<Other>,
+}
+
+impl Used {
+    /// CPU time of the machine beside the command.
+    pub(super) fn beside(&self) -> Option<Duration> {
+        self.machine.map(|machine| machine.saturating_sub(self.time.all()))
+    }
 }
 
 /// Time that the machine's CPUs were busy since boot.

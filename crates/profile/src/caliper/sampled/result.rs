@@ -13,7 +13,7 @@ use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
 use super::books::Books;
 use super::channels::OneChannel;
-use super::{CaliperOptions, Target};
+use super::CaliperOptions;
 use crate::caliper::Course;
 
 /// Version of the JSON form.
@@ -38,11 +38,11 @@ pub struct SampledReport {
     pub schema: u32,
     /// `sampled`: no figure here was counted call by call.
     pub method: &'static str,
-    /// The command and its arguments; empty of a process that ran already.
+    /// The command and its arguments; empty where none was started.
     pub command: Vec<String>,
-    /// The process that ran already.
-    pub pid: Option<u32>,
-    /// The command's exit status, as a shell has it; 0 of a process that ran already.
+    /// The processes that ran already; empty of a command, and where all were watched.
+    pub pids: Vec<u32>,
+    /// The command's exit status, as a shell has it; 0 where none was started.
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
@@ -137,19 +137,13 @@ impl SampledReport {
     pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
         let elapsed = seen.course.end.since(seen.course.begin);
         let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
-        let (command, pid) = match &options.target {
-            Target::Command(command) => {
-                (command.iter().map(|it| it.to_string_lossy().into_owned()).collect(), None)
-            }
-            Target::Process(pid) => (Vec::new(), Some(*pid)),
-        };
         let samples = seen.counts(elapsed);
         let functions = seen.functions();
         Self {
             schema: SCHEMA,
             method: "sampled",
-            command,
-            pid,
+            command: options.target.command(),
+            pids: options.target.pids().to_vec(),
             exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
             period_s: seen.samples.period().as_secs_f64(),
@@ -175,7 +169,7 @@ impl SampledReport {
 
     /// A line for each stack, as [`super::super::CaliperReport::folded`] has it.
     pub fn folded(&self) -> String {
-        lines(&self.command, self.pid, &self.stacks, self.main_channel())
+        lines(&self.command, &self.pids, &self.stacks, self.main_channel())
     }
 }
 
