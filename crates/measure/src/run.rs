@@ -12,6 +12,7 @@ mod accelerators;
 mod cgroup;
 pub mod child;
 mod cpu_time;
+mod descendants;
 mod instructions;
 mod result;
 mod text;

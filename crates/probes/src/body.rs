@@ -36,8 +36,7 @@ pub fn function_bodies(places: &[&Place]) -> Result<Vec<Body>, ProbeError> {
         let path = &same[0].path;
         let data = crate::read::elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
-        let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
-            .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+        let elf = crate::read::parsed(path, &data)?;
         let functions = functions(&elf);
         for place in same {
             bodies.push(body(&elf, &data, &functions, place)?);

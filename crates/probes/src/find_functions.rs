@@ -14,7 +14,7 @@ use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
 use crate::names::{Names, demangled, fits};
 use crate::place::{InstructionKind, Place, instruction_kind};
-use crate::read::elf_file;
+use crate::read::{elf_file, parsed};
 use crate::target::{Point, resolve_file};
 use crate::usdt;
 
@@ -29,8 +29,7 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
         elf_file(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
-    let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
-        .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    let elf = parsed(&path, &data)?;
     if let Some(probe) = point.usdt() {
         return usdt::probes(&elf, &data, &path, probe);
     }

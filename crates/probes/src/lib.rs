@@ -9,6 +9,7 @@ mod addresses;
 mod body;
 mod code;
 mod debug;
+mod descendants;
 mod disk;
 mod error;
 mod find_functions;
@@ -27,6 +28,7 @@ mod target;
 mod usdt;
 
 pub use body::{Body, function_bodies};
+pub use descendants::{DescendantProbe, DescendantTimes};
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use find_functions::function_entries;

@@ -201,11 +201,7 @@ pub fn run(
     let energies = Energies::new(&meters, powers);
     let start_calls = |calls: Prepared| calls.start(&watcher.probes, &sections, energies.rates());
     let calls = calls.map(start_calls).transpose()?;
-    attach(&mut watcher.probes, &sections, go)?;
-    // What they start is watched by now: none is missed in between.
-    for pid in options.target.running() {
-        watcher.probes.watch_process(pid)?;
-    }
+    attach(&mut watcher.probes, &sections, go, &options.target)?;
     let main = main_channel(&meters);
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
@@ -370,8 +366,13 @@ fn attach(
     probes: &mut SectionProbes,
     sections: &[Section],
     go: Vec<GoRuntime>,
+    target: &Target,
 ) -> Result<(), Error> {
     probes.start()?;
+    // What these start is watched by now: none is missed in between.
+    for pid in target.running() {
+        probes.watch_process(pid)?;
+    }
     let all = |probes: &mut SectionProbes| {
         for runtime in go {
             probes.attach_go(runtime)?;

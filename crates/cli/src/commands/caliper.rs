@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Watch every process [until Ctrl-C]
     #[arg(long, conflicts_with = "markers")]
     pub(crate) all: bool,
-    /// Stop after this time
+    /// Stop after this time; a command is ended then
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Measure the idle machine for this time first, and report its energy separately

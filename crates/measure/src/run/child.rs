@@ -16,8 +16,13 @@ use wait4::Wait4;
 
 use super::cgroup::Cgroup;
 use super::cpu_time::{self, CountedBy, CpuTime, Used};
+use super::descendants::Descendants;
 use super::instructions::InstructionCounters;
 use crate::error::Error;
+
+/// Probes that count so much more CPU time than the command's cgroup have seen what went into another.
+const SURELY_MORE: f64 = 0.01;
+const A_LITTLE: Duration = Duration::from_millis(5);
 
 /// Control of the command while it runs; clones share it.
 #[derive(Debug, Clone)]
@@ -115,9 +120,9 @@ pub fn run_with(
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     let cgroup = Cgroup::make();
+    let descendants = Descendants::start();
     let counters = InstructionCounters::start();
-    let host = Host::default();
-    let others_before = Processes::read(&host);
+    let others_before = Processes::read(&Host::default());
     let busy_before = cpu_time::machine();
     let begin = monotonic();
     begins(begin);
@@ -145,9 +150,17 @@ pub fn run_with(
     // A group that counts less than the processes that were waited for has missed some: they went into
     // another. The two are counted by different clocks, so a little less is no less.
     let of_group = of_group.filter(|group| group.all() * 20 > of_tree.all() * 19);
+    let host = Host::default();
+    let (time, by) = match of_group {
+        Some(time) => (time, CountedBy::Cgroup),
+        None => (of_tree, CountedBy::ProcessTree),
+    };
+    // Containers and scopes have cgroups of their own.
+    let escaped = descendants.and_then(|it| it.used(&host));
+    let escaped = escaped.filter(|all| all.all() > time.all().mul_f64(1.0 + SURELY_MORE) + A_LITTLE);
     let mut used = Used {
-        time: of_group.unwrap_or(of_tree),
-        by: of_group.map_or(CountedBy::ProcessTree, |_| CountedBy::Cgroup),
+        time: escaped.unwrap_or(time),
+        by: escaped.map_or(by, |_| CountedBy::Descendants),
         left_running: cgroup.as_ref().map_or(0, Cgroup::processes),
         instructions: counters.and_then(InstructionCounters::read),
         machine: machine.zip(busy_before).map(|(after, before)| after.saturating_sub(before)),

@@ -21,6 +21,15 @@ impl CpuTime {
     pub(super) fn all(self) -> Duration {
         self.user + self.system
     }
+
+    /// All of a time, in the ratio of these in programs and in the kernel.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only eBPF counts so"))]
+    pub(super) fn divided(all: Duration, [user, system]: [Duration; 2]) -> Self {
+        let sum = (user + system).as_secs_f64();
+        let share = if sum > 0.0 { user.as_secs_f64() / sum } else { 1.0 };
+        let user = all.mul_f64(share.clamp(0.0, 1.0));
+        Self { user, system: all.saturating_sub(user) }
+    }
 }
 
 /// Who counted the CPU time of a command.
@@ -29,6 +38,8 @@ impl CpuTime {
 pub enum CountedBy {
     /// Its cgroup: all that it started, whatever became of that.
     Cgroup,
+    /// Probes: all that it started, also what went into other cgroups, as containers do.
+    Descendants,
     /// The kernel, of the command and of those children that were waited for.
     ProcessTree,
 }

@@ -227,8 +227,14 @@ fn share(runs: &[Run]) -> Option<Share> {
             .fold((0.0, 0.0), |sums, counts| (sums.0 + counts.0 as f64, sums.1 + counts.1 as f64));
         (machine > 0.0).then(|| (command / machine).min(1.0))
     });
-    let all_by_group = used().all(|used| used.by == CountedBy::Cgroup);
-    let by = if all_by_group { CountedBy::Cgroup } else { CountedBy::ProcessTree };
+    let any = |by| used().any(|used| used.by == by);
+    let by = if any(CountedBy::ProcessTree) {
+        CountedBy::ProcessTree
+    } else if any(CountedBy::Descendants) {
+        CountedBy::Descendants
+    } else {
+        CountedBy::Cgroup
+    };
     let (cpu_s, machine_busy_s) = (cpu.as_secs_f64(), busy);
     Some(Share { of_busy_cpu, cpu_s, machine_busy_s, by, of_instructions })
 }

@@ -71,6 +71,7 @@ pub fn run(
         books.channels.event(&event);
     }
     books.close();
+    books.name_generated(&mut samples);
     let mut report = SampledReport::of(
         options,
         &result::Seen {

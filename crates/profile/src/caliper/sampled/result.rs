@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_energy::quantity::Joules;
-use nightwatt_energy::samples::interval;
+use nightwatt_energy::samples::{interval, is_generated};
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_probes::Samples;
@@ -367,10 +367,15 @@ fn unnamed(functions: &[SampledFunction], watched: u64) -> Option<String> {
     }
     found.sort_by_key(|function| std::cmp::Reverse(function.self_samples));
     let files: Vec<&str> = found.iter().take(TOLD).map(|function| &*function.file).collect();
+    let remedy = if found.first().is_some_and(|function| is_generated(&function.file)) {
+        "that is code made as the program runs: let it write its names to /tmp/perf-PID.map (node \
+         --perf-basic-prof, java -XX:+PreserveFramePointer with jcmd PID Compiler.perfmap)"
+    } else {
+        "install debug symbols (on Debian, the package's name with -dbgsym), or build without stripping. If \
+         a file was deleted or replaced and its process has ended, run it again from one that stays"
+    };
     Some(format!(
-        "{:.0} % of the samples were in functions without names, most of them in {}: install debug \
-         symbols (on Debian, the package's name with -dbgsym), or build without stripping. If a file was \
-         deleted or replaced and its process has ended, run it again from one that stays",
+        "{:.0} % of the samples were in functions without names, most of them in {}: {remedy}",
         100.0 * samples as f64 / watched as f64,
         files.join(", ")
     ))
