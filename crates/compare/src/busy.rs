@@ -14,7 +14,8 @@ use crate::pure::experiment::answers::{Answers, RatioAnswer};
 const LEAST: f64 = 0.1;
 
 /// Energies of a run's work.
-const ENERGIES: [&str; 3] = [figures::PER_OPERATION, figures::DYNAMIC_PER_OPERATION, figures::ENERGY];
+const ENERGIES: [&str; 3] =
+    [figures::PER_OPERATION, figures::DYNAMIC_PER_OPERATION, figures::ENERGY];
 
 /// What is known of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

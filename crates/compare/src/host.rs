@@ -99,8 +99,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Doings {
     host: Host,
     before: Option<Counts>,
-    /// Where what is measured descends from us: CPU time of the machine, and of each process.
-    others: Option<(Duration, Processes)>,
+    /// Where what is measured descends from us.
+    others: Option<Before>,
     stop: Stop,
     looks: JoinHandle<Looks>,
 }
@@ -138,7 +138,7 @@ impl Doings {
         let looks = std::thread::Builder::new().name("doings".to_owned()).spawn(watch);
         let looks = looks.map_err(cannot)?;
         let busy = machine::busy(host).filter(|_| is_ours);
-        let others = busy.map(|busy| (busy, Processes::read(host)));
+        let others = busy.map(|busy| Before { busy, processes: Processes::read(host) });
         Ok(Self { host: host.clone(), before: Counts::read(host).ok(), others, stop, looks })
     }
 
@@ -188,6 +188,12 @@ pub(crate) struct Did {
     pub(crate) warning: Option<String>,
 }
 
+/// CPU time of the machine, and of each process, when a run began.
+struct Before {
+    busy: Duration,
+    processes: Processes,
+}
+
 /// CPU time of the run, and of others.
 #[derive(Debug)]
 struct Beside {
@@ -196,9 +202,9 @@ struct Beside {
 }
 
 impl Beside {
-    fn since(host: &Host, (busy, before): &(Duration, Processes)) -> Option<Self> {
-        let ours = Processes::read(host).used_by(before, std::process::id());
-        let all = machine::busy(host)?.saturating_sub(*busy);
+    fn since(host: &Host, before: &Before) -> Option<Self> {
+        let ours = Processes::read(host).used_by(&before.processes, std::process::id());
+        let all = machine::busy(host)?.saturating_sub(before.busy);
         Some(Self { ours, others: all.saturating_sub(ours) })
     }
 

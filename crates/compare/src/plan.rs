@@ -15,8 +15,8 @@ use serde::Deserialize;
 use toml::Value;
 
 pub(crate) use cells::{Cell, MAIN, SetupKey};
-pub(crate) use factor::{Factor, FactorKind};
 pub use commands::Commands;
+pub(crate) use factor::{Factor, FactorKind};
 pub use file::PlanFile;
 use file::Restart;
 pub(crate) use workload::{Reader, Site, Workload};

@@ -16,6 +16,7 @@ use nightwatt_clock::meter::{Stamp, Stop, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::{self, Busy};
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;
@@ -281,6 +282,7 @@ impl<'a> Runner<'a> {
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();
         record.warnings = power.warnings;
+        record.warnings.extend(self.setup.as_ref().and_then(|setup| setup.idle_warning.clone()));
         record.channels = power.channels;
         let idle = self.setup.as_ref().and_then(Setup::idle_watts);
         let said = said?;
@@ -332,7 +334,9 @@ impl<'a> Runner<'a> {
             };
             let folder = attempt.folder.join("idle");
             make(&folder)?;
+            let busy = Busy::start(self.host.clone());
             let ((), power) = self.meters.during(&folder, Trim::default(), rest)?;
+            setup.idle_warning = others::idle_warning(busy.over(idle));
             setup.set_idle(figures::idle_watts(self.plan, &self.store.done, &power.channels));
             if self.stop.is_stopped() {
                 return Err(Error::Interrupted);

@@ -11,6 +11,7 @@
 mod accelerators;
 mod cgroup;
 pub mod child;
+mod counting;
 mod cpu_time;
 mod descendants;
 mod instructions;
@@ -77,7 +78,8 @@ pub fn run(
         step(Step::Run(number));
         let watch = Watch::start(&meters, running);
         let sampler = start(&mut meters, options.interval)?;
-        let finished = child::run(&options.command, running, |begin| sampler.begin(begin));
+        let begins = |begin| sampler.begin(begin);
+        let finished = child::run_counted(&options.command, running, begins);
         // Meters are given back whatever became of the command.
         let end = finished.as_ref().map_or_else(|_| monotonic(), |finished| finished.end);
         let (measured, back) = sampler.finish(end);

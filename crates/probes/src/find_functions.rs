@@ -138,7 +138,10 @@ impl Program<'_> {
         let of_assembly =
             |name: &str| name.strip_suffix(".abi0").filter(|_| of_go.is_some()).map(str::to_owned);
         let is_assembly = by_go.iter().any(|it| it.is_assembly && fits(wanted, &it.name))
-            || symbols.found.iter().any(|it| of_assembly(&it.name).is_some_and(|it| fits(wanted, &it)));
+            || symbols
+                .found
+                .iter()
+                .any(|it| of_assembly(&it.name).is_some_and(|it| fits(wanted, &it)));
         let by_go = by_go.iter().filter(|function| !function.is_assembly);
         let by_go = by_go.map(|function| (&*function.name, function.range.start));
         let functions: Vec<(&str, u64)> =

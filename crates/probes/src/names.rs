@@ -79,7 +79,9 @@ fn operator_at(name: &str) -> Option<usize> {
         !at.checked_sub(1).and_then(|at| bytes.get(at)).is_some_and(part)
             && !bytes.get(at + "operator".len()).is_some_and(part)
     };
-    name.match_indices("operator").map(|(at, _)| at).find(|at| is_word(*at) && depth(&name[..*at]) == 0)
+    name.match_indices("operator")
+        .map(|(at, _)| at)
+        .find(|at| is_word(*at) && depth(&name[..*at]) == 0)
 }
 
 fn depth(text: &str) -> i32 {
@@ -184,6 +186,8 @@ mod tests {
         }
         let (c, rust) = (Names::of("work"), Names::of("_ZN4prog4work17h0123456789abcdefE"));
         assert!(c.fit("work") && c.shorter.is_empty() && rust.fit("prog::work"));
-        assert!(Names::of("_ZN1FmlEi").is("F::operator*") && !Names::of("_ZN1FclEi").is("F::operator*"));
+        assert!(
+            Names::of("_ZN1FmlEi").is("F::operator*") && !Names::of("_ZN1FclEi").is("F::operator*")
+        );
     }
 }

@@ -529,6 +529,7 @@ fn a_thread_of_the_kernel_that_writes_owns_what_it_makes_dirty() {
     let sum = of_image.fold(Traffic::default(), |sum, (_, (_, traffic))| sum.and(traffic));
     assert!(close(sum.written, 50 * MIB), "{sum:?}");
     let missed = seen.missed;
-    let is_kept = close(sum.dirtied, 50 * MIB) || (sum.dirtied..=sum.dirtied + missed).contains(&(50 * MIB));
+    let is_kept =
+        close(sum.dirtied, 50 * MIB) || (sum.dirtied..=sum.dirtied + missed).contains(&(50 * MIB));
     assert!(is_kept, "{sum:?}, {missed} bytes missed");
 }

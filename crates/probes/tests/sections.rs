@@ -14,7 +14,8 @@ use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::sections::{Shares, Tree};
 use nightwatt_energy::time::Mono;
 use nightwatt_probes::{
-    Calls, Extras, InstructionKind, Point, ProbeError, SectionProbes, Watch, function_entries, step_cost,
+    Calls, Extras, InstructionKind, Point, ProbeError, SectionProbes, Watch, function_entries,
+    step_cost,
 };
 
 /// The program: a file for each test, since probes are in files and tests run side by side.
@@ -381,7 +382,10 @@ fn a_place_within_an_instruction_is_refused() {
 
 /// CPU time of a call of each function, with what single-stepping costs known or not, for a body of so many turns;
 /// and all CPU time of the process by the kernel's sums and by its own clock.
-fn times_of_one_body(turns: &str, step: Option<Duration>) -> Option<([Duration; 4], [Duration; 2])> {
+fn times_of_one_body(
+    turns: &str,
+    step: Option<Duration>,
+) -> Option<([Duration; 4], [Duration; 2])> {
     let program = Program::build();
     let functions = ["pushed", "stepped", "moved", "around"];
     let extras = Extras { step, ..Extras::default() };

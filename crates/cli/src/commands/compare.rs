@@ -125,7 +125,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             let out = args.out.as_ref().map(|out| format!(" --out {}", out.display()));
             let out = out.unwrap_or_default();
             let again = match args.plan {
-                Some(_) => format!("`nightwatt compare {}{out}` goes on from there", path.display()),
+                Some(_) => {
+                    format!("`nightwatt compare {}{out}` goes on from there", path.display())
+                }
                 None => format!("`nightwatt report {}` shows them", folder.display()),
             };
             return Err(Failure::saying(what).hint(again).ending_with(INTERRUPTED));
@@ -152,7 +154,9 @@ fn of_commands(args: &Args) -> Result<Plan, Failure> {
     let lines: Vec<String> = args.commands.iter().filter(|line| *line != "--").cloned().collect();
     if lines.len() < 2 {
         return Err(Failure::saying("one command alone has nothing to be compared with")
-            .hint("write `nightwatt compare -- 'COMMAND' -- 'COMMAND'`; `nightwatt run` measures one")
+            .hint(
+                "write `nightwatt compare -- 'COMMAND' -- 'COMMAND'`; `nightwatt run` measures one",
+            )
             .into_usage());
     }
     let (runs, warm_ups) = (args.repeat, args.warm_up);

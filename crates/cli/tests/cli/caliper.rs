@@ -144,10 +144,7 @@ fn returns_are_seen_at_instructions_where_that_is_asked_for() {
         assert_eq!(section["returns"], "instructions");
     }
     let warnings = report["warnings"].to_string();
-    assert!(
-        warnings.contains("single-step the instructions at which outer returns"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("single-step the instructions at which outer returns"), "{warnings}");
 }
 
 #[test]

@@ -440,7 +440,10 @@ fn plain_commands_are_compared_by_the_energy_of_a_run() {
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     let comparison = &report["comparisons"][0];
     assert_eq!(comparison["main"], "energy_per_operation", "{comparison}");
-    assert_eq!((&report["compared"], &report["baseline"]), (&"command".into(), &"sleep 0.2".into()));
+    assert_eq!(
+        (&report["compared"], &report["baseline"]),
+        (&"command".into(), &"sleep 0.2".into())
+    );
     let figure = |name: &str| &report["answers"]["figures"][name];
     let mean = |name: &str, cell: usize| figure(name)["cells"][cell]["mean"].as_f64().unwrap();
     for cell in 0..2 {

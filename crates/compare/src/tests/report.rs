@@ -45,12 +45,14 @@ fn energies_beside_other_work(is_busy: bool, cpu: [f64; 2]) -> crate::Report {
             "jail: base" => (1.6 - noise, cpu[1]),
             _ => return record.figures = vec![figure("power", 10.0, "W")],
         };
-        record.figures = [("energy_per_operation", energy, "J"), ("operations_per_second", 0.1, "1/s")]
-            .into_iter()
-            .chain([("command_cpu", cpu, "s")])
-            .map(|(name, value, unit)| figure(name, value, unit))
-            .collect();
-        record.warnings = is_busy.then(|| crate::host::MACHINE_WAS_BUSY.to_owned()).into_iter().collect();
+        record.figures =
+            [("energy_per_operation", energy, "J"), ("operations_per_second", 0.1, "1/s")]
+                .into_iter()
+                .chain([("command_cpu", cpu, "s")])
+                .map(|(name, value, unit)| figure(name, value, unit))
+                .collect();
+        record.warnings =
+            is_busy.then(|| crate::host::MACHINE_WAS_BUSY.to_owned()).into_iter().collect();
     })
 }
 

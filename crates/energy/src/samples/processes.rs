@@ -289,7 +289,9 @@ mod tests {
     fn code_made_as_a_program_runs_is_its_own_and_goes_by_addresses() {
         let mut processes = watched();
         processes.take(fork(3, 2));
-        for (pid, name) in [(2, ANONYMOUS), (3, "[anon:code]"), (2, "/memfd:doublemapper (deleted)")] {
+        for (pid, name) in
+            [(2, ANONYMOUS), (3, "[anon:code]"), (2, "/memfd:doublemapper (deleted)")]
+        {
             let begin = if name == ANONYMOUS { 0x5000 } else { 0x9000 };
             let mapping = Mapping { name: name.to_owned(), ..mapping(begin, 0x1000, 0x10, 9) };
             processes.take(Record::Map { pid, mapping });

@@ -9,20 +9,12 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::time::Mono;
-use nightwatt_meters::Host;
-use nightwatt_meters::machine::others::{self, Processes};
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
-use super::cgroup::Cgroup;
-use super::cpu_time::{self, CountedBy, CpuTime, Used};
-use super::descendants::Descendants;
-use super::instructions::InstructionCounters;
+use super::counting::Counting;
+use super::cpu_time::{CpuTime, Used};
 use crate::error::Error;
-
-/// Probes that count so much more CPU time than the command's cgroup have seen what went into another.
-const SURELY_MORE: f64 = 0.01;
-const A_LITTLE: Duration = Duration::from_millis(5);
 
 /// Control of the command while it runs; clones share it.
 #[derive(Debug, Clone)]
@@ -116,23 +108,40 @@ pub fn run_with(
     running: &Running,
     begins: impl FnOnce(Mono),
 ) -> Result<Finished, Error> {
+    let mut prepared = prepared(command)?;
+    prepared.envs(environment.iter().map(|(name, value)| (name, value)));
+    follow(prepared, Counting::start(false), running, begins)
+}
+
+/// Runs a command as [`run`] does, and counts what leaves its cgroup and what other processes use meanwhile.
+pub(super) fn run_counted(
+    command: &[OsString],
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
+    follow(prepared(command)?, Counting::start(true), running, begins)
+}
+
+fn prepared(command: &[OsString]) -> Result<Command, Error> {
     let (program, arguments) = command.split_first().ok_or(Error::NoCommand)?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-    let cgroup = Cgroup::make();
-    let descendants = Descendants::start();
-    let counters = InstructionCounters::start();
-    let others_before = Processes::read(&Host::default());
-    let busy_before = cpu_time::machine();
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Starts it and waits for its end.
+fn follow(
+    mut command: Command,
+    counting: Counting,
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
     let begin = monotonic();
     begins(begin);
     running.go_on()?;
-    let spawned = match &cgroup {
-        Some(cgroup) => cgroup.around(|| command.spawn()),
-        None => command.spawn(),
-    };
+    let spawned = counting.around(|| command.spawn());
     let child = spawned.map_err(|source| Error::Spawn {
-        program: program.to_string_lossy().into_owned(),
+        program: command.get_program().to_string_lossy().into_owned(),
         source,
     })?;
     running.0.pid.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Release);
@@ -142,31 +151,8 @@ pub fn run_with(
     }
     let waited = child.wait4();
     let end = monotonic();
-    let machine = cpu_time::machine();
     running.0.pid.store(0, Ordering::Release);
     let waited = waited.map_err(|source| Error::System { what: "wait for the command", source })?;
-    let of_tree = CpuTime { user: waited.rusage.utime, system: waited.rusage.stime };
-    let of_group = cgroup.as_ref().and_then(Cgroup::used);
-    // A group that counts less than the processes that were waited for has missed some: they went into
-    // another. The two are counted by different clocks, so a little less is no less.
-    let of_group = of_group.filter(|group| group.all() * 20 > of_tree.all() * 19);
-    let host = Host::default();
-    let (time, by) = match of_group {
-        Some(time) => (time, CountedBy::Cgroup),
-        None => (of_tree, CountedBy::ProcessTree),
-    };
-    // Containers and scopes have cgroups of their own.
-    let escaped = descendants.and_then(|it| it.used(&host));
-    let escaped = escaped.filter(|all| all.all() > time.all().mul_f64(1.0 + SURELY_MORE) + A_LITTLE);
-    let mut used = Used {
-        time: escaped.unwrap_or(time),
-        by: escaped.map_or(by, |_| CountedBy::Descendants),
-        left_running: cgroup.as_ref().map_or(0, Cgroup::processes),
-        instructions: counters.and_then(InstructionCounters::read),
-        machine: machine.zip(busy_before).map(|(after, before)| after.saturating_sub(before)),
-        others: Processes::read(&host).since(&others_before, std::process::id()),
-    };
-    let others = std::mem::take(&mut used.others);
-    used.others = others::with_ended(others, used.beside().unwrap_or_default());
+    let used = counting.finish(CpuTime { user: waited.rusage.utime, system: waited.rusage.stime });
     Ok(Finished { ended: Ended(waited.status), begin, end, used })
 }

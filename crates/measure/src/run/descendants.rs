@@ -18,7 +18,10 @@ impl Descendants {
     #[cfg(feature = "bpf")]
     pub(super) fn start() -> Option<Self> {
         let probe = nightwatt_probes::DescendantProbe::start();
-        probe.inspect_err(|error| tracing::debug!("descendants are not counted: {error}")).ok().map(|probe| Self { probe })
+        probe
+            .inspect_err(|error| tracing::debug!("descendants are not counted: {error}"))
+            .ok()
+            .map(|probe| Self { probe })
     }
 
     /// Without eBPF nothing is counted.

@@ -82,8 +82,9 @@ fn what_goes_into_another_cgroup_and_is_waited_for_by_another_counts_too() {
         "echo $$ >{group}/cgroup.procs; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
          cat /proc/$$/schedstat >{done}.part; mv {done}.part {done}"
     );
-    let engine =
-        format!("sh -c \"setsid sh -c '{contained}' &\"; while [ ! -e {done} ]; do sleep 0.05; done");
+    let engine = format!(
+        "sh -c \"setsid sh -c '{contained}' &\"; while [ ! -e {done} ]; do sleep 0.05; done"
+    );
     let engine = engine.replace("$$", "\\$\\$").replace("$i", "\\$i").replace("$((", "\\$((");
     let running = Running::new().unwrap();
     let report = run(&options(&["sh", "-c", &engine]), &running, |_| ()).unwrap();

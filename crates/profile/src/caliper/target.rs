@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn what_is_watched_has_a_name() {
         assert_eq!(named(&[]), "all processes");
-        assert_eq!((named(&[7]), named(&[7, 8])), ("process 7".to_owned(), "processes 7, 8".to_owned()));
+        assert_eq!(
+            (named(&[7]), named(&[7, 8])),
+            ("process 7".to_owned(), "processes 7, 8".to_owned())
+        );
         let me = std::process::id();
         assert!(Target::Processes(vec![me]).running().contains(&me));
         assert!(Target::Everything.running().is_empty() && !Target::Everything.is_gone());

@@ -10,8 +10,8 @@ use nightwatt_probes::Lost;
 use serde::Serialize;
 
 use super::DiskOptions;
-use super::totals::{self, DiskTotal};
 use super::devices::{Devices, Known, LiesOn};
+use super::totals::{self, DiskTotal};
 use nightwatt_measure::run::child::Finished;
 
 /// Version of the JSON form.

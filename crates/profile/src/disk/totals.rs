@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn programs_are_added_up_whatever_their_number() {
         let totals = by_program(&build());
-        let of = |total: &DiskTotal| (total.name.clone(), total.processes, total.files, total.written);
+        let of =
+            |total: &DiskTotal| (total.name.clone(), total.processes, total.files, total.written);
         let totals: Vec<_> = totals.iter().map(of).collect();
         assert_eq!(totals, [("cc1".into(), 1000, 1000, 10_000), ("ld".into(), 1, 1, 4000)]);
     }

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
+use super::CaliperOptions;
 use super::books::Books;
 use super::channels::OneChannel;
-use super::CaliperOptions;
 use crate::caliper::Course;
 
 /// Version of the JSON form.
