@@ -174,7 +174,9 @@ static __always_inline void read_books(const struct thread *t, struct frame *boo
 static __always_inline void comes(struct thread *t, __u64 now)
 {
 	t->runs = 1;
-	t->since = now;
+	/* It may have been taken off its CPU in a step that is counted already. */
+	if (now > t->since)
+		t->since = now;
 	if (t->was_preempted)
 		t->preempted += now - t->left;
 }

@@ -43,9 +43,8 @@ impl DescendantProbe {
         let mut sums = Self::sums(&loaded)?;
         let spawner = sums.get_mut(SPAWNER..SPAWNER + 4);
         spawner.into_iter().for_each(|bytes| bytes.copy_from_slice(&thread.to_ne_bytes()));
-        let map = loaded.map("descenda.bss");
-        map.update(&zero, &sums, MapFlags::ANY).map_err(cannot())?;
-        drop(map);
+        let set = loaded.map("descenda.bss").update(&zero, &sums, MapFlags::ANY);
+        set.map_err(cannot())?;
         loaded.attach(&["on_switch", "on_exit", "on_fork"], "count what a thread starts")?;
         Ok(Self { loaded })
     }

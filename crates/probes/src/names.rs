@@ -96,8 +96,8 @@ fn depth(text: &str) -> i32 {
 /// `std::vector<int> ns::make<int>` is `ns::make<int>`: templates are named with what they return.
 fn without_result(name: &str) -> &str {
     let end = operator_at(name).unwrap_or(name.len());
-    let blanks = name[..end].match_indices(' ').map(|(at, _)| at);
-    let last = blanks.filter(|at| depth(&name[..*at]) == 0).last();
+    let mut blanks = name[..end].match_indices(' ').map(|(at, _)| at);
+    let last = blanks.rfind(|at| depth(&name[..*at]) == 0);
     last.map_or(name, |at| &name[at + 1..])
 }
 
