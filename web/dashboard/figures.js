@@ -69,6 +69,7 @@ export function savings(box, note, past) {
 
 const ANSWERS = {
   cache: ["from the cache", "cached"], stale: ["from the cache, past its freshness", "cached"], "not-modified": ["from the cache: not modified", "cached"],
+  mirror: ["from the mirror", "cached"],
   server: ["by the server, awake anyway", "server"], held: ["by the server, after waiting for it to wake", "delayed"],
   "waiting-page": ["a page that waits for the server", "delayed"], crawler: ["crawlers, sent away until later", "spared"], scanner: ["scanners, sent away", "spared"],
   monitor: ["monitors and health checks", "spared"], state: ["from what the proxy knows", "spared"], timeout: ["the server did not come in time", "failed"],

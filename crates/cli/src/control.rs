@@ -7,6 +7,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::clients::{ClientStatus, Forgiven};
 use nightwatt_gateway::control::{self, ControlError, Order, Reply};
+use nightwatt_gateway::mirror::orders::MirrorReply;
 use nightwatt_gateway::status::Status;
 use nightwatt_gateway::{Config, ConfigError, Reloaded};
 use serde_json::json;
@@ -72,6 +73,15 @@ pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
 pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
+        Reply::Error(message) => Err(refused(message)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Sends an order about mirrors; returns what the gateway answers.
+pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, Failure> {
+    match ask(args, order)? {
+        Reply::Mirror(reply) => Ok(*reply),
         Reply::Error(message) => Err(refused(message)),
         _ => Err(unexpected()),
     }

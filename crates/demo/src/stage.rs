@@ -134,6 +134,7 @@ trusted_proxies = ["127.0.0.1"]
 [[site]]
 name = "{SITE}"
 kind = "pages"
+mirror.enabled = false
 # Tells the origin, which knows only the log, what to answer.
 cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"

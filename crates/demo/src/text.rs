@@ -8,10 +8,11 @@ use nightwatt_energy::quantity::JOULES_PER_KWH;
 use super::report::DemoReport;
 
 /// What each answer means, in the order in which they are told.
-const ANSWERS: [(&str, &str); 16] = [
+const ANSWERS: [(&str, &str); 17] = [
     ("cache", "from the cache"),
     ("not-modified", "from the cache: the client has it (304)"),
     ("stale", "from the cache, stale: the server slept"),
+    ("mirror", "from the mirror: the server slept"),
     ("server", "by the server, awake"),
     ("held", "held until the server woke"),
     ("waiting-page", "waiting page, then the page"),

@@ -43,6 +43,8 @@ pub enum Answered {
     Stale,
     /// From the cache: 304, the client has it.
     NotModified,
+    /// From the mirror of the site.
+    Mirror,
     /// By the server, which was awake.
     Server,
     /// By the server, after it woke.
@@ -75,10 +77,11 @@ pub enum Answered {
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
+        Self::Mirror,
         Self::Server,
         Self::Held,
         Self::WaitingPage,
@@ -101,6 +104,7 @@ impl Answered {
             Self::Cache => "cache",
             Self::Stale => "stale",
             Self::NotModified => "not-modified",
+            Self::Mirror => "mirror",
             Self::Server => "server",
             Self::Held => "held",
             Self::WaitingPage => "waiting-page",

@@ -94,7 +94,7 @@ impl Site {
         let now = now.mono;
         match answered {
             Answered::Server | Answered::Held => self.classifier().learn_of(now, traits, reply),
-            Answered::Cache | Answered::Stale | Answered::NotModified => {
+            Answered::Cache | Answered::Stale | Answered::NotModified | Answered::Mirror => {
                 self.classifier().learn_cached(now, traits, reply.status);
             }
             _ => {}

@@ -12,6 +12,7 @@ mod limits;
 mod listening;
 mod machine;
 mod meter;
+mod mirror;
 mod network;
 mod origin;
 pub(crate) mod own;
@@ -45,6 +46,7 @@ pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
+pub use self::mirror::MirrorConfig;
 pub use self::network::{ClientField, Network};
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
@@ -194,6 +196,9 @@ pub struct SiteConfig {
     /// Which of its answers are stored, for which clients and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
+    /// A copy of its public pages, from which it is answered while the server sleeps.
+    #[serde(default)]
+    pub mirror: MirrorConfig,
     /// A meter of the server; default: none, and what it draws is modelled.
     pub meter: Option<MeterConfig>,
     /// Instead of the file's `[scenario]`.
@@ -411,6 +416,7 @@ impl SiteConfig {
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;
+        self.mirror.check(self.kind)?;
         self.limits.check()?;
         check_clients(&self.clients)?;
         if self.awake_per_client_and_day > Duration::from_hours(24) {

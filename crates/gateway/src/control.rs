@@ -29,6 +29,8 @@ use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::hand_over::Taker;
 use crate::live::Live;
+use crate::mirror::Mirror;
+use crate::mirror::orders::{self, MirrorOrder, MirrorReply};
 use crate::site::Site;
 use crate::status::{Reloaded, Status};
 use crate::supervisor::{Supervisor, end};
@@ -88,6 +90,13 @@ pub enum Order {
         /// Name of the site; default: all.
         site: Option<String>,
     },
+    /// An order about mirrors.
+    Mirror {
+        /// Name of the site; default: all that have one.
+        site: Option<String>,
+        /// The order.
+        ask: MirrorOrder,
+    },
     /// Read the configuration again.
     Reload,
     /// Let this process take over: from here on the connection speaks of that (see `hand_over`).
@@ -122,6 +131,8 @@ pub enum Reply {
     Why(Vec<ClientStatus>),
     /// To `forgive`.
     Forgiven(Forgiven),
+    /// To an order about mirrors.
+    Mirror(Box<MirrorReply>),
     /// The configuration was read again.
     Reloaded(Reloaded),
     /// It was not.
@@ -406,6 +417,7 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
                 Err(why) => Reply::Error(why),
             };
         }
+        Order::Mirror { site, ask } => return of_mirrors(gateway, site.as_deref(), ask).await,
         Order::Wake { site } => (site, manager::Order::Wake),
         Order::Sleep { site } => (site, manager::Order::Sleep),
         Order::StayAwake { site, seconds } => {
@@ -449,6 +461,21 @@ fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, 
     }
 }
 
+async fn of_mirrors(gateway: &Gateway, site: Option<&str>, ask: &MirrorOrder) -> Reply {
+    let sites = match site.map(|_| named(gateway, site)).transpose() {
+        Ok(Some(site)) => std::slice::from_ref(site),
+        Ok(None) => gateway.serving.sites.as_slice(),
+        Err(why) => return Reply::Error(why),
+    };
+    let mirrors: Vec<&Arc<Mirror>> = sites.iter().filter_map(|it| it.mirror.as_ref()).collect();
+    if mirrors.is_empty() {
+        let text = "no mirror is configured: `kind = \"pages\"` of a site turns it on";
+        return Reply::Error(text.to_owned());
+    }
+    let done = orders::obey(&mirrors, ask).await;
+    done.map_or_else(Reply::Error, |reply| Reply::Mirror(Box::new(reply)))
+}
+
 /// The sites that are meant, all without a name, and the address of a client.
 fn look_up<'a>(
     gateway: &'a Gateway,
@@ -470,12 +497,18 @@ fn look_up<'a>(
 struct Purged {
     resources: usize,
     from_disk: Vec<Forgotten>,
+    /// What to remove from mirrors.
+    from_mirrors: Vec<(Arc<Mirror>, Purge)>,
 }
 
 impl Purged {
     fn add(&mut self, (resources, forgotten): (usize, Forgotten)) {
         self.resources += resources;
         self.from_disk.push(forgotten);
+    }
+
+    fn of_mirror(&mut self, site: &Site, purge: Purge) {
+        self.from_mirrors.extend(site.mirror.clone().map(|mirror| (mirror, purge)));
     }
 
     /// When the disk knows too: what is said to be purged never comes back.
@@ -488,18 +521,29 @@ impl Purged {
                 ));
             }
         }
-        Reply::Purged(self.resources)
+        let mut pages = 0;
+        for (mirror, purge) in self.from_mirrors {
+            match mirror.purge(move |key| purge.covers(key)).await {
+                Ok(purged) => pages += purged,
+                Err(why) => return Reply::Error(format!("the mirror is not purged: {why}")),
+            }
+        }
+        // The mirror has most of what a cache has: counting both would count most pages twice.
+        Reply::Purged(self.resources.max(pages))
     }
 }
 
 fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
     let mut purged = Purged::default();
     if name.is_some() {
-        purged.add(named(gateway, name)?.store.purge(&Purge::All));
+        let site = named(gateway, name)?;
+        purged.add(site.store.purge(&Purge::All));
+        purged.of_mirror(site, Purge::All);
         return Ok(purged);
     }
     for site in &gateway.serving.sites {
         purged.resources += site.store.purge_untold();
+        purged.of_mirror(site, Purge::All);
     }
     // The disk may know sites that the configuration does not.
     purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));
@@ -531,8 +575,9 @@ fn purge(
         purges.push((site, purge.under(&site.rules.key)));
     }
     let mut done = Purged::default();
-    for (site, purge) in &purges {
-        done.add(site.store.purge(purge));
+    for (site, purge) in purges {
+        done.add(site.store.purge(&purge));
+        done.of_mirror(site, purge);
     }
     Ok(done)
 }

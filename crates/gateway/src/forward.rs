@@ -257,6 +257,9 @@ impl Forwarding<'_> {
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
             self.serving.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
+        if let Some(mirror) = &self.site().mirror {
+            mirror.after(&self.parts.method, status, self.facts.budget).await;
+        }
     }
 
     /// The answer as the client gets it; stores what may be stored.

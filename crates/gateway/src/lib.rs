@@ -51,6 +51,7 @@ mod machine;
 mod mark;
 pub mod metering;
 mod metrics;
+pub mod mirror;
 mod opening;
 mod origin;
 mod own_request;

@@ -5,6 +5,7 @@
 
 mod disk;
 mod machines;
+mod mirrors;
 mod pools;
 mod process;
 mod tally;
@@ -85,6 +86,7 @@ impl Gateway {
         write_promises(&mut page, &sites);
         write_caches(&mut page, &sites);
         disk::write(&mut page, self);
+        mirrors::write(&mut page, self);
         write_energy(&mut page, &sites);
         if sites.iter().any(|it| !it.status.meters.is_empty()) {
             write_meters(&mut page, &sites);

@@ -57,6 +57,17 @@ pub(crate) fn fields_for(encoding: &'static str) -> Fields {
     vec![(ACCEPT_ENCODING, Some(HeaderValue::from_static(encoding)))]
 }
 
+/// The target of the proxy's own request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnTarget<'a> {
+    /// As if a client spoke TLS.
+    pub(crate) secure: bool,
+    /// Host and port, in normal form.
+    pub(crate) authority: &'a str,
+    /// Path and query.
+    pub(crate) target: &'a str,
+}
+
 /// A request of the proxy's own.
 pub(crate) struct OwnRequest {
     pub(crate) facts: Facts,
@@ -67,13 +78,15 @@ impl OwnRequest {
     /// A request for this key; none if there cannot be one, or if it might have side effects.
     pub(crate) fn new(key: &CacheKey, fields: Fields, rules: &Rules, now: Now) -> Option<Self> {
         let (secure, authority, target) = key.parts();
-        if !may_be_prefetched(target) {
+        if !may_be_prefetched(target) || rules.key.key(&base(secure, authority), target)? != *key {
             return None;
         }
-        let base = base(secure, authority);
-        if rules.key.key(&base, target)? != *key {
-            return None;
-        }
+        Self::at(&OwnTarget { secure, authority, target }, fields, now)
+    }
+
+    /// A request for this target; none if there cannot be one. The caller checks that it has no side effects.
+    pub(crate) fn at(at: &OwnTarget<'_>, fields: Fields, now: Now) -> Option<Self> {
+        let OwnTarget { secure, authority, target } = *at;
         let mut request = Request::new(());
         *request.uri_mut() = target.parse().ok()?;
         let (mut parts, ()) = request.into_parts();
@@ -99,7 +112,7 @@ impl OwnRequest {
             is_unreadable: false,
             secure,
             authority: authority.to_owned(),
-            base,
+            base: base(secure, authority),
             target: target.to_owned(),
             method: Method::GET,
             visitor: Visitor::new(&address, agent.as_deref()),

@@ -27,7 +27,7 @@ use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, refresh, warm_up, webhooks};
+use crate::{acme, gate, mirror, refresh, warm_up, webhooks};
 
 /// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
@@ -252,9 +252,12 @@ impl Running {
         let Some((_, site)) = self.gateway.serving.site_named(name) else { return };
         let (live, phase) = (self.present.serving(), site.supervisor.phase());
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
-        let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
+        let warming = warm_up::run(live.clone(), Arc::clone(name), phase.clone());
+        let mirroring = mirror::crawl::run(live.clone(), Arc::clone(name), phase);
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
-        let jobs = vec![tokio::spawn(renewing), tokio::spawn(warming), tokio::spawn(watching)];
+        let mirroring = tokio::spawn(mirroring);
+        let jobs =
+            vec![tokio::spawn(renewing), tokio::spawn(warming), mirroring, tokio::spawn(watching)];
         self.tending.insert(name.to_string(), jobs);
     }
 

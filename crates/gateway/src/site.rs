@@ -39,6 +39,7 @@ use crate::machine::{self, Machine};
 use crate::mark::Mark;
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
+use crate::mirror::Mirror;
 use crate::origin::OriginPool;
 use crate::pool::{Fittings, ServerPool, Whole};
 use crate::prefetch_queue::PrefetchQueue;
@@ -68,6 +69,8 @@ pub(crate) struct Site {
     pub(crate) rules: Rules,
     pub(crate) refresher: Arc<Refresher>,
     pub(crate) wishes: Arc<PrefetchQueue>,
+    /// A copy of its pages, if it has one.
+    pub(crate) mirror: Option<Arc<Mirror>>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// The requests that the gate has let through.
@@ -150,6 +153,7 @@ impl Site {
             rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
             wishes: Arc::default(),
+            mirror: Mirror::of(site, config, &site.cache_rules(&scenario), clock),
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),

@@ -1,5 +1,6 @@
 //! A request, from its head to its answer.
 
+mod mirrored;
 mod placing;
 mod resume;
 mod shared;
@@ -172,8 +173,13 @@ impl<'a> Asked<'a> {
             }
         }
         let found = key.as_ref().and_then(|key| self.find(key));
-        let only_if_cached = self.directives.only_if_cached;
-        if only_if_cached && key.is_some() && Self::cached(found.as_ref()) == Cached::Nothing {
+        let mirrored = match &site.mirror {
+            Some(mirror) => Box::pin(self.mirrored(mirror, key.as_ref(), found.as_ref())).await,
+            None => None,
+        };
+        let own = Self::cached(found.as_ref());
+        let cached = if mirrored.is_some() { Cached::Stale } else { own };
+        if self.directives.only_if_cached && key.is_some() && cached == Cached::Nothing {
             let text = "Not in the cache, and nothing else was asked for.";
             let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
             return (response, How::by_itself(self.class, Answered::Refused));
@@ -183,11 +189,7 @@ impl<'a> Asked<'a> {
             visitor: self.facts.visitor,
             client: self.facts.budget,
             network: self.facts.network,
-            request: admission::Request {
-                class: self.class,
-                want: self.want(),
-                cached: Self::cached(found.as_ref()),
-            },
+            request: admission::Request { class: self.class, want: self.want(), cached },
             recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
         };
         let needs_server = knock.request.wakes();
@@ -205,7 +207,13 @@ impl<'a> Asked<'a> {
             site.supervisor.admit(&knock, || self.wake_cause())
         };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
-        let (response, answered) = self.take(route, phase, (key, found), body).await;
+        let (response, answered) = match mirrored.filter(|_| route == Route::Stale) {
+            Some(response) => Self::mirror_answer(response),
+            None => self.take(route, phase, (key, found), body).await,
+        };
+        if let Some(mirror) = &site.mirror {
+            self.teach(mirror, answered, &response);
+        }
         let want = knock.request.want;
         let rule = match answered {
             Answered::Limited => Some(refusing::HELD_PER_CLIENT),

@@ -20,6 +20,8 @@ pub enum Answer {
     Stale,
     /// 304 from the cache.
     NotModified,
+    /// From the mirror of the site.
+    Mirror,
     /// Passed on to the server, which was awake.
     Server,
     /// Held until the server was awake, then answered by it.
@@ -53,10 +55,11 @@ pub enum Answer {
 }
 
 /// Every name but `Other`'s.
-const NAMES: [(&str, Answer); 17] = [
+const NAMES: [(&str, Answer); 18] = [
     ("cache", Answer::Cache),
     ("stale", Answer::Stale),
     ("not-modified", Answer::NotModified),
+    ("mirror", Answer::Mirror),
     ("server", Answer::Server),
     ("held", Answer::Held),
     ("waiting-page", Answer::WaitingPage),

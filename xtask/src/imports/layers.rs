@@ -74,6 +74,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "hold",
             "https",
             "mark",
+            "mirror",
             "presence",
             "proofs",
             "slow_path",
@@ -100,7 +101,17 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "tls",
         ],
     },
-    Layer { name: "renewal", modules: &["own_request", "refresh", "warm_up"] },
+    Layer {
+        name: "renewal",
+        modules: &[
+            "mirror::crawl",
+            "mirror::fetch",
+            "mirror::pass",
+            "own_request",
+            "refresh",
+            "warm_up",
+        ],
+    },
     Layer {
         name: "operate",
         modules: &[

@@ -273,9 +273,26 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     let grace = grace(rules.grace_while_asleep);
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
+    mirror_row(text, site);
     for risk in &risks(config, site) {
         row(text, "careful", risk);
     }
+}
+
+fn mirror_row(text: &mut String, site: &SiteConfig) {
+    if !site.mirror.is_on(site.kind) {
+        return;
+    }
+    let mirror = &site.mirror;
+    let url = mirror.url.as_deref().map(|url| format!(" of {url}")).unwrap_or_default();
+    let words = format!(
+        "{} pages and {} MB{url}; answers at most {} old while it sleeps, for which sleep waits at most {}",
+        mirror.pages,
+        mirror.size_mb,
+        time(mirror.max_age),
+        time(mirror.extension)
+    );
+    row(text, "mirror", &words);
 }
 
 fn grace(while_asleep: Duration) -> String {
@@ -353,6 +370,8 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let power = power.into_iter().flatten();
     let unknown = site.unknown_kind(config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
+    let mirror = site.mirror.risks(site.kind);
+    let cache = cache.chain(mirror);
     power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
 }
 

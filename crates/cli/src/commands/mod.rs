@@ -23,6 +23,7 @@ mod load;
 mod man;
 mod meters;
 mod mining;
+mod mirror;
 mod origin;
 mod published;
 mod purge;
@@ -96,6 +97,7 @@ commands! {
     Sleep = sleep,
     StayAwake = stay_awake,
     Purge = purge,
+    Mirror = mirror,
     Why = why,
     Forgive = forgive,
     Reload = reload,

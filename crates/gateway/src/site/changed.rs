@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use nightwatt_httpcache::Rules;
 use nightwatt_policy::frontier::Frontier;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::Controller;
@@ -13,6 +14,7 @@ use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::machine::{Guest, Machine};
+use crate::mirror::Mirror;
 use crate::origin::OriginPool;
 use crate::supervisor::{Learns, Retuning};
 
@@ -64,9 +66,10 @@ impl Site {
             origin,
             pool: self.pool.clone(),
             store,
-            rules,
             refresher: Arc::clone(&self.refresher),
             wishes,
+            mirror: self.next_mirror(site, &rules, common),
+            rules,
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),
@@ -83,6 +86,23 @@ impl Site {
             scenario,
         };
         Ok((changed, retuning, guest))
+    }
+
+    /// A mirror with other rules opens again, and checks its pages by them before it serves them.
+    fn next_mirror(
+        &self,
+        site: &SiteConfig,
+        rules: &Rules,
+        common: &Common<'_>,
+    ) -> Option<Arc<Mirror>> {
+        let old = &self.config;
+        let is_kept = self.rules == *rules
+            && old.mirror == site.mirror
+            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
+        if is_kept {
+            return self.mirror.clone();
+        }
+        Mirror::of(site, common.config, rules, common.clock)
     }
 
     /// Whether connections to its server are configured as before.

@@ -146,6 +146,22 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end_background(now));
     }
 
+    /// Whether the server's sleep waits for exchanges without a client, and for nothing else.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().manager.is_draining()
+    }
+
+    /// Wakes a sleeping server, so that copies of its site can be confirmed.
+    pub(crate) fn wake_to_refresh(&self) {
+        let now = self.clock.now();
+        self.with(|managed, actions| managed.manager.wake_to_refresh(now, actions));
+    }
+
+    /// Whether it was woken only for copies of its site, and no request has used it since.
+    pub(crate) fn is_up_to_refresh(&self) -> bool {
+        self.lock().manager.is_up_to_refresh()
+    }
+
     /// What is left of the budgets of a client.
     pub(crate) fn budget_left(&self, payer: &Payer) -> BudgetLeft {
         let now = self.clock.now();

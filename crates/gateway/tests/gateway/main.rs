@@ -29,6 +29,7 @@ mod limits;
 mod machines;
 mod metering;
 mod metrics;
+mod mirror;
 mod names;
 mod operator;
 mod origin;

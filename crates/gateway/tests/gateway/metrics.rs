@@ -455,6 +455,12 @@ fn the_documentation_lists_every_metric_and_no_other() {
         needed.extend(rows(&page));
         values.extend(label_values(&page));
     });
+    let mirror = |config: &mut Config| config.site[0].mirror.enabled = None;
+    busy().with(mirror).play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        values.extend(label_values(&page));
+    });
     busy().pool(&["one", "two"], "", "").play(async |stage| {
         let page = scrape(stage).await;
         needed.extend(rows(&page));

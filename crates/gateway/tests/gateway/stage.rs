@@ -264,6 +264,7 @@ impl Setup {
             kind = "pages"
             cache.fill = "clients"
             cache.crawler_files = false
+            mirror.enabled = false
             {server}
             "#
         );

@@ -70,8 +70,8 @@ reasons! {
         "there are too many addresses of the same form (an endless calendar, or filters that \
          combine)";
     PagesBound, "pages-bound", ByBound, "the mirror has as many pages as `pages` allows";
-    StoreFull, "store-full", ByBound, "the mirror has as many bytes as `size` allows";
-    TooLarge, "too-large", ByBound, "the answer is larger than `page_size` allows";
+    StoreFull, "store-full", ByBound, "the mirror has as many bytes as `size_mb` allows";
+    TooLarge, "too-large", ByBound, "the answer is larger than `page_size_mb` allows";
     NoStore, "no-store", ByAnswer, "the server says no-store";
     Private, "private", ByAnswer,
         "the server says private; `override` allows mirroring paths that are not";

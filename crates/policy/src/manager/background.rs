@@ -25,6 +25,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
+    /// Whether the server's sleep waits for background exchanges, and for nothing else.
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Whether now is a good time for background exchanges: whether one would begin, and would not share the
     /// server with any client's request.
     pub const fn is_free(&self) -> bool {

@@ -17,4 +17,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             self.resumes_sleep = self.wake_cause == Some(Cause::Refresh);
         }
     }
+
+    /// Whether it was woken only for copies of its site, and no request has used it since.
+    pub const fn is_up_to_refresh(&self) -> bool {
+        self.resumes_sleep
+    }
 }

@@ -85,6 +85,11 @@ impl Page {
         confirmed.is_some_and(|confirmed| self.modified_ms.is_some_and(|it| it > confirmed))
     }
 
+    /// Whether something says that its content has changed since it was confirmed: then it is not given.
+    pub fn is_doubtful(&self) -> bool {
+        self.is_outdated || self.is_said_to_have_changed()
+    }
+
     /// Whether a pass is to fetch it.
     pub(super) fn is_due(
         &self,
@@ -99,14 +104,12 @@ impl Page {
                 // What was confirmed a moment before the pass is as good as confirmed by it.
                 let confirmed = Timestamp::from_millis(confirmed_ms);
                 let is_recent = began.since(confirmed) < rules.max_age / 8 && confirmed <= now;
-                self.is_outdated || self.is_said_to_have_changed() || !is_recent
+                self.is_doubtful() || !is_recent
             }
             (PageState::Kept { confirmed_ms, .. }, PassKind::Refresh) => {
                 let confirmed = Timestamp::from_millis(confirmed_ms);
                 let popularity = if self.tells_changes() { 1.0 } else { self.popularity.at(now) };
-                self.is_outdated
-                    || self.is_said_to_have_changed()
-                    || rules.is_due(confirmed, popularity, now)
+                self.is_doubtful() || rules.is_due(confirmed, popularity, now)
             }
             (PageState::Refused { reason, at_ms }, PassKind::Whole) => match reason.kind() {
                 ReasonKind::ByAddress => false,
@@ -242,6 +245,15 @@ impl Pages {
             page.state = state;
             page.is_outdated = false;
             self.fetched += usize::from(is_fetched(page));
+        }
+    }
+
+    /// Sets that an address whose answer was restored is mirrored. What was to be confirmed still is.
+    pub(super) fn set_restored(&mut self, address: &Address, state: PageState) {
+        let was_outdated = self.known.get(address).is_some_and(|page| page.is_outdated);
+        self.set(address, state);
+        if let Some(page) = self.known.get_mut(address) {
+            page.is_outdated = was_outdated;
         }
     }
 

@@ -93,7 +93,7 @@ impl Planner {
                 return false;
             }
         }
-        self.pages.set(address, kept(entry));
+        self.pages.set_restored(address, kept(entry));
         true
     }
 }

@@ -574,3 +574,14 @@ fn a_page_with_a_cookie_is_fetched_twice_and_then_no_more() {
     world.whole();
     assert_eq!(world.asked.iter().filter(|it| *it == "/").count(), 1, "it is the same as before");
 }
+
+#[test]
+fn what_was_to_be_confirmed_still_is_after_a_restart() {
+    let mut world = World::of(&[("/", "<a href=/a>a</a>"), ("/a", "a")]);
+    world.whole();
+    world.planner.outdate("/a");
+    let mut planner = Planner::new(Site::new("http://example.org").unwrap(), rules());
+    planner.restore(world.planner.saved(), world.store.values(), world.now);
+    let is_doubtful = |path: &str| planner.page(&at(path)).unwrap().is_doubtful();
+    assert!(is_doubtful("/a") && !is_doubtful("/"));
+}

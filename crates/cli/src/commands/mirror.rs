@@ -1,0 +1,191 @@
+//! `nightwatt mirror`: shows what the mirrors of a running gateway hold, and has their pages confirmed.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::Subcommand;
+use nightwatt_gateway::control::Order;
+use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
+use nightwatt_gateway::mirror::status::{Explained, MirrorStatus};
+
+use crate::ExitStatus;
+use crate::args::GatewayArgs;
+use crate::commands::{Group, Listed};
+use crate::control;
+use crate::errors::Failure;
+use crate::figures::{bytes, count, counted, time};
+use crate::output;
+
+/// Show what the mirror of a site holds, and have it confirmed
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) step: MirrorStep,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt mirror status
+  nightwatt mirror refresh /news/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt mirror explain /about.html
+
+Docs: docs/mirror.md";
+
+/// Steps of `mirror`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MirrorStep {
+    /// Show what is mirrored, how old it is, and what is not mirrored
+    Status {
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+    /// Have pages confirmed before they are served again
+    Refresh {
+        /// Paths; all pages that begin so are meant [default: all pages]
+        #[arg(value_name = "PATH")]
+        places: Vec<String>,
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+    /// Show whether an address is mirrored, and why not
+    Explain {
+        /// Path, with its query
+        #[arg(value_name = "PATH")]
+        address: String,
+        #[command(flatten)]
+        target: MirrorTarget,
+    },
+}
+
+/// Which mirrors, of which gateway.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MirrorTarget {
+    /// Name of the site [default: all that have a mirror]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+/// Sends a running gateway an order about its mirrors.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let (ask, target) = match &args.step {
+        MirrorStep::Status { target } => (MirrorOrder::Status, target),
+        MirrorStep::Refresh { places, target } => {
+            (MirrorOrder::Refresh { places: places.clone() }, target)
+        }
+        MirrorStep::Explain { address, target } => {
+            (MirrorOrder::Explain { address: address.clone() }, target)
+        }
+    };
+    let order = Order::Mirror { site: target.site.clone(), ask };
+    let reply = control::mirror(&target.gateway, &order)?;
+    if target.gateway.json {
+        output::say_json(&reply)?;
+    } else {
+        output::say(text(&reply).trim_end())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn text(reply: &MirrorReply) -> String {
+    match reply {
+        MirrorReply::Status(all) => all.iter().map(status).collect(),
+        MirrorReply::Done => {
+            "these pages are confirmed before they are served again while the server sleeps"
+                .to_owned()
+        }
+        MirrorReply::Explained(explained) => explain(explained),
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    time(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default())
+}
+
+fn status(it: &MirrorStatus) -> String {
+    let mut text = format!("{}\n", it.site);
+    let mut row = |name: &str, value: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:<14}{value}");
+    };
+    let Some(url) = &it.url else {
+        row(
+            "mirror",
+            "not open: no client has used the site yet, or another process has it".into(),
+        );
+        return text;
+    };
+    row("mirror", format!("{} of {url}", counted(it.pages as u64, "page")));
+    row("on the disk", format!("{} of {}", bytes(it.bytes), bytes(it.max_bytes)));
+    if let Some(oldest) = it.oldest_s {
+        row("oldest", format!("confirmed {} ago", seconds(oldest)));
+    }
+    row(
+        "last pass",
+        match it.last_pass_s_ago {
+            Some(ago) => format!("began {} ago", seconds(ago)),
+            None if it.is_running => "the first one is under way".to_owned(),
+            None => "none yet".to_owned(),
+        },
+    );
+    if it.due > 0 {
+        row("due", format!("{} before the server sleeps", counted(it.due as u64, "page")));
+    }
+    if it.is_complete_wanted {
+        let words = it.not_complete.clone().unwrap_or_else(|| "yes".to_owned());
+        row("complete", words);
+    }
+    for (reason, number) in &it.not_mirrored {
+        row("not mirrored", format!("{} ({reason})", count(*number as u64)));
+    }
+    text
+}
+
+fn explain(it: &Explained) -> String {
+    let mut text = format!("{}: {}", it.address, it.why);
+    if let Some(reason) = &it.reason {
+        let _ = write!(text, " ({reason})");
+    }
+    if let (Some(status), Some(length), Some(ago)) = (it.status, it.bytes, it.confirmed_s_ago) {
+        let _ =
+            write!(text, "\nstatus {status}, {}, confirmed {} ago", bytes(length), seconds(ago));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_explained_in_words() {
+        let explained = Explained {
+            address: "/cart".to_owned(),
+            is_mirrored: false,
+            why: "the address looks like it changes something".to_owned(),
+            reason: Some("action".to_owned()),
+            status: None,
+            bytes: None,
+            confirmed_s_ago: None,
+            requests: 0.0,
+        };
+        assert_eq!(
+            explain(&explained),
+            "/cart: the address looks like it changes something (action)"
+        );
+        let kept = Explained {
+            status: Some(200),
+            bytes: Some(1000),
+            confirmed_s_ago: Some(60.0),
+            ..explained
+        };
+        assert!(
+            explain(&kept).contains("status 200, 1.0 kB, confirmed 1m ago"),
+            "{}",
+            explain(&kept)
+        );
+    }
+}

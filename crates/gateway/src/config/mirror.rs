@@ -1,0 +1,228 @@
+//! `[site.mirror]`: a copy of the public pages of a site, from which it is answered while its server sleeps.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_energy::duration_text;
+use nightwatt_httpcache::Rules;
+use nightwatt_mirror::pure::address::{Address, Site};
+use nightwatt_mirror::pure::admit::{AdmitRules, PAGE_SIZE};
+use nightwatt_mirror::pure::patterns::PatternRules;
+use nightwatt_mirror::pure::plan::{Limits, PlanRules};
+use nightwatt_mirror::pure::refresh::RefreshRules;
+use nightwatt_mirror::pure::traps::TrapRules;
+use nightwatt_mirror::store::Bounds;
+use serde::Deserialize;
+
+use super::{SiteKind, Wrong, wrong};
+
+const MB: u64 = 1 << 20;
+
+/// Number of addresses that are remembered per page that may be fetched.
+const KNOWN_PER_PAGE: usize = 5;
+
+/// What a mirror may store, fetch and answer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MirrorConfig {
+    /// Whether there is a mirror; default: yes with `kind = "pages"`.
+    pub enabled: Option<bool>,
+    /// Scheme and host of the pages: `https://example.org`; default: the site's first host, or the one that
+    /// clients use.
+    pub url: Option<String>,
+    /// How old an answer may be while the server sleeps.
+    #[serde(with = "duration_text")]
+    pub max_age: Duration,
+    /// How long the server's sleep may wait for pages to be confirmed.
+    #[serde(with = "duration_text")]
+    pub extension: Duration,
+    /// The mirror finds every page: a path that is not in it is answered with 404.
+    pub complete: bool,
+    /// Maximum number of addresses that are fetched.
+    pub pages: usize,
+    /// Maximum size of the bodies on the disk, in MiB.
+    pub size_mb: u64,
+    /// Maximum size of a body, in MiB.
+    pub page_size_mb: u64,
+    /// Maximum number of links from the start to a page.
+    pub depth: u16,
+    /// Maximum number of requests per second.
+    pub rate: f64,
+    /// Addresses to start from, besides `/` and the sitemaps.
+    pub seeds: Vec<String>,
+    /// Addresses that are never fetched; `*` stands for any text.
+    pub exclude: Vec<String>,
+    /// Addresses that are fetched although they look as if a request changed something.
+    pub include: Vec<String>,
+    /// Paths that are mirrored although their server says `private`, `no-cache` or `must-revalidate`.
+    #[serde(rename = "override")]
+    pub overrides: Vec<String>,
+}
+
+impl Default for MirrorConfig {
+    fn default() -> Self {
+        let (limits, refresh) = (Limits::default(), RefreshRules::default());
+        Self {
+            enabled: None,
+            url: None,
+            max_age: refresh.max_age,
+            extension: refresh.extension,
+            complete: false,
+            pages: limits.pages,
+            size_mb: Bounds::default().bytes / MB,
+            page_size_mb: PAGE_SIZE / MB,
+            depth: limits.depth,
+            rate: limits.rate,
+            seeds: Vec::new(),
+            exclude: Vec::new(),
+            include: Vec::new(),
+            overrides: Vec::new(),
+        }
+    }
+}
+
+impl MirrorConfig {
+    /// Whether a site of this kind has a mirror.
+    pub fn is_on(&self, kind: Option<SiteKind>) -> bool {
+        self.enabled.unwrap_or(true) && kind == Some(SiteKind::Pages)
+    }
+
+    /// The folder of the mirror of a site.
+    pub fn folder(state_dir: &Path, site: &str) -> PathBuf {
+        state_dir.join("mirror").join(site)
+    }
+
+    /// The rules of the plan. `cache` are the rules of the site's cache.
+    pub(crate) fn plan_rules(&self, cache: &Rules) -> PlanRules {
+        PlanRules {
+            limits: Limits {
+                pages: self.pages,
+                known: self.pages.saturating_mul(KNOWN_PER_PAGE),
+                depth: self.depth,
+                rate: self.rate,
+                ..Limits::default()
+            },
+            patterns: PatternRules { exclude: self.exclude.clone(), include: self.include.clone() },
+            traps: TrapRules::default(),
+            admit: AdmitRules::new(cache, self.page_size_mb * MB, self.overrides.clone()),
+            refresh: RefreshRules { max_age: self.max_age, extension: self.extension },
+            seeds: self.seeds.iter().filter_map(|it| Address::new(it)).collect(),
+            complete: self.complete,
+        }
+    }
+
+    /// The limits of the store.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { bytes: self.size_mb * MB, entries: self.pages }
+    }
+
+    /// Warnings about settings by which visitors may get private pages, or a 404 for a page that exists.
+    pub fn risks(&self, kind: Option<SiteKind>) -> Vec<String> {
+        let overrides = self.overrides.iter().map(|pattern| {
+            format!(
+                "the mirror keeps `{pattern}` for everybody, even what its server calls private (`mirror.override`)"
+            )
+        });
+        let complete = self.complete.then(|| {
+            "paths that no page links to are answered 404 while the server sleeps (`mirror.complete`)".to_owned()
+        });
+        overrides.chain(complete).filter(|_| self.is_on(kind)).collect()
+    }
+
+    pub(super) fn check(&self, kind: Option<SiteKind>) -> Result<(), Wrong> {
+        if self.enabled == Some(true) && kind != Some(SiteKind::Pages) {
+            let text = "a mirror gives every visitor the same pages: write `kind = \"pages\"` if that is right, or \
+                        leave `enabled` out";
+            return wrong("mirror.enabled", text);
+        }
+        if let Some(Err(why)) = self.url.as_deref().map(Site::new) {
+            return wrong("mirror.url", format!("`url`: {why}"));
+        }
+        for (key, time, least) in [("max_age", self.max_age, 60), ("extension", self.extension, 0)]
+        {
+            if time < Duration::from_secs(least) || time > Duration::from_hours(24 * 366) {
+                let text = format!("`{key}` must lie between {least}s and a year");
+                return wrong(format!("mirror.{key}"), text);
+            }
+        }
+        let bounds = [
+            ("pages", self.pages as u64, 1_000_000),
+            ("size_mb", self.size_mb, MB),
+            ("page_size_mb", self.page_size_mb, 1024),
+        ];
+        for (key, value, most) in bounds {
+            if !(1..=most).contains(&value) {
+                let text = format!("`{key}` is {value}, but it must lie between 1 and {most}");
+                return wrong(format!("mirror.{key}"), text);
+            }
+        }
+        if !(0.02..=1000.0).contains(&self.rate) {
+            let text = format!(
+                "`rate` is {}, but it must lie between 0.02 (one request in 50 seconds) and 1000 a second",
+                self.rate
+            );
+            return wrong("mirror.rate", text);
+        }
+        self.check_lists()
+    }
+
+    fn check_lists(&self) -> Result<(), Wrong> {
+        if let Some(seed) = self.seeds.iter().find(|it| Address::new(it).is_none()) {
+            let text = format!("`{seed}` is no path: it must begin with `/`, as in `/archive/`");
+            return wrong("mirror.seeds", text);
+        }
+        let lists =
+            [("exclude", &self.exclude), ("include", &self.include), ("override", &self.overrides)];
+        for (key, patterns) in lists {
+            if let Some(pattern) = patterns.iter().find(|it| !it.starts_with(['/', '*'])) {
+                let text = format!(
+                    "`{pattern}` matches no address: it must begin with `/` or `*`, as in `/tmp/*`"
+                );
+                return wrong(format!("mirror.{key}"), text);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn parsed(site: &str) -> Result<Config, String> {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+             power.simulated = {{}}\n{site}\n"
+        );
+        Config::parse(&text, "test.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sites_of_pages_have_a_mirror_unless_it_is_turned_off() {
+        let is_on = |site: &str| {
+            let config = parsed(site).unwrap();
+            config.site[0].mirror.is_on(config.site[0].kind)
+        };
+        assert!(is_on("kind = \"pages\""));
+        assert!(!is_on("kind = \"app\""));
+        assert!(!is_on(""));
+        assert!(!is_on("kind = \"pages\"\nmirror.enabled = false"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_an_error_with_its_line() {
+        for (wrong, line, words) in [
+            ("mirror.enabled = true", 6, "kind = \"pages\""),
+            ("kind = \"pages\"\nmirror.url = \"ftp://x\"", 7, "http"),
+            ("kind = \"pages\"\nmirror.max_age = \"1s\"", 7, "max_age"),
+            ("kind = \"pages\"\nmirror.pages = 0", 7, "pages"),
+            ("kind = \"pages\"\nmirror.rate = 0.0", 7, "rate"),
+            ("kind = \"pages\"\nmirror.seeds = [\"x\"]", 7, "path"),
+            ("kind = \"pages\"\nmirror.override = [\"x\"]", 7, "/"),
+        ] {
+            let error = parsed(wrong).unwrap_err();
+            assert!(error.contains(&format!("test.toml:{line}")), "{error}");
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

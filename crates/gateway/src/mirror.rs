@@ -1,0 +1,215 @@
+//! The mirror of a site: a copy of its public pages, from which it is answered while its server sleeps.
+//!
+//! ```text
+//! crawl  the task of a site: opens the copy, begins passes, and wakes the server for them (schedule)
+//! pass   a pass: fetches what the plan orders (fetch), and updates the plan and the store
+//! open   the opened copy: store and plan together
+//! base   the scheme and host of the pages
+//! answer answers to clients
+//! orders orders of the operator (status)
+//! ```
+//!
+//! `nightwatt_mirror` decides, by the rules of `httpcache`. While the server is awake, clients get nothing from the
+//! mirror: the caches have what is fresh.
+//!
+//! Requests use the shared state only: `Mirror` and `OpenMirror`. `crawl`, `pass` and `fetch` send requests to the
+//! server, and belong to the layer `renewal`.
+
+mod answer;
+pub(crate) mod base;
+pub(crate) mod crawl;
+mod fetch;
+pub(crate) mod open;
+pub mod orders;
+mod pass;
+mod schedule;
+pub mod status;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::{HeaderMap, Method, StatusCode};
+use nightwatt_clock::Clock;
+use nightwatt_httpcache::{
+    CacheKey, Filler, RequestHead, Rules, Sender, Stored, Times, Timestamp, invalidation,
+};
+use nightwatt_mirror::pure::address::Address;
+use nightwatt_mirror::pure::plan::PlanRules;
+use nightwatt_mirror::store::Bounds;
+use tokio::sync::{Notify, Semaphore};
+
+pub(crate) use self::answer::MirrorRequest;
+use self::open::OpenMirror;
+use crate::config::{Config, MirrorConfig, SiteConfig};
+
+/// Maximum number of bodies that are read and compressed concurrently for clients.
+const READS: usize = 8;
+
+/// A request that was answered.
+pub(crate) struct AnsweredRequest<'a> {
+    /// Its head. The authority is the base of its cache key.
+    pub(crate) request: RequestHead<'a>,
+    /// Tells clients apart.
+    pub(crate) client: u64,
+    /// What the request reveals about its sender.
+    pub(crate) sender: Sender,
+    /// The status of the answer.
+    pub(crate) status: StatusCode,
+    /// The fields of the answer.
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// The mirror of one site. It is empty until [`crawl::run`] has opened the copy on the disk.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    site: Arc<str>,
+    /// From the configuration. Without it, requests of clients decide.
+    url: Option<String>,
+    rules: PlanRules,
+    bounds: Bounds,
+    folder: PathBuf,
+    clock: Clock,
+    open: RwLock<Option<Arc<OpenMirror>>>,
+    /// Content has changed while the copy was not open.
+    changed_unseen: AtomicBool,
+    /// Notified when there is something new to do.
+    news: Notify,
+    reads: Arc<Semaphore>,
+}
+
+impl Mirror {
+    /// The mirror of a site, if it has one.
+    pub(crate) fn of(
+        site: &SiteConfig,
+        config: &Config,
+        cache: &Rules,
+        clock: &Clock,
+    ) -> Option<Arc<Self>> {
+        site.mirror.is_on(site.kind).then(|| {
+            Arc::new(Self {
+                site: site.name.as_str().into(),
+                url: site.mirror.url.clone().or_else(|| base::configured(site, config)),
+                rules: site.mirror.plan_rules(cache),
+                bounds: site.mirror.bounds(),
+                folder: MirrorConfig::folder(&config.state_dir, &site.name),
+                clock: clock.clone(),
+                open: RwLock::default(),
+                changed_unseen: AtomicBool::default(),
+                news: Notify::new(),
+                reads: Arc::new(Semaphore::new(READS)),
+            })
+        })
+    }
+
+    /// The copy, if it is open.
+    pub(crate) fn opened(&self) -> Option<Arc<OpenMirror>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_open(&self, open: Option<Arc<OpenMirror>>) -> Option<Arc<OpenMirror>> {
+        let mut place = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, open)
+    }
+
+    /// Now, as the cache counts it.
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
+    }
+
+    /// Runs `work` on the copy in a thread that may block; returns `None` if the copy is not open.
+    async fn on_disk<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&OpenMirror) -> T + Send + 'static,
+    ) -> Option<T> {
+        let open = self.opened()?;
+        let _debt = self.clock.owe();
+        tokio::task::spawn_blocking(move || work(&open)).await.ok()
+    }
+
+    /// Notes that the server has answered a client's request. After a successful unsafe request, the client bypasses
+    /// the mirror for a while, and pages that may have changed are not served before they are confirmed. Returns when
+    /// the disk has recorded that.
+    pub(crate) async fn after(self: &Arc<Self>, method: &Method, status: StatusCode, client: u64) {
+        if invalidation::is_safe(method) || !(status.is_success() || status.is_redirection()) {
+            return;
+        }
+        let now = self.now();
+        let site = Arc::clone(&self.site);
+        let changed = self.on_disk(move |open| open.changed_by(client, now)).await;
+        match changed {
+            None => self.changed_unseen().await,
+            Some(Err(error)) => tracing::warn!(%site, %error, "the mirror failed"),
+            Some(Ok(())) => {}
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Notes that content has changed while the copy was not open. By now it may be open.
+    async fn changed_unseen(self: &Arc<Self>) {
+        self.changed_unseen.store(true, Ordering::SeqCst);
+        if self.opened().is_some() {
+            self.take_up_unseen().await;
+        }
+    }
+
+    /// After changes while the copy was not open, nothing is served before it is confirmed: which pages changed is
+    /// unknown.
+    async fn take_up_unseen(self: &Arc<Self>) {
+        if self.changed_unseen.swap(false, Ordering::SeqCst) {
+            self.on_disk(|open| open.outdate("/")).await;
+        }
+    }
+
+    /// Learns from an answer of the server or of a cache: the page may be worth mirroring, or is more popular now.
+    pub(crate) fn learn(&self, answered: &AnsweredRequest<'_>) {
+        let AnsweredRequest { request, client, sender, status, headers } = answered;
+        let is_plain = *request.method == Method::GET && sender.is_anonymous();
+        let Some(open) = self.opened().filter(|it| is_plain && it.base.is_of(request.authority))
+        else {
+            return;
+        };
+        let Some(address) = Address::new(request.path_and_query) else { return };
+        // Clients do not wait for a pass that uses the plan: popularity may be inexact.
+        let Some(mut plan) = open.try_plan() else { return };
+        let now = self.now();
+        let rules = &self.rules.admit.cache;
+        let is_good = || {
+            let stored =
+                Stored::new(request, Filler::Proxy, *status, headers, Times::at(now), rules);
+            status.is_success() && stored.is_ok()
+        };
+        let is_good = plan.page(&address).is_some() || is_good();
+        plan.requested(&address, *client, is_good, now);
+    }
+
+    /// Removes the covered pages, from the disk too: they are fetched again when the server is awake. Returns their
+    /// number.
+    pub(crate) async fn purge(
+        self: &Arc<Self>,
+        covers: impl Fn(&CacheKey) -> bool + Send + 'static,
+    ) -> Result<usize, String> {
+        let (now, key) = (self.now(), self.rules.admit.cache.key.clone());
+        let purged = self.on_disk(move |open| {
+            let base = open.base.key();
+            let is_meant = |address: &Address| {
+                key.key(&base, address.as_str()).is_some_and(|key| covers(&key))
+            };
+            open.purge(is_meant, now).map_err(|error| error.to_string())
+        });
+        let purged = purged.await;
+        self.news.notify_waiters();
+        if purged.is_none() {
+            self.changed_unseen().await;
+        }
+        purged.unwrap_or(Ok(0))
+    }
+
+    /// The operator reports changed content: pages with this prefix are not served before they are confirmed.
+    pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) {
+        if self.on_disk(move |open| open.outdate(&prefix)).await.is_none() {
+            self.changed_unseen().await;
+        }
+        self.news.notify_waiters();
+    }
+}

@@ -1,0 +1,327 @@
+//! The task of a mirror: opens the copy, crawls the site while the server is awake, and wakes the server if necessary.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_httpcache::Timestamp;
+use nightwatt_mirror::pure::plan::{PassKind, PassReport};
+use nightwatt_mirror::store::StoreError;
+use nightwatt_policy::lifecycle::Phase;
+use tokio::sync::futures::Notified;
+use tokio::sync::watch;
+
+use super::Mirror;
+use super::base::Base;
+use super::open::{MirrorPlace, NotOpened, OpenMirror, remembered_base};
+use super::pass::Pass;
+use super::schedule::{self, Awake, Needs, Step};
+use crate::authority::{Authority, host_name};
+use crate::exchange::Exchange;
+use crate::live::Live;
+use crate::serving::Serving;
+use crate::site::Site;
+
+/// Requests that waited for the server go first.
+const AFTER_WAKING: Duration = Duration::from_secs(1);
+
+/// Time between two checks of what is due, and between two attempts to open a mirror that failed.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
+
+/// Time between two checks whether the server's sleep waits.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Time between two attempts to open a mirror that another process still uses, or whose URL is not known yet.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+
+/// Runs the mirror of the site with this name, if it has one.
+pub(crate) async fn run(
+    mut live: Live<Serving>,
+    name: Arc<str>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let mut closing: Option<Closing> = None;
+    loop {
+        let serving = live.now();
+        let Some((site, served)) = serving.site_named(&name) else { return };
+        let mirror = served.mirror.as_ref().filter(|_| !serving.observe);
+        // A reload may have replaced the mirror.
+        closing = closing.filter(|it| mirror.is_some_and(|mirror| Arc::ptr_eq(&it.0, mirror)));
+        let Some(mirror) = mirror else {
+            live.changed().await;
+            continue;
+        };
+        closing.get_or_insert_with(|| Closing(Arc::clone(mirror)));
+        let keeper = Keeper { serving: &serving, site, mirror };
+        tokio::select! {
+            biased;
+            () = live.changed() => {}
+            () = keeper.keep(&mut phase) => {}
+        }
+    }
+}
+
+/// Closes the copy when it is dropped.
+struct Closing(Arc<Mirror>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let now = self.0.now();
+        let Some(open) = self.0.set_open(None) else { return };
+        if let Err(error) = open.flush(now).and_then(|()| open.save()) {
+            tracing::warn!(site = %self.0.site, %error, "the mirror cannot be written");
+        }
+    }
+}
+
+struct Keeper<'a> {
+    serving: &'a Arc<Serving>,
+    site: usize,
+    mirror: &'a Arc<Mirror>,
+}
+
+impl Keeper<'_> {
+    fn site(&self) -> &Site {
+        &self.serving.sites[self.site]
+    }
+
+    fn now(&self) -> Timestamp {
+        self.serving.timestamp()
+    }
+
+    /// Runs until it is dropped.
+    async fn keep(&self, phase: &mut watch::Receiver<Phase>) {
+        let open = self.open().await;
+        let mut woken = None;
+        loop {
+            let now = *phase.borrow_and_update();
+            match now {
+                Phase::Awake => {
+                    tokio::select! {
+                        biased;
+                        _ = phase.wait_for(|it| *it != Phase::Awake) => {}
+                        () = self.awake(&open) => {}
+                    }
+                    self.leave(&open).await;
+                }
+                Phase::Asleep => self.asleep(&open, phase, &mut woken).await,
+                _ => {
+                    let _ = phase.changed().await;
+                }
+            }
+            if phase.has_changed().is_err() {
+                // The supervisor has ended, and so will this task.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Opens the copy as soon as its URL is known and no other process uses it.
+    async fn open(&self) -> Arc<OpenMirror> {
+        let clock = &self.serving.clock;
+        loop {
+            if let Some(open) = self.mirror.opened() {
+                return open;
+            }
+            let wait = match self.base() {
+                None => RETRY_EVERY,
+                Some(base) => match self.try_open(base).await {
+                    Ok(open) => return open,
+                    Err(NotOpened::Store(StoreError::InUse(_))) => RETRY_EVERY,
+                    Err(error) => {
+                        self.serving.warn_of(
+                            self.site(),
+                            "",
+                            "the mirror cannot be opened",
+                            &error,
+                        );
+                        LOOK_EVERY
+                    }
+                },
+            };
+            clock.sleep(wait).await;
+        }
+    }
+
+    fn base(&self) -> Option<Base> {
+        if let Some(url) = &self.mirror.url {
+            return Base::of_url(url);
+        }
+        let is_served = |base: &Base| {
+            let host = Authority::parse(&base.authority).map(|it| host_name(it.host));
+            host.is_some_and(|host| self.serving.site_of(&host) == Some(self.site))
+        };
+        let remembered = remembered_base(&self.mirror.folder).filter(is_served);
+        remembered.or_else(|| Base::of_key(&self.site().wishes.main_base()?))
+    }
+
+    async fn try_open(&self, base: Base) -> Result<Arc<OpenMirror>, NotOpened> {
+        let (mirror, now) = (Arc::clone(self.mirror), self.now());
+        let _debt = self.serving.clock.owe();
+        let opened = tokio::task::spawn_blocking(move || {
+            let Mirror { folder, rules, bounds, .. } = &*mirror;
+            OpenMirror::open(&MirrorPlace { folder, base: &base, rules, bounds: *bounds }, now)
+        });
+        // Fails only if the runtime is ending.
+        let Ok(opened) = opened.await else { return std::future::pending().await };
+        let open = Arc::new(opened?);
+        self.mirror.set_open(Some(Arc::clone(&open)));
+        self.mirror.take_up_unseen().await;
+        Ok(open)
+    }
+
+    /// Wakes the server when a pass is due; returns when the server is not asleep.
+    async fn asleep(
+        &self,
+        open: &Arc<OpenMirror>,
+        phase: &mut watch::Receiver<Phase>,
+        woken: &mut Option<Timestamp>,
+    ) {
+        let needs = Needs {
+            kept: open.store.current().len(),
+            wake_time: self.site().supervisor.expected_wake_time(),
+            last: *woken,
+        };
+        let at = schedule::wake_at(&open.plan(), needs);
+        let wake = async {
+            let Some(at) = at else { return std::future::pending().await };
+            self.serving.clock.sleep(at.since(self.now())).await;
+        };
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|it| *it != Phase::Asleep) => return,
+            () = wake => {}
+        }
+        *woken = Some(self.now());
+        self.site().supervisor.wake_to_refresh();
+        let _ = phase.wait_for(|it| *it != Phase::Asleep).await;
+    }
+
+    /// Crawls while the server is awake; runs until it is dropped.
+    async fn awake(&self, open: &Arc<OpenMirror>) {
+        let clock = &self.serving.clock;
+        clock.sleep(AFTER_WAKING).await;
+        loop {
+            let mut news = std::pin::pin!(self.mirror.news.notified());
+            news.as_mut().enable();
+            let step = schedule::step(&open.plan(), self.how_awake(), self.now());
+            let exchange = match step {
+                Step::Rest => None,
+                Step::Pass(_) | Step::AwaitSleep => self.site().begin_background(),
+            };
+            match (step, exchange) {
+                (Step::Pass(kind), Some(exchange)) => {
+                    self.pass(open, kind, exchange).await;
+                    self.rest(news).await;
+                }
+                (Step::AwaitSleep, Some(exchange)) => {
+                    self.sample(open, &exchange).await;
+                    tokio::select! {
+                        () = self.sleep_waits() => {}
+                        () = self.rest(news) => {}
+                    }
+                    self.before_sleep(open, exchange).await;
+                }
+                // It is about to sleep, or there is nothing to do.
+                (_, _) => {
+                    let samples = open.plan().rules().complete;
+                    let exchange = samples.then(|| self.site().begin_background());
+                    if let Some(exchange) = exchange.flatten() {
+                        self.sample(open, &exchange).await;
+                    }
+                    self.rest(news).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until there is something new to do, or until the next check is due.
+    async fn rest(&self, news: Pin<&mut Notified<'_>>) {
+        tokio::select! {
+            () = news => {}
+            () = self.serving.clock.sleep(LOOK_EVERY) => {}
+        }
+    }
+
+    fn how_awake(&self) -> Awake {
+        let supervisor = &self.site().supervisor;
+        Awake { is_alone: supervisor.is_up_to_refresh(), is_draining: supervisor.is_draining() }
+    }
+
+    /// Confirms what is due, if the server's sleep waits for that now.
+    async fn before_sleep(&self, open: &Arc<OpenMirror>, exchange: Arc<Exchange>) {
+        let step = schedule::step(&open.plan(), self.how_awake(), self.now());
+        if let Step::Pass(kind) = step
+            && !self.pass(open, kind, exchange).await
+        {
+            // The server sleeps first; the pass continues after that.
+            self.serving.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Makes a pass, or continues one; returns false if it was stopped before its end.
+    async fn pass(&self, open: &Arc<OpenMirror>, kind: PassKind, exchange: Arc<Exchange>) -> bool {
+        if !open.plan().is_running() {
+            open.plan().begin(kind, self.now(), None);
+        }
+        let pass = Pass::new(self.serving, self.site, open, exchange);
+        let in_time = async {
+            self.sleep_waits().await;
+            let longest = schedule::longest(&open.plan(), self.how_awake().is_alone, self.now());
+            self.serving.clock.sleep(longest).await;
+            pass.stop();
+            std::future::pending::<()>().await;
+        };
+        let report = tokio::select! {
+            biased;
+            report = pass.run() => report,
+            () = in_time => None,
+        };
+        self.settle().await;
+        if let Some(report) = &report {
+            self.log(report);
+        }
+        report.is_some()
+    }
+
+    /// Returns when the server's sleep waits for the mirror.
+    async fn sleep_waits(&self) {
+        let supervisor = &self.site().supervisor;
+        let mut free = supervisor.free();
+        while !supervisor.is_draining() {
+            tokio::select! {
+                _ = free.changed() => {}
+                () = self.serving.clock.sleep(WATCH_EVERY) => {}
+            }
+        }
+    }
+
+    /// Checks one path that clients were told does not exist.
+    async fn sample(&self, open: &Arc<OpenMirror>, exchange: &Arc<Exchange>) {
+        Pass::new(self.serving, self.site, open, Arc::clone(exchange)).sample().await;
+    }
+
+    /// The server is not awake any more: writes what a pass has fetched so far.
+    async fn leave(&self, open: &Arc<OpenMirror>) {
+        if open.plan().is_running() || open.is_marked() {
+            self.settle().await;
+        }
+    }
+
+    /// Writes pending changes and the plan.
+    async fn settle(&self) {
+        let now = self.now();
+        let settled = self.mirror.on_disk(move |open| open.flush(now).and_then(|()| open.save()));
+        if let Some(Err(error)) = settled.await {
+            self.serving.warn_of(self.site(), "", "the mirror cannot be written", &error);
+        }
+    }
+
+    fn log(&self, report: &PassReport) {
+        let site = &self.site().name;
+        let PassReport { requests, kept, confirmed, deleted, failed, was_cut, .. } = report;
+        tracing::info!(
+            %site, requests, kept, confirmed, deleted, failed, was_cut, "a pass over the site has ended"
+        );
+    }
+}

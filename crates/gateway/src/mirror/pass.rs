@@ -1,0 +1,184 @@
+//! A pass over the site, within one exchange, which keeps the server awake.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, StatusCode};
+use nightwatt_clock::Clock;
+use nightwatt_httpcache::Timestamp;
+use nightwatt_httpcache::sharing::may_be_prefetched;
+use nightwatt_mirror::pure::address::Address;
+use nightwatt_mirror::pure::admit::Answer;
+use nightwatt_mirror::pure::entry::Entry;
+use nightwatt_mirror::pure::plan::{Next, Order, PassReport};
+use nightwatt_mirror::store::StoreError;
+use tokio::sync::Notify;
+
+use super::fetch::Fetcher;
+use super::open::OpenMirror;
+use crate::exchange::Exchange;
+use crate::serving::Serving;
+
+/// A pass that is under way.
+pub(super) struct Pass<'a> {
+    serving: &'a Arc<Serving>,
+    site: usize,
+    open: &'a Arc<OpenMirror>,
+    exchange: Arc<Exchange>,
+    /// No further requests are begun.
+    is_stopped: AtomicBool,
+    /// Notified when an answer has come, and when the pass is stopped.
+    news: Notify,
+    report: Mutex<Option<PassReport>>,
+}
+
+impl<'a> Pass<'a> {
+    /// A pass over the site with this index.
+    pub(super) fn new(
+        serving: &'a Arc<Serving>,
+        site: usize,
+        open: &'a Arc<OpenMirror>,
+        exchange: Arc<Exchange>,
+    ) -> Self {
+        let (is_stopped, news, report) = (AtomicBool::new(false), Notify::new(), Mutex::default());
+        Self { serving, site, open, exchange, is_stopped, news, report }
+    }
+
+    /// Carries out the plan's orders, until the pass is over or stopped. Returns the report if it is over.
+    pub(super) async fn run(&self) -> Option<PassReport> {
+        // The plan allows two requests at a time.
+        tokio::join!(self.work(), self.work());
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Begins no further requests.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.news.notify_waiters();
+    }
+
+    async fn work(&self) {
+        while !self.is_stopped.load(Ordering::Relaxed) {
+            let mut news = std::pin::pin!(self.news.notified());
+            news.as_mut().enable();
+            let now = self.serving.timestamp();
+            let next = self.open.plan().next(now);
+            match next {
+                Next::Fetch(order) => self.carry_out(order).await,
+                Next::WaitForAnswer => news.await,
+                Next::WaitUntil(then) => {
+                    tokio::select! {
+                        () = news => {}
+                        () = self.serving.clock.sleep(then.since(now)) => {}
+                    }
+                }
+                Next::Done(report) => {
+                    *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+                    return self.stop();
+                }
+                Next::Idle => return,
+            }
+        }
+    }
+
+    async fn carry_out(&self, order: Order) {
+        let _debt = self.serving.clock.owe();
+        let before = self.open.store.current().find(&order.address).cloned();
+        let fields = order.fields(before.as_deref(), self.open.plan().rules());
+        let underway = Underway::new(self, order, before);
+        let unshared = underway.order.first.is_some();
+        let answer = self.fetcher().fetch(&underway.order.address, fields, unshared).await;
+        if let Some(answer) = answer {
+            let now = self.serving.timestamp();
+            let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;
+            if let Ok(Err(error)) = taken {
+                let site = &self.serving.sites[self.site];
+                self.serving.warn_of(site, "", "the mirror cannot be written", &error);
+                self.stop();
+            }
+        } else {
+            drop(underway);
+        }
+        self.news.notify_waiters();
+    }
+
+    fn fetcher(&self) -> Fetcher<'_> {
+        Fetcher {
+            serving: self.serving,
+            site: self.site,
+            base: &self.open.base,
+            exchange: &self.exchange,
+            page_size: self.open.plan().rules().admit.page_size,
+        }
+    }
+
+    /// Requests one path that clients were told does not exist, or would have been.
+    pub(super) async fn sample(&self) {
+        let now = self.serving.timestamp();
+        let Some(address) = self.open.plan().sample(now) else { return };
+        if !may_be_prefetched(address.as_str()) {
+            return;
+        }
+        let _debt = self.serving.clock.owe();
+        let answer = self.fetcher().fetch(&address, HeaderMap::new(), false).await;
+        if let Some(answer) = answer {
+            self.sampled(&address, answer.status);
+        }
+    }
+
+    fn sampled(&self, address: &Address, status: StatusCode) {
+        if self.open.plan().sampled(address, status) {
+            let site = &self.serving.sites[self.site].name;
+            tracing::warn!(
+                %site, %address,
+                "a path exists that no page links to: `mirror.complete` is suspended until a page links to it"
+            );
+        }
+    }
+}
+
+/// An order that is being carried out. If it is dropped without an answer, it counts as failed.
+struct Underway {
+    open: Arc<OpenMirror>,
+    clock: Clock,
+    order: Order,
+    before: Option<Arc<Entry>>,
+    /// Number of changes of content when it began.
+    changes: u64,
+    is_taken: bool,
+}
+
+impl Underway {
+    fn new(pass: &Pass<'_>, order: Order, before: Option<Arc<Entry>>) -> Self {
+        let (open, clock) = (Arc::clone(pass.open), pass.serving.clock.clone());
+        let changes = open.changes();
+        Self { open, clock, order, before, changes, is_taken: false }
+    }
+
+    /// Updates the plan and the store with the answer; blocks.
+    fn take(mut self, answer: &Answer, now: Timestamp) -> Result<(), StoreError> {
+        self.is_taken = true;
+        let taken = {
+            let mut plan = self.open.plan();
+            let taken = plan.take(&self.order, answer, self.before.as_deref(), now);
+            // Requested before a change of content: the answer confirms nothing.
+            if self.open.changes() != self.changes {
+                plan.outdate(self.order.address.as_str());
+            }
+            taken
+        };
+        if let Some(reason) = taken.refused {
+            tracing::debug!(page = %self.order.address, why = reason.token(), "not mirrored");
+        }
+        self.open.take(taken, now)
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            let now = u64::try_from(self.clock.now().wall.0).unwrap_or(0);
+            self.open.plan().failed(&self.order, Timestamp::from_millis(now));
+        }
+    }
+}

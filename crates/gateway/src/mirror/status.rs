@@ -1,0 +1,142 @@
+//! The status of a mirror, for orders and metrics.
+
+use std::collections::BTreeMap;
+
+use nightwatt_httpcache::Timestamp;
+use nightwatt_mirror::pure::address::Address;
+use nightwatt_mirror::pure::complete::NotComplete;
+use nightwatt_mirror::pure::patterns::{Origin, refusal};
+use nightwatt_mirror::pure::plan::{Page, PageState};
+use serde::{Deserialize, Serialize};
+
+use super::Mirror;
+use super::open::OpenMirror;
+
+/// The status of a site's mirror.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MirrorStatus {
+    /// The site.
+    pub site: String,
+    /// Scheme and host of the pages; `None` while the copy is not open.
+    pub url: Option<String>,
+    /// Number of mirrored answers.
+    pub pages: usize,
+    /// Bytes of their bodies on the disk.
+    pub bytes: u64,
+    /// Their limit.
+    pub max_bytes: u64,
+    /// Seconds since the oldest answer was confirmed.
+    pub oldest_s: Option<f64>,
+    /// Number of pages to confirm before the server sleeps.
+    pub due: usize,
+    /// Seconds since the beginning of the last whole pass that was completed.
+    pub last_pass_s_ago: Option<f64>,
+    /// A pass is under way, or was interrupted.
+    pub is_running: bool,
+    /// Number of addresses that are not mirrored, by reason.
+    pub not_mirrored: BTreeMap<String, usize>,
+    /// With `complete`: why a path that is not mirrored is not answered with 404, if it is not.
+    pub not_complete: Option<String>,
+    /// `complete` is set.
+    pub is_complete_wanted: bool,
+}
+
+/// What is known about one address.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Path and query.
+    pub address: String,
+    /// It is answered from the mirror while the server sleeps.
+    pub is_mirrored: bool,
+    /// Explanation in words.
+    pub why: String,
+    /// The reason in one word, if there is one against mirroring it.
+    pub reason: Option<String>,
+    /// Status of the mirrored answer.
+    pub status: Option<u16>,
+    /// Bytes of its body.
+    pub bytes: Option<u64>,
+    /// Seconds since it was confirmed.
+    pub confirmed_s_ago: Option<f64>,
+    /// Requests of the last weeks; older ones count less.
+    pub requests: f64,
+}
+
+impl Mirror {
+    /// The present status.
+    pub(crate) fn status(&self) -> MirrorStatus {
+        let now = self.now();
+        let empty = MirrorStatus {
+            site: self.site.to_string(),
+            url: None,
+            pages: 0,
+            bytes: 0,
+            max_bytes: self.bounds.bytes,
+            oldest_s: None,
+            due: 0,
+            last_pass_s_ago: None,
+            is_running: false,
+            not_mirrored: BTreeMap::new(),
+            not_complete: None,
+            is_complete_wanted: self.rules.complete,
+        };
+        let Some(open) = self.opened() else { return empty };
+        let ago = |at: Timestamp| now.since(at).as_secs_f64();
+        let (pages, bytes) = (open.store.current().len(), open.store.bytes());
+        let plan = open.plan();
+        let reasons = plan.reasons().into_iter();
+        let hindrance = plan.completeness().hindrance();
+        let hindrance = hindrance.filter(|it| *it != NotComplete::NotWanted);
+        MirrorStatus {
+            url: Some(open.base.url()),
+            pages,
+            bytes,
+            oldest_s: plan.pages().filter_map(|(_, page)| page.confirmed()).min().map(ago),
+            due: plan.due_before_sleep(now),
+            last_pass_s_ago: plan.last_whole().map(ago),
+            is_running: plan.is_running(),
+            not_mirrored: reasons.map(|it| (it.reason.token().to_owned(), it.count)).collect(),
+            not_complete: hindrance.map(|it| it.to_string()),
+            ..empty
+        }
+    }
+
+    /// What is known about an address; `None` while the copy is not open.
+    pub(crate) fn explain(&self, address: &Address) -> Option<Explained> {
+        Some(explain(&*self.opened()?, address, self.now()))
+    }
+}
+
+fn explain(open: &OpenMirror, address: &Address, now: Timestamp) -> Explained {
+    let current = open.store.current();
+    let entry = current.find(address);
+    let plan = open.plan();
+    let page = plan.page(address);
+    let rules = plan.rules();
+    let reason = match page {
+        Some(page) => page.refused(),
+        None => refusal(address, Origin::Linked, &rules.patterns),
+    };
+    let is_too_old = entry.is_some_and(|it| rules.refresh.is_too_old(it.confirmed(), now));
+    let is_doubtful = page.is_some_and(Page::is_doubtful);
+    let why = match (page.map(|page| page.state), reason) {
+        (_, Some(reason)) => reason.text(),
+        (Some(PageState::Kept { .. }), _) if is_doubtful => {
+            "it may have changed: it is confirmed before the server sleeps"
+        }
+        (Some(PageState::Kept { .. }), _) if is_too_old => "it is older than `max_age`",
+        (Some(PageState::Kept { .. }), _) if entry.is_some() => "it is mirrored",
+        (Some(_), _) => "it is fetched the next time that the server is awake",
+        (None, None) => "no page that was read links to it",
+    };
+    Explained {
+        address: address.as_str().to_owned(),
+        is_mirrored: entry.is_some() && !is_doubtful && !is_too_old,
+        why: why.to_owned(),
+        reason: reason.map(|it| it.token().to_owned()),
+        status: entry.map(|it| it.status),
+        bytes: entry.map(|it| it.body.map_or(0, |body| body.length)),
+        confirmed_s_ago: entry.map(|it| now.since(it.confirmed()).as_secs_f64()),
+        requests: page.map_or(0.0, |page| page.popularity.at(now)),
+    }
+}

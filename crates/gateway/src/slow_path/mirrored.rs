@@ -1,0 +1,70 @@
+//! A request and the mirror of its site.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use nightwatt_httpcache::CacheKey;
+use nightwatt_policy::admission::{Cached, ClientClass, Want};
+use nightwatt_policy::lifecycle::Phase;
+
+use super::Asked;
+use crate::access::Answered;
+use crate::body::Answer;
+use crate::hit::{Found, head_of};
+use crate::mirror::{AnsweredRequest, Mirror, MirrorRequest};
+
+impl Asked<'_> {
+    /// The mirror's answer while the server is not awake, unless a cache has a better one.
+    pub(super) async fn mirrored(
+        &self,
+        mirror: &Arc<Mirror>,
+        key: Option<&CacheKey>,
+        found: Option<&Found>,
+    ) -> Option<Response<Answer>> {
+        let (_, _, key_target) = key?.parts();
+        let is_needed = !self.serving.observe && Self::cached(found) != Cached::Fresh;
+        if !is_needed || self.site().supervisor.phase_now() == Phase::Awake {
+            return None;
+        }
+        let is_stale = Self::cached(found) == Cached::Stale;
+        let asking = MirrorRequest {
+            request: head_of(self.facts, self.parts),
+            key_target,
+            sender: self.sender,
+            client: self.facts.budget,
+            newer_than: found.filter(|_| is_stale).map(|it| it.object.stored.times().received),
+            // A crawler would forget the path, and no page links to a proof of ownership.
+            may_be_absent: !is_stale
+                && self.class != ClientClass::Crawler
+                && self.want() != Want::Proof,
+        };
+        mirror.answer(&asking).await
+    }
+
+    /// The mirror's answer, and how it is logged.
+    pub(super) fn mirror_answer(response: Response<Answer>) -> (Response<Answer>, Answered) {
+        let is_known = response.status() == StatusCode::NOT_MODIFIED;
+        (response, if is_known { Answered::NotModified } else { Answered::Mirror })
+    }
+
+    /// Lets the mirror learn from the answer.
+    pub(super) fn teach(&self, mirror: &Mirror, answered: Answered, response: &Response<Answer>) {
+        if matches!(
+            answered,
+            Answered::Server
+                | Answered::Held
+                | Answered::Cache
+                | Answered::Stale
+                | Answered::NotModified
+                | Answered::Mirror
+        ) {
+            mirror.learn(&AnsweredRequest {
+                request: head_of(self.facts, self.parts),
+                client: self.facts.budget,
+                sender: self.sender,
+                status: response.status(),
+                headers: response.headers(),
+            });
+        }
+    }
+}
