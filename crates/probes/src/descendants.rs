@@ -41,8 +41,9 @@ impl DescendantProbe {
         let cannot = || refused("count what a thread starts");
         let zero = 0_u32.to_ne_bytes();
         let mut sums = Self::sums(&loaded)?;
-        let spawner = sums.get_mut(SPAWNER..SPAWNER + 4);
-        spawner.into_iter().for_each(|bytes| bytes.copy_from_slice(&thread.to_ne_bytes()));
+        if let Some(spawner) = sums.get_mut(SPAWNER..SPAWNER + 4) {
+            spawner.copy_from_slice(&thread.to_ne_bytes());
+        }
         let set = loaded.map("descenda.bss").update(&zero, &sums, MapFlags::ANY);
         set.map_err(cannot())?;
         loaded.attach(&["on_switch", "on_exit", "on_fork"], "count what a thread starts")?;

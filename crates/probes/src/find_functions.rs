@@ -153,14 +153,14 @@ impl Program<'_> {
         let mut seen = HashSet::new();
         let mut like = Vec::new();
         for (raw, address) in functions {
-            let names = Names::of(raw);
-            if fits(wanted, raw) || names.fit(wanted) {
+            let known = Names::of(raw);
+            if fits(wanted, raw) || known.fit(wanted) {
                 // A function has several names, and stands in both tables.
                 if seen.insert(address) {
-                    found.push((names, address));
+                    found.push((known, address));
                 }
-            } else if like.len() < TOLD && names.whole.contains(wanted.trim_matches('*')) {
-                like.push(names.whole);
+            } else if like.len() < TOLD && known.whole.contains(wanted.trim_matches('*')) {
+                like.push(known.whole);
             }
         }
         if found.is_empty() && of_go.is_some() {

@@ -309,7 +309,7 @@ impl Samples {
             let named = map.as_ref().and_then(|(file, map)| Some((file, map.at(*address)?)));
             if let Some((file, name)) = named {
                 let function = &mut self.functions[*number];
-                function.name = name.to_owned();
+                name.clone_into(&mut function.name);
                 function.file.clone_from(file);
             }
         }

@@ -129,15 +129,14 @@ fn calibrate_utilisation(
 ) -> Result<ExitStatus, Failure> {
     // Created before the measurement, so that a path that cannot be written does not cost minutes.
     let file = to.map(create).transpose()?;
-    let calibration = match options {
-        Some(options) => measured(options, json)?,
-        None => {
-            let text = read(table).map_err(|error| {
-                Failure::because(format!("cannot read {}", table.display()), &error)
-                    .hint("name a CSV file with the columns `watts,busy`, or `-` for stdin")
-            })?;
-            utilisation::of_table(&text).map_err(|error| failed(&error))?
-        }
+    let calibration = if let Some(options) = options {
+        measured(options, json)?
+    } else {
+        let text = read(table).map_err(|error| {
+            Failure::because(format!("cannot read {}", table.display()), &error)
+                .hint("name a CSV file with the columns `watts,busy`, or `-` for stdin")
+        })?;
+        utilisation::of_table(&text).map_err(|error| failed(&error))?
     };
     if json {
         output::say_json(&calibration)?;

@@ -48,8 +48,8 @@ impl Processes {
             let pid = folder.file_name()?.to_str()?.parse().ok()?;
             // It may be gone by now.
             let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-            let (start, process) = Process::of(&stat)?;
-            Some(((pid, start), process))
+            let (begun, process) = Process::of(&stat)?;
+            Some(((pid, begun), process))
         });
         Self(processes.collect())
     }
@@ -106,9 +106,9 @@ impl Process {
         let (_, command) = front.split_once('(')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
-        let (parent, start) = (u32::try_from(number(4)?).ok()?, number(22)?);
+        let (parent, begun) = (u32::try_from(number(4)?).ok()?, number(22)?);
         let (ticks, waited) = (number(14)? + number(15)?, number(16)? + number(17)?);
-        Some((start, Self { command: command.to_owned(), parent, ticks, waited }))
+        Some((begun, Self { command: command.to_owned(), parent, ticks, waited }))
     }
 }
 

@@ -156,7 +156,9 @@ impl Books {
         let functions = samples.functions().iter().enumerate();
         let one = functions.map(|(number, function)| match function.begins {
             Some(_) => number,
-            None => *first.entry((function.name.as_str(), function.file.as_path())).or_insert(number),
+            None => {
+                *first.entry((function.name.as_str(), function.file.as_path())).or_insert(number)
+            }
         });
         let one: Vec<usize> = one.collect();
         for (section, function) in self.sections.iter_mut().zip(samples.functions()) {
