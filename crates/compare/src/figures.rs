@@ -6,6 +6,7 @@ use nightwatt_workloads::{Outcome, Output, unit};
 
 use super::commands::{self, Process};
 use super::error::Error;
+use super::host;
 use super::metering::Meters;
 use super::plan::{MAIN, Plan, Reader};
 use super::record::{Better, ChannelRecord, RunFigure, RunRecord};
@@ -29,7 +30,7 @@ pub(crate) const ERRORS: &str = "errors";
 
 /// What `compare` calls its own figures. A tool's that is called so gets another name: a run has no two of
 /// one name.
-const OURS: [&str; 14] = [
+const OURS: [&str; 16] = [
     PER_OPERATION,
     DYNAMIC_PER_OPERATION,
     POWER,
@@ -43,6 +44,8 @@ const OURS: [&str; 14] = [
     "load_average",
     "memory_used",
     "memory_used_most",
+    host::OURS,
+    host::OTHERS,
     // A column of the tables.
     "coverage",
 ];

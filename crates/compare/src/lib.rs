@@ -10,6 +10,7 @@
 //! print, and `nightwatt_meters` measures. `netlab` uses its experiments, its metering and its records of runs,
 //! `corun` also how runs are driven and stored.
 
+mod busy;
 mod charts;
 pub mod commands;
 mod consolidation;
@@ -39,7 +40,7 @@ mod tests;
 use jiff::Timestamp;
 
 pub use error::Error;
-pub use plan::{Plan, PlanFile, Reader, Subject};
+pub use plan::{Commands, Plan, PlanFile, Reader, Subject};
 pub use report::{report, said_by_runs};
 pub use result::{Consolidation, EnergySource, Failed, Report, ServiceTime};
 pub use runner::{Runs, Told, drive, run};

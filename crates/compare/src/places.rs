@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     /// Given back last.
     settings: Vec<Set>,
     idle: Option<f64>,
+    /// That the machine was not idle then.
+    pub(crate) idle_warning: Option<String>,
     /// Lines for the end, with their copies and names.
     finish: Vec<(usize, String, String)>,
     folder: PathBuf,
@@ -116,6 +118,7 @@ impl Setup {
             client: Client::start(plan, guard, stop)?,
             settings: Vec::new(),
             idle: None,
+            idle_warning: None,
             finish: Vec::new(),
             folder: folder.to_owned(),
             stop: stop.clone(),

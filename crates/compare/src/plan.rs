@@ -1,6 +1,7 @@
 //! What is compared: environments x workloads x factors, each combination of which is a cell.
 
 mod cells;
+mod commands;
 mod factor;
 mod file;
 mod workload;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use toml::Value;
 
 pub(crate) use cells::{Cell, MAIN, SetupKey};
+pub use commands::Commands;
 pub(crate) use factor::{Factor, FactorKind};
 pub use file::PlanFile;
 use file::Restart;
@@ -140,6 +142,15 @@ impl EnvironmentPlan {
             table.insert(key.to_owned(), value.clone());
         }
         EnvironmentConfig::deserialize(table).map_err(|error| error.message().trim().to_owned())
+    }
+
+    /// Do all of its processes descend from us? A container's are an engine's, and a guest's are its machine's.
+    pub(crate) fn starts_processes(&self) -> bool {
+        let kind = self.table.get("kind").and_then(Value::as_str);
+        let is_within = self.table.contains_key("within");
+        kind.is_some_and(|kind| {
+            !is_within && ["host", "chroot", "bubblewrap", "netns"].contains(&kind)
+        })
     }
 
     /// Is it another machine, which a meter of this one says nothing of?

@@ -7,7 +7,7 @@ use super::plan::{MAIN, Plan, Site, Workload};
 use super::record::RunRecord;
 use super::result::{Comparison, EnergySource, Failed, FigureName, Report};
 use super::text::percent;
-use super::{consolidation, figures, runner, service};
+use super::{busy, consolidation, figures, runner, service};
 use crate::pure::experiment::End;
 use crate::pure::experiment::answers::{self, Answers};
 
@@ -17,7 +17,8 @@ const SCHEMA: u32 = 1;
 /// The report of a plan's runs.
 pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
     let experiment = runner::experiment(plan, runs)?;
-    let answers = answers::answers(&experiment, plan.margin);
+    let mut answers = answers::answers(&experiment, plan.margin);
+    let doubted = busy::doubt(&mut answers, plan, runs);
     let comparisons = answers.comparisons.iter().map(|course| {
         let of_it = |run: &&RunRecord| {
             plan.name_of_comparison(&plan.cells[run.cell]) == course.name && run.failed.is_none()
@@ -49,7 +50,7 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
         service: service::times(plan, runs),
         consolidation: consolidation::consolidation(plan, runs, experiment.rule()),
         finished: (runs.len() - failed.len()) as u64,
-        warnings: warnings(plan, runs, &answers, &failed),
+        warnings: [warnings(plan, runs, &answers, &failed), doubted].concat(),
         answers,
         failed,
         settings,

@@ -16,6 +16,7 @@ use nightwatt_clock::meter::{Stamp, Stop, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::{self, Busy};
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;
@@ -261,9 +262,10 @@ impl<'a> Runner<'a> {
         let lines = self.lines(attempt, workload.at)?;
         let (stop, limit) = (self.stop, runs.time_limit);
         let folder = attempt.folder.as_path();
+        let is_ours = self.plan.environments[cell.environment].starts_processes();
         let work = |begins: &dyn Fn(Mono)| {
             let mut running = Processes::default();
-            doings.set(Some(Doings::begin(&self.host)?));
+            doings.set(Some(Doings::begin(&self.host, is_ours)?));
             let begin = monotonic();
             begins(begin);
             for (name, command) in lines {
@@ -295,12 +297,15 @@ impl<'a> Runner<'a> {
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();
         record.warnings = power.warnings;
+        record.warnings.extend(self.setup.as_ref().and_then(|setup| setup.idle_warning.clone()));
         record.channels = power.channels;
         let idle = self.setup.as_ref().and_then(Setup::idle_watts);
         let said = said?;
         figures::check_times(&said, elapsed).map_err(Error::RunFailed)?;
         figures::fill(self.plan, &mut record, &said, idle);
-        record.figures.extend(did.unwrap_or_default());
+        let did = did.unwrap_or_default();
+        record.figures.extend(did.figures);
+        record.warnings.extend(did.warning);
         figures::main_of(self.plan, &self.store.done, &record).map_err(Error::RunFailed)?;
         Ok(record)
     }
@@ -344,7 +349,9 @@ impl<'a> Runner<'a> {
             };
             let folder = attempt.folder.join("idle");
             make(&folder)?;
+            let busy = Busy::start(self.host.clone());
             let ((), power) = self.meters.during(&folder, Trim::default(), rest)?;
+            setup.idle_warning = others::idle_warning(busy.over(idle));
             setup.set_idle(figures::idle_watts(self.plan, &self.store.done, &power.channels));
             if self.stop.is_stopped() {
                 return Err(Error::Interrupted);

@@ -222,8 +222,9 @@ static __always_inline void dirtied(struct folio *folio, __u64 page, struct inod
 	struct file file;
 	struct sums *s;
 
-	/* A journal that keeps files' contents writes them back for the process that made them dirty. */
-	if (held && task->flags & PF_KTHREAD)
+	/* A journal that keeps files' contents writes them back for the process that made them dirty. Threads
+	 * of the kernel that write by themselves (a loop device, nfsd) own what they make dirty. */
+	if (held && task->flags & PF_KTHREAD && !same(held->owner, owner))
 		return;
 	if (held && by_block) {
 		file = held->file;

@@ -8,6 +8,7 @@
 mod devices;
 mod report;
 mod text;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ use nightwatt_measure::run::Running;
 use nightwatt_measure::run::child::{self, Finished};
 
 pub use report::{DeviceReport, DiskReport, DiskRow};
+pub use totals::DiskTotal;
 
 /// Rows that are kept: a day of compiling has some hundred thousand pairs of a process and a file.
 const MOST_ROWS: usize = 20_000;

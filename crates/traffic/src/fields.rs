@@ -165,6 +165,7 @@ impl Found {
             return (http, Span::default());
         }
         let method = self.given(Kind::Method, line).filter(|it| clf::is_method(it.of(line)));
+        let method = method.or_else(|| (!self.has(Kind::Method)).then(Span::default));
         let target = self.given(Kind::Target, line).or_else(|| self.given(Kind::Path, line));
         let protocol = self.given(Kind::Protocol, line);
         let protocol = protocol.filter(|it| clf::is_protocol(it.of(line))).unwrap_or_default();

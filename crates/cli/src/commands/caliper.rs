@@ -22,8 +22,9 @@ use crate::written;
 /// Measure how much energy functions and sections of a program use
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
-#[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
 pub(crate) struct Args {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`.
     /// `*` matches anything, and each matching function is a section of its own
@@ -56,10 +57,14 @@ pub(crate) struct Args {
     /// in Rust, `with nightwatt.caliper("parse"):` in Python (docs/markers.md)
     #[arg(long, conflicts_with_all = ["function", "start", "end", "sample", "events", "live", "returns"])]
     pub(crate) markers: bool,
-    /// Watch a running process, and what it starts from now on [until it ends, or Ctrl-C]
+    /// Watch a running process, what it has started, and what these start from now on [until it ends, or
+    /// Ctrl-C]. Several may be named
     #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
-    /// Stop after this time
+    pub(crate) pid: Vec<u32>,
+    /// Watch every process [until Ctrl-C]
+    #[arg(long, conflicts_with = "markers")]
+    pub(crate) all: bool,
+    /// Stop after this time; a command is ended then
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Measure the idle machine for this time first, and report its energy separately
@@ -98,6 +103,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f ./prog:work --live -p 4711
+  nightwatt caliper -f libz.so.1:deflate --all --for 1m
   nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
   nightwatt caliper --markers -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
@@ -141,9 +147,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         sections: sections(args).map_err(failed)?,
         returns: args.returns.into(),
         markers: args.markers,
-        target: match args.pid {
-            Some(pid) => Target::Process(pid),
-            None => Target::Command(args.command.clone()),
+        target: match args.pid.as_slice() {
+            [] if args.all => Target::Everything,
+            [] => Target::Command(args.command.clone()),
+            pids => Target::Processes(pids.to_vec()),
         },
         time: args.time,
         idle: args.idle,

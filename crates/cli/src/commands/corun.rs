@@ -112,7 +112,7 @@ fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Erro
         if let Some((run, why)) = &told.failed {
             progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
         }
-        progress.tell(told.runs(), elapsed, told.left, || told.next.to_owned());
+        progress.update(told.runs(), elapsed, told.left, || told.next.to_owned());
     });
     progress.end();
     Ok(ran)

@@ -25,7 +25,7 @@ use crate::written;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Stop after this time [default: when the command ends, or at Ctrl-C]
+    /// Stop after this time; a command is ended then [default: when it ends, or at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Time between two updates of the table and the log

@@ -425,3 +425,37 @@ fn results_of_a_plan_stand_beside_the_claim_that_it_is_about() {
     let none = reproduce("H2", "nowhere");
     assert_eq!(none.status.code(), Some(2), "{}", told(&none));
 }
+
+#[test]
+fn plain_commands_are_compared_by_the_energy_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let meter = format!("http=http://{}/,pointer=/w", plug_of_50_w());
+    let compare = |args: &[&str]| {
+        let mut command = program();
+        command.current_dir(folder.path()).args(["compare", "--json", "-m", &meter]).args(args);
+        command.output().unwrap()
+    };
+    let done = compare(&["-r", "3", "--", "sleep 0.2", "--", "sleep 0.6; echo '{x}'"]);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let comparison = &report["comparisons"][0];
+    assert_eq!(comparison["main"], "energy_per_operation", "{comparison}");
+    assert_eq!(
+        (&report["compared"], &report["baseline"]),
+        (&"command".into(), &"sleep 0.2".into())
+    );
+    let figure = |name: &str| &report["answers"]["figures"][name];
+    let mean = |name: &str, cell: usize| figure(name)["cells"][cell]["mean"].as_f64().unwrap();
+    for cell in 0..2 {
+        // 50 W for as long as it ran, whatever it printed.
+        let energy = mean("energy_per_operation", cell);
+        assert!((energy - 50.0 * mean("elapsed", cell)).abs() < 1e-6 * energy, "{report}");
+        assert!((energy - mean("energy", cell)).abs() < 1e-9, "{report}");
+    }
+    assert!(mean("elapsed", 1) > mean("elapsed", 0));
+    // It starts from the beginning each time: earlier results are of other commands.
+    let again = compare(&["-r", "3", "--", "true", "--", "sleep 0.1"]);
+    assert_eq!(again.status.code(), Some(0), "{}", told(&again));
+    let alone = compare(&["--", "true"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", told(&alone));
+}

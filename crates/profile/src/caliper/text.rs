@@ -6,6 +6,7 @@ use crate::cells::end_of;
 
 use super::events::EventsReport;
 use super::result::{CaliperReport, ChannelTotal, SectionReport};
+use super::target;
 
 /// Names longer than this are cut.
 pub(super) const NAME: usize = 32;
@@ -14,9 +15,9 @@ impl CaliperReport {
     /// A row for each section, then where the rest of the energy went.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let what = match self.pid {
-            Some(pid) => format!("process {pid}"),
-            None => format!("'{}'", self.command.join(" ")),
+        let what = match self.command.as_slice() {
+            [] => target::named(&self.pids),
+            command => format!("'{}'", command.join(" ")),
         };
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "\n Sections of {what}, {:.3} s:\n", self.elapsed_s);

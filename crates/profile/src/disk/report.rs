@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::DiskOptions;
 use super::devices::{Devices, Known, LiesOn};
+use super::totals::{self, DiskTotal};
 use nightwatt_measure::run::child::Finished;
 
 /// Version of the JSON form.
@@ -30,6 +31,11 @@ pub struct DiskReport {
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
+    /// All rows of programs of one name, the most bytes first.
+    pub programs: Vec<DiskTotal>,
+    /// All rows of files in a folder, the most bytes first. A folder with less than 2 % of the bytes is a part of
+    /// the one above it.
+    pub folders: Vec<DiskTotal>,
     /// A row for each process and file, the most bytes first. Rows without a process are of files that were
     /// dirty before the measurement began.
     pub rows: Vec<DiskRow>,
@@ -175,6 +181,8 @@ impl DiskReport {
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
             exit_status: finished.map_or(0, |finished| finished.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
+            programs: totals::by_program(&rows),
+            folders: totals::by_folder(&rows),
             rows,
             devices: books.devices().iter().map(all).collect(),
             lost_bytes: lost.sums,

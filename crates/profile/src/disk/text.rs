@@ -5,9 +5,14 @@ use std::fmt::Write;
 use crate::cells::end_of;
 
 use super::report::{DeviceReport, DiskReport, DiskRow};
+use super::totals::DiskTotal;
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
+/// So few rows need no totals above them.
+const FEW: usize = 10;
+/// Totals of each kind that are shown.
+const TOTALS: usize = 10;
 /// Paths longer than this are cut.
 const PATH: usize = 40;
 
@@ -20,6 +25,10 @@ impl DiskReport {
         let mut text = String::new();
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "\n Bytes of processes on devices, {:.1} s:\n", self.elapsed_s);
+        if self.rows.len() > FEW {
+            write_totals(&mut text, "program", &self.programs);
+            write_totals(&mut text, "folder", &self.folders);
+        }
         let _ = writeln!(
             text,
             " {:<15} {:>7} {:<PATH$} {:<8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>10}",
@@ -62,6 +71,34 @@ impl DiskReport {
         }
         text
     }
+}
+
+/// The largest totals of a kind.
+fn write_totals(text: &mut String, kind: &str, totals: &[DiskTotal]) {
+    let _ = writeln!(
+        text,
+        " {kind:<PATH$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10}",
+        "processes", "files", "dirtied", "written", "direct", "read", "J"
+    );
+    for total in totals.iter().take(TOTALS) {
+        let _ = writeln!(
+            text,
+            " {:<PATH$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10}",
+            end_of(&total.name, PATH),
+            total.processes,
+            total.files,
+            size(total.dirtied),
+            size(total.written),
+            size(total.direct),
+            size(total.read),
+            total.joules.map(figure).unwrap_or_default(),
+        );
+    }
+    let more = totals.len().saturating_sub(TOTALS);
+    if more > 0 {
+        let _ = writeln!(text, " ... and {more} more (--json has all)");
+    }
+    text.push('\n');
 }
 
 impl DiskRow {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::super::result::ChannelTotal;
+use super::super::target;
 use super::super::text::{NAME, figure, seconds};
 use super::result::{SampledFunction, SampledReport};
 use crate::cells::end_of;
@@ -17,9 +18,9 @@ impl SampledReport {
     /// A row for each function, then where the rest of the energy went.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let what = match self.pid {
-            Some(pid) => format!("process {pid}"),
-            None => format!("'{}'", self.command.join(" ")),
+        let what = match self.command.as_slice() {
+            [] => target::named(&self.pids),
+            command => format!("'{}'", command.join(" ")),
         };
         let counts = &self.samples;
         // Writing to a String cannot fail, here and below.
