@@ -25,7 +25,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::machine::others::{self, Busy};
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 
 use crate::error::Error;

@@ -219,7 +219,7 @@ pub(crate) fn behind_stack_check(piece: Piece<'_>) -> u64 {
 const AT_ENTRY: usize = 16;
 
 /// How far behind the entry of a function the first instruction is that the kernel need not single-step, if each
-/// call comes by it once, with the stack pointer of the entry. 0 if there is none.
+/// call comes by it once, with the stack pointer of the entry. 0 if no such instruction exists.
 pub(crate) fn first_unstepped(pieces: &[Piece<'_>]) -> u64 {
     let Some(entry) = pieces.first() else { return 0 };
     let mut behind = None;
@@ -414,7 +414,7 @@ mod tests {
             (&[0x31, 0xc0, 0x0f, 0x05, 0x53, 0xc3], 0),
             // xor %eax, %eax; inc %eax; jne 0x1002; ret: a loop comes by the jump
             (&[0x31, 0xc0, 0xff, 0xc0, 0x75, 0xfc, 0xc3], 0),
-            // xor %eax, %eax; push %rbx; jmp *%rdi: nobody knows where to
+            // xor %eax, %eax; push %rbx; jmp *%rdi: the target is unknown
             (&[0x31, 0xc0, 0x53, 0xff, 0xe7], 0),
         ] {
             assert_eq!(behind(code), at, "{code:x?}");

@@ -1,4 +1,4 @@
-//! CPU time of all that a thread starts, wherever their cgroup is and whoever waits for them.
+//! CPU time of all that a thread starts, wherever their cgroup is and whichever process waits for them.
 
 use std::time::Duration;
 

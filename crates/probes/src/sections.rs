@@ -193,8 +193,8 @@ impl SectionProbes {
     ) -> Result<(), ProbeError> {
         let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
         for &(end, kind) in &body.ends {
-            let at = (Location::at(end), &*place.name);
-            self.attach_at("end", &place.path, at, cookie | stepped(kind), false)?;
+            let at = Location::at(end);
+            self.attach_at("end", &place.path, at, &place.name, cookie | stepped(kind), false)?;
         }
         self.attach("begin", place, cookie | stepped(place.instruction), false)
     }

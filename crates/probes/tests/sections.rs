@@ -421,7 +421,7 @@ fn two_functions_of_one_body_cost_the_same_though_one_is_single_stepped() {
         assert!(off.abs() < bound, "{turns}: {pushed:?} and {stepped:?}, {step:?}");
         // It is entered behind its first instruction.
         assert!(difference(moved, pushed).abs() < bound, "{turns}: {pushed:?} and {moved:?}");
-        // What is stepped inside of it is none of its own: a probe costs it a microsecond.
+        // The stepped instructions inside of it are not its own: a probe costs it a microsecond.
         let off = difference(around, pushed);
         assert!(off < 2.0 * half_width + 2e-6 + bound, "{turns}: {pushed:?} and {around:?}");
         // The time of the steps is the process's all the same.

@@ -35,8 +35,8 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_probes::{
-    Body, Extras, GoRuntime, InstructionKind, Point, ProbeSite, SectionProbes, Watch,
-    function_entries, step_cost,
+    Body, Extras, GoRuntime, InstructionKind, Point, ProbeSite, SectionProbes, function_entries,
+    step_cost,
 };
 
 use crate::error::Error;

@@ -7,6 +7,7 @@
 
 mod devices;
 mod report;
+mod row;
 mod text;
 mod totals;
 
@@ -27,7 +28,8 @@ use devices::Devices;
 use nightwatt_measure::run::Running;
 use nightwatt_measure::run::child::{self, Finished};
 
-pub use report::{DeviceReport, DiskReport, DiskRow};
+pub use report::{DeviceReport, DiskReport};
+pub use row::DiskRow;
 pub use totals::DiskTotal;
 
 /// Rows that are kept: a day of compiling has some hundred thousand pairs of a process and a file.

@@ -185,14 +185,18 @@ pub(crate) fn of_report(table: &report::Table) -> PyResult<Table> {
 
 fn number(cell: &report::Cell) -> Option<f64> {
     match cell {
-        report::Cell::Number { value, .. } => value.is_finite().then_some(*value),
+        report::Cell::Number { value, .. } | report::Cell::Shaded { value, .. } => {
+            value.is_finite().then_some(*value)
+        }
         report::Cell::Text(_) | report::Cell::Empty => None,
     }
 }
 
 fn text(cell: &report::Cell) -> Option<String> {
     match cell {
-        report::Cell::Number { value, .. } => Some(value.to_string()),
+        report::Cell::Number { value, .. } | report::Cell::Shaded { value, .. } => {
+            Some(value.to_string())
+        }
         report::Cell::Text(text) => Some(text.clone()),
         report::Cell::Empty => None,
     }

@@ -95,26 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    let stop = signals::stop_on_signals()?;
-    let ran = {
-        let clock = Clock::real();
-        let started = clock.now().mono;
-        let mut progress = Progress::by_time(args.json);
-        let ran = compare::run(&plan, &mut store, &stop, &mut |told: &Told<'_>| {
-            let elapsed = clock.now().mono.since(started);
-            if let Some((run, why)) = &told.failed {
-                progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
-            }
-            let failed = match told.progress.failed {
-                0 => String::new(),
-                count => format!(", {count} failed"),
-            };
-            let (done, total) = told.runs();
-            progress.update(done, total, elapsed, told.left, || format!("{}{failed}", told.next));
-        });
-        progress.end();
-        ran
-    };
+    let ran = run_all(&plan, &mut store, args.json)?;
     // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
@@ -144,6 +125,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         ));
     }
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
+    let stop = signals::stop_on_signals()?;
+    let clock = Clock::real();
+    let started = clock.now().mono;
+    let mut progress = Progress::by_time(json);
+    let ran = compare::run(plan, store, &stop, &mut |told: &Told<'_>| {
+        let elapsed = clock.now().mono.since(started);
+        if let Some((run, why)) = &told.failed {
+            progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
+        }
+        let failed = match told.progress.failed {
+            0 => String::new(),
+            count => format!(", {count} failed"),
+        };
+        let (done, total) = told.runs();
+        progress.update(done, total, elapsed, told.left, || format!("{}{failed}", told.next));
+    });
+    progress.end();
+    Ok(ran)
 }
 
 fn failure(error: &Error) -> Failure {

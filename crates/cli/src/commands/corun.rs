@@ -112,7 +112,8 @@ fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Erro
         if let Some((run, why)) = &told.failed {
             progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
         }
-        progress.update(told.runs(), elapsed, told.left, || told.next.to_owned());
+        let (done, total) = told.runs();
+        progress.update(done, total, elapsed, told.left, || told.next.to_owned());
     });
     progress.end();
     Ok(ran)

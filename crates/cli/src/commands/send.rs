@@ -400,6 +400,6 @@ impl Watch {
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
         let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate), mix(report));
-        self.progress.update((done, report.total_bytes), elapsed, None, what);
+        self.progress.update(done, report.total_bytes, elapsed, None, what);
     }
 }

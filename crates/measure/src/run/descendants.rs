@@ -1,4 +1,4 @@
-//! All that a command started, wherever their cgroup is and whoever waits for them: containers and scopes.
+//! All that a command started, wherever their cgroup is and whichever process waits for them: containers and scopes.
 
 use std::time::Duration;
 

@@ -460,14 +460,8 @@ fn about_readings(options: &RunOptions, runs: &[Run]) -> Vec<String> {
     warnings
 }
 
-fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
+fn about_channels(runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
-        warnings.push(
-            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
-                .to_owned(),
-        );
-    }
     for channel in channels {
         let name = format!("{}/{}", channel.meter, channel.channel);
         if channel.joules.is_none() {
@@ -500,6 +494,18 @@ fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> V
             ));
         }
     }
+    warnings
+}
+
+fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
+        warnings.push(
+            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+                .to_owned(),
+        );
+    }
+    warnings.extend(about_channels(runs, channels));
     warnings.extend(about_readings(options, runs));
     warnings.extend(about_others(runs));
     let left = runs.iter().map(|run| run.finished.used.left_running).max().unwrap_or(0);

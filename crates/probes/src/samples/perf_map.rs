@@ -19,7 +19,7 @@ const MOST: u64 = 1 << 30;
 pub(super) struct PerfMap(BTreeMap<u64, (u64, String)>);
 
 impl PerfMap {
-    /// Of a process, with the file that it is in. None where there is none that this process may have written.
+    /// Of a process, with the file that it is in. `None` if there is no file that this process may have written.
     pub(super) fn of(pid: u32) -> Option<(PathBuf, Self)> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         // Its number where it lives: in a container another.

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::cells::end_of;
 
-use super::report::{DeviceReport, DiskReport, DiskRow};
+use super::report::{DeviceReport, DiskReport};
+use super::row::DiskRow;
 use super::totals::DiskTotal;
 
 /// Rows that people are shown; `--json` has all.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::DiskRow;
+use super::row::DiskRow;
 
 /// A folder with less than this share of all bytes is a part of the folder above it.
 const SHARE: f64 = 0.02;
