@@ -43,7 +43,9 @@ fn summary(logs: &[String]) -> LogSummary {
 
 fn merged(parts: &[&LogSummary]) -> LogSummary {
     let mut whole = LogSummary::default();
-    parts.iter().for_each(|part| whole.merge(part));
+    for part in parts {
+        whole.merge(part);
+    }
     whole
 }
 
@@ -90,7 +92,9 @@ proptest! {
     ) {
         times.sort_unstable();
         let mut alone = Gaps::default();
-        times.iter().for_each(|&at| alone.request(Mono(std::time::Duration::from_millis(at.unsigned_abs()))));
+        for at in &times {
+            alone.request(Mono(std::time::Duration::from_millis(at.unsigned_abs())));
+        }
         // Cut by lines that were logged a little later than requested.
         let mut lines: Vec<(i64, i64)> =
             times.iter().map(|&at| (at + (at * 7919) % (disorder + 1), at)).collect();
@@ -100,7 +104,9 @@ proptest! {
             let mut times: Vec<i64> = lines.iter().map(|&(_, at)| at).collect();
             times.sort_unstable();
             let mut piece = Piece::default();
-            times.into_iter().for_each(|at| piece.request(Wall(at)));
+            for at in times {
+                piece.request(Wall(at));
+            }
             pieces.merge(&GapPieces::of(piece));
         }
         // Pieces overlap by 30 s at most, and their ends remember a minute.
@@ -112,7 +118,9 @@ proptest! {
 fn pieces_that_overlap_by_hours_have_no_gaps() {
     let piece = |from: i64| {
         let mut piece = Piece::default();
-        (0..1000).for_each(|minute| piece.request(Wall::from_secs(from + 60 * minute)));
+        for minute in 0..1000 {
+            piece.request(Wall::from_secs(from + 60 * minute));
+        }
         GapPieces::of(piece)
     };
     let mut both = piece(0);
@@ -131,7 +139,9 @@ fn pieces_that_overlap_by_hours_have_no_gaps() {
 fn methods_beyond_the_bound_are_unknown_in_any_order() {
     let methods = |from: usize, to: usize| {
         let mut tops = Tops::new(METHODS);
-        (from..to).for_each(|n| tops.add(&format!("M{n}"), 1));
+        for n in from..to {
+            tops.add(&format!("M{n}"), 1);
+        }
         Methods::of(&tops)
     };
     let (mut one, mut other) = (methods(0, 40), methods(30, 80));
