@@ -20,3 +20,4 @@ pub mod storage;
 pub mod time;
 pub mod uncertainty;
 pub mod wrapping_counter;
+pub mod zone;
