@@ -1,5 +1,6 @@
 //! All targets: a module for each, and the table of them.
 
+pub mod access;
 pub mod agent_messages;
 pub mod cache_rules;
 pub mod calibrate;
@@ -59,6 +60,7 @@ macro_rules! targets {
 }
 
 targets! {
+    access,
     agent_messages,
     cache_rules,
     calibrate,

@@ -108,7 +108,10 @@ impl Site {
         delay: Duration,
     ) {
         if !class.is_admitted()
-            || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect)
+            || matches!(
+                answered,
+                Answered::State | Answered::Denied | Answered::Limited | Answered::Redirect
+            )
         {
             return;
         }

@@ -26,6 +26,7 @@ use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
 use tokio::task::JoinHandle;
 
+use crate::admittance::Admittance;
 use crate::authority::Authority;
 use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
@@ -75,6 +76,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
+    /// Who may come in, if not all clients may.
+    pub(crate) admittance: Option<Arc<Admittance>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -116,7 +119,7 @@ impl Site {
         if let Some(text) = site.unknown_kind(&scenario) {
             tracing::warn!(site = %site.name, "{text}");
         }
-        let settings = settings(site, &scenario);
+        let settings = settings(site, &scenario, clock);
         let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
@@ -157,6 +160,7 @@ impl Site {
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
+            admittance: Admittance::of(site),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
@@ -357,8 +361,9 @@ fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
     Some(Neighbour::new(host, clock.clone()))
 }
 
-fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
+fn settings(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Settings {
     Settings {
+        zone: clock.zone(),
         waiting_page: site.waiting_page,
         grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),

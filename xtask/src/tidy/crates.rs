@@ -92,6 +92,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "clock",
             "energy",
             "gateway",
+            "host",
             "http1",
             "httpcache",
             "load",

@@ -46,6 +46,8 @@ impl ScenarioArgs {
                 })?
             }
         };
+        nightwatt_gateway::config::read_holidays(&mut scenario)
+            .map_err(|why| Failure::usage(&format!("`holidays`: {why}")))?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();
         }
