@@ -14,6 +14,7 @@ mod crawl;
 mod guests;
 mod habits;
 mod hindrance;
+mod memory;
 mod refresh;
 mod settings;
 mod wakes;
@@ -30,15 +31,16 @@ pub use self::budgets::{BudgetLeft, Payer, Spent};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
+pub use self::memory::Memory;
 pub use self::settings::Settings;
 use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
-use crate::ledger::{Bill, Billing, Ledger};
+use crate::ledger::{Billing, Ledger};
 use crate::sla::SlaWindow;
 use crate::visit::Visitor;
-use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now};
 
 /// A client's request for admission.
 #[derive(Debug, Clone, Copy)]
@@ -93,21 +95,6 @@ pub enum Order {
     Sleep,
     /// Wake it and keep it awake for that long.
     StayAwake(Duration),
-}
-
-/// What survives a restart of the proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Memory {
-    /// The bill so far.
-    pub bill: Bill,
-    /// When crawlers were promised an answer.
-    pub crawl_appointment: Option<Wall>,
-    /// How long it took to wake, the last wake-ups' mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wake_time: Option<Duration>,
-    /// The last hours of `awake` for which it was woken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awake_run: Option<AwakeRun>,
 }
 
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.

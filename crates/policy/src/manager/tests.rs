@@ -9,6 +9,7 @@ use crate::admission::Want;
 use crate::lifecycle::Slept;
 use crate::scenario::Scenario;
 use crate::sleep::Timeout;
+use nightwatt_energy::time::Wall;
 use nightwatt_energy::zone::Zone;
 
 /// A server that obeys at once, and the manager that tells it what to do.
