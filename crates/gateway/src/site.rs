@@ -112,9 +112,8 @@ impl Site {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, observe, .. } = *common;
-        let has_servers = !site.server.is_empty();
-        let pool =
-            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
+        let opens = || ServerPool::open(site, common, servers, tasks);
+        let pool = (!site.server.is_empty()).then(opens).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
         if let Some(text) = site.unknown_kind(&scenario) {
             tracing::warn!(site = %site.name, "{text}");

@@ -249,16 +249,8 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         time(server.quiet)
     );
     row(text, "times", &times);
-    if !scenario.never_sleep.is_empty() {
-        let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
-        row(text, "never sleeps", &format!("within {}", hours.join(", ")));
-    }
-    if let Some(words) = access::words(config, site) {
-        row(text, "access", &words);
-    }
-    if !scenario.awake.is_empty() {
-        row(text, "awake", &awake_words(scenario));
-    }
+    hours_rows(text, scenario);
+    access::row_of(text, config, site);
     let promise = if sla.enabled {
         format!(
             "at most {} of the requests within {} wait longer than {}",
@@ -438,6 +430,16 @@ fn warm_up(cache: &CacheRule, grace: Duration) -> String {
         if cache.warm_up_crawlers { ", and what crawlers did not get while it slept" } else { "" };
     let (most, half) = (cache.warm_up, time(grace / 2));
     format!("while it is awake, up to {most} answers that have been stale for {half}{crawlers}")
+}
+
+fn hours_rows(text: &mut String, scenario: &Scenario) {
+    if !scenario.never_sleep.is_empty() {
+        let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
+        row(text, "never sleeps", &format!("within {}", hours.join(", ")));
+    }
+    if !scenario.awake.is_empty() {
+        row(text, "awake", &awake_words(scenario));
+    }
 }
 
 /// For which hours it is woken, and on which days not.

@@ -20,7 +20,7 @@ pub fn run(input: &[u8]) {
         assert!(users.count() > 0);
         // Costs are in the hash: only those that are known to be cheap.
         if text.len() <= SHORT && text.contains("$5$") && !text.contains("rounds=") {
-            assert!(!users.check("nobody:", input));
+            assert!(!users.check("a:b", input));
         }
     }
 }

@@ -98,7 +98,7 @@ impl Hash {
             let is_whole = length == if text.starts_with("$5$") { 43 } else { 86 };
             return if is_whole { Ok(hash) } else { Err(wrong("SHA-crypt")) };
         }
-        Err("its hash is none of bcrypt, argon2 and SHA-crypt (`$5$`, `$6$`): others are guessed too fast. \
+        Err("its hash is not bcrypt, argon2 or SHA-crypt (`$5$`, `$6$`): others are guessed too fast. \
              `htpasswd -B FILE USER` writes one with bcrypt"
             .to_owned())
     }
@@ -120,7 +120,7 @@ impl Hash {
 mod tests {
     use super::*;
 
-    /// Vectors of the authors: crypt_blowfish's wrapper.c, the argon2 reference implementation's test.c, and Drepper's
+    /// Vectors of the authors: `crypt_blowfish`, the argon2 reference implementation's test.c, and Drepper's
     /// "Unix crypt using SHA-256 and SHA-512".
     const KNOWN: [(&str, &str); 6] = [
         ("U*U", "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"),
@@ -157,9 +157,9 @@ mod tests {
         for (line, why) in [
             ("ann", "not `user:hash`"),
             (":$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "not `user:hash`"),
-            ("ann:secret", "none of bcrypt"),
-            ("ann:$apr1$x8ZQ/...$7vwQ9nZxJ3Hj5HzT2nFWJ/", "none of bcrypt"),
-            ("ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "none of bcrypt"),
+            ("ann:secret", "not bcrypt"),
+            ("ann:$apr1$x8ZQ/...$7vwQ9nZxJ3Hj5HzT2nFWJ/", "not bcrypt"),
+            ("ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "not bcrypt"),
             ("ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyu", "bcrypt hash is damaged"),
             ("ann:$argon2id$v=19$m=65536", "argon2 hash is damaged"),
             ("ann:$5$saltstring$5B8vYYiY", "SHA-crypt hash is damaged"),
@@ -167,7 +167,7 @@ mod tests {
             let said = Users::parse(&format!("# people\n{line}\n")).unwrap_err();
             assert!(said.starts_with("line 2: ") && said.contains(why), "{line}: {said}");
         }
-        assert!(Users::parse("# nobody\n").unwrap_err().contains("no user"));
+        assert!(Users::parse("# empty\n").unwrap_err().contains("no user"));
         let twice = format!("ann:{}\nann:{}\n", KNOWN[0].1, KNOWN[1].1);
         assert!(Users::parse(&twice).unwrap_err().contains("twice"));
     }

@@ -197,7 +197,8 @@ for at, (start, rule) in enumerate(rules):
 print(*sorted(days))
 print(calendar.to_ical().decode(), end='')
 ";
-    let ran = std::process::Command::new("python3").args(["-c", SCRIPT]).output();
+    // Debian's own, which has Debian's modules.
+    let ran = std::process::Command::new("/usr/bin/python3").args(["-c", SCRIPT]).output();
     let Some(output) = ran.ok().filter(|ran| ran.status.success()) else {
         println!("skipped: needs python3 with icalendar and dateutil (python3-icalendar)");
         return;

@@ -4,10 +4,17 @@ use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{AccessConfig, Network, SiteConfig};
 use serde_json::{Value, json};
 
+use super::row;
 use crate::figures::counted;
 
-/// The rules of a site in words, if it has any.
-pub(super) fn words(config: &Config, site: &SiteConfig) -> Option<String> {
+/// The rules of a site, if it has any.
+pub(super) fn row_of(text: &mut String, config: &Config, site: &SiteConfig) {
+    if let Some(words) = words(config, site) {
+        row(text, "access", &words);
+    }
+}
+
+fn words(config: &Config, site: &SiteConfig) -> Option<String> {
     let access = site.access.as_ref()?;
     let AccessConfig { allow, deny, without_password, wake, never_wake, monitors, .. } = access;
     let mut parts = vec![match allow {
@@ -41,7 +48,7 @@ pub(super) fn words(config: &Config, site: &SiteConfig) -> Option<String> {
 }
 
 fn list(networks: &[Network]) -> String {
-    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    texts(networks).join(", ")
 }
 
 fn texts(networks: &[Network]) -> Vec<String> {
