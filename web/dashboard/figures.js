@@ -73,7 +73,7 @@ const ANSWERS = {
   server: ["by the server, awake anyway", "server"], held: ["by the server, after waiting for it to wake", "delayed"],
   "waiting-page": ["a page that waits for the server", "delayed"], crawler: ["crawlers, sent away until later", "spared"], scanner: ["scanners, sent away", "spared"],
   monitor: ["monitors and health checks", "spared"], state: ["from what the proxy knows", "spared"], timeout: ["the server did not come in time", "failed"],
-  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"],
+  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], denied: ["not let in by `[site.access]`", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"],
 };
 
 export function answers(box, note, site) {
@@ -150,7 +150,7 @@ export function frontier(section, note, box, it) {
 
 const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
 
-const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", policy: "the policy, which expected a request", refresh: "copies of the site, which had grown old", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "copies of the site, which had grown old", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
 
 export function quantile(sorted, share) {
   if (sorted.length === 0) return 0;

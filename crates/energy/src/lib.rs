@@ -21,3 +21,4 @@ pub mod storage;
 pub mod time;
 pub mod uncertainty;
 pub mod wrapping_counter;
+pub mod zone;

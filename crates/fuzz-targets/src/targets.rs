@@ -1,5 +1,6 @@
 //! All targets: a module for each, and the table of them.
 
+pub mod access;
 pub mod agent_messages;
 pub mod cache_rules;
 pub mod calibrate;
@@ -60,6 +61,7 @@ macro_rules! targets {
 }
 
 targets! {
+    access,
     agent_messages,
     cache_rules,
     calibrate,

@@ -104,7 +104,10 @@ impl Site {
 
     fn count_delay(&self, asker: Asker, class: ClientClass, answered: Answered, delay: Duration) {
         if !class.is_admitted()
-            || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect)
+            || matches!(
+                answered,
+                Answered::State | Answered::Denied | Answered::Limited | Answered::Redirect
+            )
         {
             return;
         }

@@ -2,12 +2,15 @@
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
+mod access;
 mod acme;
 mod admin;
 mod cache;
 mod disk;
 mod gate;
+mod holidays;
 mod hosts;
+mod htpasswd;
 mod limits;
 mod listening;
 mod machine;
@@ -35,12 +38,15 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
 
+pub use self::access::AccessConfig;
 pub use self::acme::{AcmeConfig, Proof};
 pub(crate) use self::acme::{CHALLENGE_PATH, tag};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
+pub use self::holidays::read_holidays;
+pub use self::htpasswd::Users;
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
@@ -193,6 +199,8 @@ pub struct SiteConfig {
     /// Which clients are crawlers, scanners, monitors.
     #[serde(default)]
     pub clients: ClassifierConfig,
+    /// Who may come in, and who may wake the server; default: all clients.
+    pub access: Option<AccessConfig>,
     /// Which of its answers are stored, for which clients and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
@@ -255,7 +263,11 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        let config = Self::parse(&text, &path.display().to_string())?;
+        let name = path.display().to_string();
+        let mut config = Self::parse(&text, &name)?;
+        config
+            .read_other_files()
+            .map_err(|(key, message)| ConfigError::value(&name, &text, &key, message))?;
         Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
@@ -275,6 +287,17 @@ impl Config {
             }
         }
         Ok(config)
+    }
+
+    /// Reads the files of holidays and users.
+    fn read_other_files(&mut self) -> Result<(), Wrong> {
+        read_holidays(&mut self.scenario).map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        for (index, site) in self.site.iter_mut().enumerate() {
+            let read = site.scenario.as_mut().map_or(Ok(()), read_holidays);
+            read.map_err(|text| (format!("site.{index}.scenario.holidays"), text))?;
+            site.read_users().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+        }
+        Ok(())
     }
 
     /// The power of a machine.
@@ -318,6 +341,7 @@ impl Config {
             site.check(&mut taken)
                 .and_then(|()| site.check_tls(self))
                 .and_then(|()| site.check_origin_tls())
+                .and_then(|()| site.check_access(self))
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;

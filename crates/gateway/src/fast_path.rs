@@ -213,6 +213,10 @@ impl Client {
         }
         let index = serving.site_of(authority.host)?;
         let site = &serving.sites[index];
+        // The slow path decides who comes in.
+        if site.admittance.is_some() {
+            return None;
+        }
         let sender = plain.sender(head, &site.rules);
         let own_path = OwnPath::of(&site.config, path_of(head.target));
         if sender.bypasses_cache() || own_path.is_some_and(|it| !it.may_be_cached()) {

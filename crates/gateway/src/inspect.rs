@@ -80,6 +80,7 @@ impl Site {
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
             kept_awake_by: kept_awake_by(&server, connections),
+            awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: server.failures,
             retry_after_s: server.blocked_for.as_secs_f64(),
             wake_time_s: server.wake_time.as_secs_f64(),
@@ -156,6 +157,7 @@ impl Machine {
             // What is awake on it is reported already.
             kept_awake_by: kept_awake_by(&machine, connections)
                 .filter(|_| machine.in_flight <= connections),
+            awake_hours_in_s: machine.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: machine.failures,
             retry_after_s: machine.blocked_for.as_secs_f64(),
             wake_time_s: machine.wake_time.as_secs_f64(),
@@ -261,6 +263,10 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             format!(
                 "hours in which it is not to sleep (`never_sleep`), for another {minutes:.0} min"
             )
+        }
+        Hindrance::AwakeHours(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!("hours in which it is to be awake (`awake`), for another {minutes:.0} min")
         }
         Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })

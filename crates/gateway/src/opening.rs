@@ -188,9 +188,12 @@ impl<'a> Opening<'a> {
             return Ok(Arc::new(opened?));
         };
         let (scenario, before) = (&self.common.config.scenario, &gateway.serving.config.scenario);
+        let has_same_hours = before.never_sleep == scenario.never_sleep
+            && before.awake == scenario.awake
+            && before.days_off == scenario.days_off;
         if was == machine
-            && (&before.server, &before.proxy, &before.never_sleep)
-                == (&scenario.server, &scenario.proxy, &scenario.never_sleep)
+            && has_same_hours
+            && (&before.server, &before.proxy) == (&scenario.server, &scenario.proxy)
         {
             return Ok(Arc::clone(old));
         }

@@ -26,6 +26,7 @@ use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
 use tokio::task::JoinHandle;
 
+use crate::admittance::Admittance;
 use crate::authority::Authority;
 use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
@@ -75,6 +76,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
+    /// Who may come in, if not all clients may.
+    pub(crate) admittance: Option<Arc<Admittance>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -110,12 +113,11 @@ impl Site {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, observe, .. } = *common;
-        let has_servers = !site.server.is_empty();
-        let pool =
-            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
+        let opens = || ServerPool::open(site, common, servers, tasks);
+        let pool = (!site.server.is_empty()).then(opens).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
         warn_of_unknown_kind(site, &scenario);
-        let settings = settings(site, &scenario);
+        let settings = settings(site, &scenario, clock);
         let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
@@ -156,6 +158,7 @@ impl Site {
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
+            admittance: Admittance::of(site),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
@@ -362,8 +365,9 @@ fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
     Some(Neighbour::new(host, clock.clone()))
 }
 
-fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
+fn settings(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Settings {
     Settings {
+        zone: clock.zone(),
         waiting_page: site.waiting_page,
         grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),

@@ -1,5 +1,6 @@
 //! A request, from its head to its answer.
 
+mod admitting;
 mod mirrored;
 mod placing;
 mod resume;
@@ -27,6 +28,7 @@ pub(crate) use self::resume::resume;
 pub(crate) use self::wants::{judge, wake_cause, want};
 use crate::access::Answered;
 use crate::accounting::{How, close};
+use crate::admittance::Shown;
 use crate::answers;
 use crate::body::Answer;
 use crate::exchange::{Exchange, WORD};
@@ -65,11 +67,13 @@ pub(crate) async fn handle(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&serving.config, peer, &parts, now, Supervisor::next_id()));
+    let index = serving.site_for(&facts);
+    let admittance = index.and_then(|index| serving.sites[index].admittance.as_ref());
+    let shown = admittance.map_or(Shown::Nothing, |it| it.take(&mut parts.headers));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     if facts.is_unreadable {
         serving.unreadable_clients.count(facts.peer, &parts.headers);
     }
-    let index = serving.site_for(&facts);
     // First, since it must cost less than what it prevents.
     if let Some(wait) = serving.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
@@ -85,6 +89,13 @@ pub(crate) async fn handle(
     let (response, how) = match (index, refusing::refusal(&serving, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &serving.sites[index];
+            // Boxed: most sites let all clients in.
+            if admittance.is_some()
+                && let Some((response, how)) =
+                    Box::pin(admitting::denied(&serving, site, &facts, shown)).await
+            {
+                return close(&serving, Some(index), &facts, response, how);
+            }
             let verdict = judge(site, &serving, &facts);
             let class = verdict.class();
             let mut client =
@@ -208,17 +219,14 @@ impl<'a> Asked<'a> {
         if needs_server || knock.request.want == Want::Robots {
             site.wishes.note_base(&self.facts.base);
         }
-        if needs_server {
+        if needs_server && self.may_wake() {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
         // Subscribed before the request is admitted, so that no later change is missed.
         let phase = site.supervisor.phase();
-        let route = if self.serving.observe {
-            self.pass_on(knock.request.cached)
-        } else {
-            site.supervisor.admit(&knock, || self.wake_cause())
-        };
-        let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
+        let Some(route) = self.admit(&knock) else { return self.asleep_for_it() };
+        let shadow = site.shadow.as_ref().filter(|_| self.may_wake());
+        let would = shadow.map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = match mirrored.filter(|_| route == Route::Stale) {
             Some(response) => Self::mirror_answer(response),
             None => self.take(route, phase, CacheLookup { key, found }, body).await,
@@ -522,7 +530,7 @@ impl<'a> Asked<'a> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == attempts || serving.observe {
+            if attempt == attempts || serving.observe || !self.may_wake() {
                 break;
             }
             if self.is_back().await {

@@ -90,6 +90,9 @@ pub struct MachineStatus {
     pub connections: u32,
     /// What keeps it awake while nothing on it is.
     pub kept_awake_by: Option<String>,
+    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until a failed machine may be tried again.
@@ -118,6 +121,9 @@ pub struct SiteStatus {
     pub state_for_s: f64,
     /// What keeps it awake, in words; nothing when it sleeps or only the policy decides.
     pub kept_awake_by: Option<String>,
+    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until a failed server may be tried again.

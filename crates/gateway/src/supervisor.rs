@@ -343,6 +343,7 @@ impl Supervisor {
             tunnels,
             held: server.held(),
             hindrance: server.kept_awake_by(now),
+            awake_hours_in: server.awake_hours_in(now),
             wake_loops: server.wake_loops(),
             wake_time: server.expected_wake_time(),
             learned_from: server.lessons(now).map(|lessons| lessons.watched()),

@@ -98,6 +98,7 @@ const ALLOWED: [(&str, &[&str]); 36] = [
             "clock",
             "energy",
             "gateway",
+            "host",
             "http1",
             "httpcache",
             "load",

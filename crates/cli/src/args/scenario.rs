@@ -35,6 +35,8 @@ impl ScenarioArgs {
             Some(path) => scenario_file::read(path)
                 .map_err(|error| Failure::usage(&error).hint(error.hint()))?,
         };
+        nightwatt_gateway::config::read_holidays(&mut scenario)
+            .map_err(|why| Failure::usage(&format!("`holidays`: {why}")))?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();
         }

@@ -1,5 +1,6 @@
 //! `nightwatt check`: what a configuration means.
 
+mod access;
 mod gate;
 mod pool;
 mod services;
@@ -8,6 +9,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_energy::civil::Date;
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
     DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
@@ -247,10 +249,8 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         time(server.quiet)
     );
     row(text, "times", &times);
-    if !scenario.never_sleep.is_empty() {
-        let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
-        row(text, "never sleeps", &format!("within {}", hours.join(", ")));
-    }
+    hours_rows(text, scenario);
+    access::row_of(text, config, site);
     let promise = if sla.enabled {
         format!(
             "at most {} of the requests within {} wait longer than {}",
@@ -432,6 +432,35 @@ fn warm_up(cache: &CacheRule, grace: Duration) -> String {
     format!("while it is awake, up to {most} answers that have been stale for {half}{crawlers}")
 }
 
+fn hours_rows(text: &mut String, scenario: &Scenario) {
+    if !scenario.never_sleep.is_empty() {
+        let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
+        row(text, "never sleeps", &format!("within {}", hours.join(", ")));
+    }
+    if !scenario.awake.is_empty() {
+        row(text, "awake", &awake_words(scenario));
+    }
+}
+
+/// For which hours it is woken, and on which days not.
+fn awake_words(scenario: &Scenario) -> String {
+    let hours: Vec<String> = scenario.awake.iter().map(ToString::to_string).collect();
+    let mut text = format!("woken for {}", hours.join(", "));
+    let today = Clock::real().now().local_day();
+    let coming: Vec<i64> = scenario.days_off.days().filter(|day| *day >= today).collect();
+    match (&scenario.holidays, coming.first()) {
+        (Some(_), Some(next)) => {
+            let _ =
+                write!(text, ", but not on holidays: the next one is {}", Date::from_days(*next));
+        }
+        (Some(path), None) => {
+            let _ = write!(text, "; all days in {} are over: renew the file", path.display());
+        }
+        (None, _) => {}
+    }
+    text
+}
+
 fn as_json(config: &Config, site: &SiteConfig) -> Value {
     let scenario = config.scenario_of(site);
     let break_even = scenario.power_states().break_even();
@@ -446,6 +475,9 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
         "never_sleep": scenario.never_sleep,
+        "access": access::as_json(site),
+        "awake": scenario.awake,
+        "holidays": scenario.days_off.days().map(|day| Date::from_days(day).to_string()).collect::<Vec<_>>(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "wakes_per_client_and_hour": site.wakes_per_client_and_hour,
         "unrecognised_wakes_per_hour": site.clients.unrecognised_wakes_per_hour,

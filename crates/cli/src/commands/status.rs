@@ -193,10 +193,17 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
+    hours_row(text, it.awake_hours_in_s);
     failing(text, it.failures, it.retry_after_s);
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));
+    }
+}
+
+fn hours_row(text: &mut String, begins_in_s: Option<f64>) {
+    if let Some(time) = begins_in_s {
+        row(text, "awake hours", &format!("it is woken for the next ones in {}", seconds(time)));
     }
 }
 
@@ -238,6 +245,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
+    hours_row(text, it.awake_hours_in_s);
     failing(text, it.failures, it.retry_after_s);
     if it.in_flight > 0 || it.held > 0 {
         let requests = it.in_flight.saturating_sub(it.connections);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nightwatt_agent::Config;
 use nightwatt_agent::authentication::{Authenticator, Verdict};
-use nightwatt_agent::inhibit::Calendar;
 use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{Body, LONGEST, Sealed, signed};
+use nightwatt_host::calendar::Calendar;
 
 /// Runs the target on one input.
 pub fn run(input: &[u8]) {
@@ -33,7 +33,9 @@ pub fn run(input: &[u8]) {
     assert!(datagram.len() <= LONGEST || Sealed::parse(&datagram).is_err());
     if let Ok(text) = std::str::from_utf8(input) {
         let _ = Key::parse(text);
-        let _ = Calendar::parse(text).at(1_795_176_000);
+        let calendar = Calendar::parse(text);
+        let _ = calendar.at(1_795_176_000);
+        let _ = calendar.whole_days();
         let _ = Config::parse(text, "fuzz.toml");
     }
 }

@@ -1,6 +1,6 @@
 //! A manager that goes on with other settings after a reload, or in another process after a hand-over.
 
-use super::{Action, Crawl, PowerManager, Settings, SlaWindow, WakeTime};
+use super::{Action, AwakeHours, Crawl, PowerManager, Settings, SlaWindow, WakeTime};
 use crate::ledger::Billing;
 use crate::lifecycle::{Change, Handed, Phase};
 use crate::sleep::SleepPolicy;
@@ -22,6 +22,10 @@ impl<P: SleepPolicy> PowerManager<P> {
         if settings.crawl_window != old.crawl_window {
             let appointment = self.crawl.appointment(now);
             self.crawl = Crawl::new(settings.crawl_window.clone(), appointment, now);
+        }
+        let of_hours = |it: &Settings| (it.awake.clone(), it.days_off.clone(), it.zone.clone());
+        if of_hours(&settings) != of_hours(old) {
+            self.awake_hours = AwakeHours::new(&settings, self.awake_hours.woken_for());
         }
         if settings.patience != old.patience {
             self.lifecycle.set_patience(now.mono, settings.patience);

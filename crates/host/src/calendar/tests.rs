@@ -104,3 +104,110 @@ fn whole_days_are_local_days() {
     let weekly = "DTSTART;VALUE=DATE:20261106\r\nRRULE:FREQ=WEEKLY";
     assert_eq!(lasts(weekly, &[0.0, 48.0, 168.0]), [true, false, true]);
 }
+
+/// 2026-12-24, in days since 1970.
+const CHRISTMAS_EVE: i64 = 20_811;
+
+fn whole_days(event: &str) -> Vec<i64> {
+    let found = calendar(&[event]).whole_days();
+    assert_eq!((found.broken, found.timed), (vec![], vec![]), "{event}");
+    found.days.into_iter().collect()
+}
+
+#[test]
+fn whole_days_are_those_from_the_first_until_before_the_end() {
+    let one = CHRISTMAS_EVE;
+    for (event, days) in [
+        ("DTSTART;VALUE=DATE:20261224", vec![one]),
+        ("DTSTART;VALUE=DATE:20261224\r\nDTEND;VALUE=DATE:20261227", vec![one, one + 1, one + 2]),
+        ("DTSTART;VALUE=DATE:20261224\r\nDTEND;VALUE=DATE:20261224", vec![one]),
+        ("DTSTART;VALUE=DATE:20261224\r\nDURATION:P2D", vec![one, one + 1]),
+    ] {
+        assert_eq!(whole_days(event), days, "{event}");
+    }
+}
+
+#[test]
+fn holidays_recur_until_the_end_of_the_century() {
+    // Labour Day in the USA: the first Monday of September, in 2026 the 7th (day 20,703).
+    let days = whole_days("DTSTART;VALUE=DATE:20260907\r\nRRULE:FREQ=YEARLY;BYMONTH=9;BYDAY=1MO");
+    assert_eq!((days[0], days.len()), (20_703, 2100 - 2026));
+    assert!(days.iter().all(|day| (day + 3) % 7 == 0), "Mondays");
+    let daily = "DTSTART;VALUE=DATE:20261224\r\nRRULE:FREQ=DAILY;UNTIL=20261226";
+    assert_eq!(whole_days(daily).len(), 3, "the last day counts");
+    let without = format!("{daily}\r\nEXDATE;VALUE=DATE:20261225");
+    assert_eq!(whole_days(&without), [CHRISTMAS_EVE, CHRISTMAS_EVE + 2]);
+    let with = "DTSTART;VALUE=DATE:20261224\r\nRDATE;VALUE=DATE:20261231";
+    assert_eq!(whole_days(with), [CHRISTMAS_EVE, CHRISTMAS_EVE + 7]);
+}
+
+#[test]
+fn a_moved_holiday_is_on_its_new_day_and_a_cancelled_one_on_none() {
+    let yearly = "UID:a\r\nDTSTART;VALUE=DATE:20251224\r\nRRULE:FREQ=YEARLY;COUNT=2";
+    let moved = "UID:a\r\nRECURRENCE-ID;VALUE=DATE:20261224\r\nDTSTART;VALUE=DATE:20261228";
+    let days = |events: &[&str]| calendar(events).whole_days().days;
+    let expected = [CHRISTMAS_EVE - 365, CHRISTMAS_EVE + 4];
+    assert_eq!(days(&[yearly, moved]), expected.into());
+    assert_eq!(days(&[yearly, &format!("{moved}\r\nSTATUS:CANCELLED")]), [expected[0]].into());
+}
+
+#[test]
+fn what_is_no_whole_day_or_cannot_be_understood_is_named() {
+    let found = calendar(&[
+        "SUMMARY:Meeting\r\nDTSTART:20261224T100000Z\r\nDURATION:PT1H",
+        "SUMMARY:No date\r\nDTSTART;VALUE=DATE:2026122",
+        "SUMMARY:No day\r\nDTSTART;VALUE=DATE:20260230",
+        "SUMMARY:No start",
+        "SUMMARY:Too many\r\nDTSTART;VALUE=DATE:20000101\r\nRRULE:FREQ=DAILY",
+        "SUMMARY:Too long\r\nDTSTART;VALUE=DATE:20000101\r\nDTEND;VALUE=DATE:20990101",
+    ])
+    .whole_days();
+    assert_eq!(found.days, [].into());
+    assert_eq!(found.timed, ["Meeting"]);
+    let broken: Vec<_> = found.broken.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(broken, ["No date", "No day", "No start", "Too many", "Too long"]);
+}
+
+/// Debian's python3-icalendar writes the calendar, and python3-dateutil expands its rules: neither knows of ours.
+#[test]
+fn other_programs_find_the_same_days() {
+    const SCRIPT: &str = "
+import datetime, icalendar
+from dateutil import rrule
+rules = [
+    ((2020, 1, 1), {'FREQ': 'YEARLY'}),
+    ((2020, 2, 29), {'FREQ': 'YEARLY'}),
+    ((2020, 5, 25), {'FREQ': 'YEARLY', 'BYMONTH': 5, 'BYDAY': '-1MO'}),
+    ((2020, 11, 26), {'FREQ': 'YEARLY', 'BYMONTH': 11, 'BYDAY': '4TH'}),
+    ((2021, 1, 4), {'FREQ': 'MONTHLY', 'BYDAY': 'MO', 'BYSETPOS': 1, 'COUNT': 30}),
+    ((2022, 3, 2), {'FREQ': 'WEEKLY', 'INTERVAL': 3, 'BYDAY': ['WE', 'FR'], 'UNTIL': datetime.date(2023, 3, 31)}),
+]
+calendar, days = icalendar.Calendar(), set()
+for at, (start, rule) in enumerate(rules):
+    event = icalendar.Event()
+    event.add('uid', str(at))
+    event.add('summary', 'Feiertag, mit Umlaut: \\u00fc ' * 8)
+    event.add('dtstart', datetime.date(*start))
+    event.add('rrule', rule)
+    calendar.add_component(event)
+    text = icalendar.vRecur(rule).to_ical().decode()
+    found = rrule.rrulestr(text, dtstart=datetime.datetime(*start))
+    days |= {(day.date() - datetime.date(1970, 1, 1)).days for day in
+             found.between(datetime.datetime(1970, 1, 1), datetime.datetime(2100, 1, 1))}
+print(*sorted(days))
+print(calendar.to_ical().decode(), end='')
+";
+    // Debian's own, which has Debian's modules.
+    let ran = std::process::Command::new("/usr/bin/python3").args(["-c", SCRIPT]).output();
+    let Some(output) = ran.ok().filter(|ran| ran.status.success()) else {
+        println!("skipped: needs python3 with icalendar and dateutil (python3-icalendar)");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (days, calendar) = text.split_once('\n').unwrap();
+    let days: std::collections::BTreeSet<i64> =
+        days.split(' ').map(|day| day.parse().unwrap()).collect();
+    let found = Calendar::parse(calendar).whole_days();
+    assert_eq!((found.broken, found.timed), (vec![], vec![]));
+    assert_eq!(found.days, days);
+}
