@@ -41,7 +41,8 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::answer::MirrorRequest;
 use self::open::OpenMirror;
-use crate::config::{Config, MirrorConfig, SiteConfig};
+use crate::common::Common;
+use crate::config::{MirrorConfig, SiteConfig};
 
 /// Maximum number of bodies that are read and compressed concurrently for clients.
 const READS: usize = 8;
@@ -70,6 +71,8 @@ pub(crate) struct Mirror {
     bounds: Bounds,
     folder: PathBuf,
     clock: Clock,
+    /// Whether the copy must survive a power cut.
+    is_durable: bool,
     open: RwLock<Option<Arc<OpenMirror>>>,
     /// Content has changed while the copy was not open.
     changed_unseen: AtomicBool,
@@ -80,12 +83,8 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     /// The mirror of a site, if it has one.
-    pub(crate) fn of(
-        site: &SiteConfig,
-        config: &Config,
-        cache: &Rules,
-        clock: &Clock,
-    ) -> Option<Arc<Self>> {
+    pub(crate) fn of(site: &SiteConfig, common: &Common<'_>, cache: &Rules) -> Option<Arc<Self>> {
+        let config = common.config;
         site.mirror.is_on(site.kind).then(|| {
             Arc::new(Self {
                 site: site.name.as_str().into(),
@@ -93,7 +92,8 @@ impl Mirror {
                 rules: site.mirror.plan_rules(cache),
                 bounds: site.mirror.bounds(),
                 folder: MirrorConfig::folder(&config.state_dir, &site.name),
-                clock: clock.clone(),
+                clock: common.clock.clone(),
+                is_durable: common.durable,
                 open: RwLock::default(),
                 changed_unseen: AtomicBool::default(),
                 news: Notify::new(),

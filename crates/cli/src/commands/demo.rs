@@ -34,6 +34,9 @@ pub(crate) struct Args {
     pub(crate) log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    /// Without the mirror of the site, and without the second run that shows what it saves
+    #[arg(long)]
+    pub(crate) no_mirror: bool,
     /// Let a day take a day, instead of jumping over the time in which nothing happens
     #[arg(long)]
     pub(crate) real_time: bool,
@@ -78,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         days: args.days,
         log: args.log.clone(),
         scenario: args.scenario.resolve()?,
+        mirror: !args.no_mirror,
         real_time: args.real_time,
         out: args.out.clone(),
         origin_program,

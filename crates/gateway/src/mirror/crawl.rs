@@ -159,8 +159,9 @@ impl Keeper<'_> {
         let (mirror, now) = (Arc::clone(self.mirror), self.now());
         let _debt = self.serving.clock.owe();
         let opened = tokio::task::spawn_blocking(move || {
-            let Mirror { folder, rules, bounds, .. } = &*mirror;
-            OpenMirror::open(&MirrorPlace { folder, base: &base, rules, bounds: *bounds }, now)
+            let Mirror { folder, rules, bounds, is_durable, .. } = &*mirror;
+            let (base, bounds, is_durable) = (&base, *bounds, *is_durable);
+            OpenMirror::open(&MirrorPlace { folder, base, rules, bounds, is_durable }, now)
         });
         // Fails only if the runtime is ending.
         let Ok(opened) = opened.await else { return std::future::pending().await };

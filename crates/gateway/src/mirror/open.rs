@@ -32,6 +32,8 @@ pub(super) struct MirrorPlace<'a> {
     pub(super) base: &'a Base,
     pub(super) rules: &'a PlanRules,
     pub(super) bounds: Bounds,
+    /// Whether it must survive a power cut.
+    pub(super) is_durable: bool,
 }
 
 /// Why a mirror cannot be opened.
@@ -68,6 +70,9 @@ impl OpenMirror {
         let site = Site::new(&place.base.url())?;
         let (store, found) = Store::open(place.folder, site.base().as_str(), place.bounds)?;
         log_damage(place.folder, &found);
+        if !place.is_durable {
+            store.sync_no_bodies();
+        }
         let mut plan = Planner::new(site, place.rules.clone());
         let current = store.current();
         let unwanted = plan.restore(found.plan, current.iter().map(AsRef::as_ref), now);

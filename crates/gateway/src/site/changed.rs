@@ -102,7 +102,7 @@ impl Site {
         if is_kept {
             return self.mirror.clone();
         }
-        Mirror::of(site, common.config, rules, common.clock)
+        Mirror::of(site, common, rules)
     }
 
     /// Whether connections to its server are configured as before.
