@@ -36,8 +36,7 @@ impl Books {
 
     /// Every file of a play.
     pub(super) fn files(site: &str) -> [String; 5] {
-        let [access, origin, files] =
-            [Self::ACCESS, Self::ORIGIN, Self::SITE].map(str::to_owned);
+        let [access, origin, files] = [Self::ACCESS, Self::ORIGIN, Self::SITE].map(str::to_owned);
         [access, origin, files, format!("{site}.ledger.jsonl"), format!("{site}.lessons.json")]
     }
 

@@ -87,8 +87,8 @@ struct Script {
     site: Option<SiteFiles>,
 }
 
-/// Plays it, and with a mirror a second time without it. `opened` is told where the dashboard is, if there is one; where its audience leaves before
-/// the end, there is no report.
+/// Plays it, and with a mirror a second time without it, unless it is shown. `opened` is told where the dashboard
+/// is, if there is one; where its audience leaves before the end, there is no report.
 pub fn run(
     options: &DemoOptions,
     opened: impl FnOnce(SocketAddr),
@@ -96,18 +96,14 @@ pub fn run(
 ) -> Result<Option<DemoReport>, Error> {
     options.scenario.check()?;
     let script = Script::read(options)?;
-    let options = &DemoOptions { mirror: options.mirror && script.site.is_some(), ..options.clone() };
+    let options =
+        &DemoOptions { mirror: options.mirror && script.site.is_some(), ..options.clone() };
     let Some(mut report) = run_once(options, &script, opened, &mut progress)? else {
         return Ok(None);
     };
-    if options.mirror {
-        let plain = DemoOptions {
-            mirror: false,
-            real_time: false,
-            out: None,
-            shown: None,
-            ..options.clone()
-        };
+    // A viewer who has left does not wait for a second run.
+    if options.mirror && options.shown.is_none() {
+        let plain = DemoOptions { mirror: false, real_time: false, out: None, ..options.clone() };
         let again = |now| progress(Progress { is_without_mirror: true, ..now });
         report.without_mirror = run_once(&plain, &script, |_| {}, again)?.map(Box::new);
     }
@@ -162,7 +158,8 @@ impl Script {
             let referer = arrival.referer.as_deref().and_then(|it| it.split_once("://"));
             let host = referer.and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
             let plain = |it: &&str| {
-                !it.is_empty() && it.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.:".contains(&c))
+                !it.is_empty()
+                    && it.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.:".contains(&c))
             };
             if let Some(host) = host.filter(plain) {
                 *hosts.entry(host).or_default() += 1;

@@ -12,10 +12,10 @@ use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_power::{Context, Controller, process};
 
-use super::{DemoOptions, Script};
 use super::books::Books;
 use super::server::{PacedProcess, Shared};
 use super::shown::password_file;
+use super::{DemoOptions, Script};
 use crate::error::Error;
 
 const SITE: &str = "demo";

@@ -31,7 +31,8 @@ impl SiteFiles {
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let read = |(number, line): (usize, &str)| {
             let wrong = || {
-                let what = format!("line {} is not `PATH, BYTES, LINK...`, by tabs: `{line}`", number + 1);
+                let what =
+                    format!("line {} is not `PATH, BYTES, LINK...`, by tabs: `{line}`", number + 1);
                 failed(std::io::Error::other(what))
             };
             let mut fields = line.split('\t').map(str::to_owned);
@@ -158,7 +159,9 @@ mod tests {
             (String::from_utf8(text.to_vec()).unwrap(), size)
         };
         let (html, size) = body("/");
-        for link in ["<a href=\"/a\">", "href=\"/b.css\"", "<script src=\"/c.js\">", "<img src=\"/d.jpg\">"] {
+        for link in
+            ["<a href=\"/a\">", "href=\"/b.css\"", "<script src=\"/c.js\">", "<img src=\"/d.jpg\">"]
+        {
             assert!(html.contains(link), "{html}");
         }
         assert_eq!(size, 900);

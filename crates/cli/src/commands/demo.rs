@@ -88,14 +88,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     let mut progress = Progress::by_tenths(args.json);
     let clock = Clock::real();
-    let started = clock.now().mono;
+    let mut started = clock.now().mono;
     let mut first = None;
+    let mut is_again = false;
     let tell = |now: demo::Progress| {
+        if now.is_without_mirror && !is_again {
+            progress.end();
+            progress = Progress::by_tenths(args.json);
+            (first, started, is_again) = (None, clock.now().mono, true);
+        }
         let first = *first.get_or_insert(now.at);
         let elapsed = clock.now().mono.since(started);
         let left = time_left((now.done, now.total), elapsed);
         progress.tell((now.done, now.total), elapsed, left, || {
-            format!("{} requests, {}, server {}", count(now.done), time_of(&now, first), now.state)
+            let again = if now.is_without_mirror { "without the mirror: " } else { "" };
+            let (done, time) = (count(now.done), time_of(&now, first));
+            format!("{again}{done} requests, {time}, server {}", now.state)
         });
     };
     let report = demo::run(&options, |address| introduce(address, args.open), tell);

@@ -101,7 +101,8 @@ async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
     let site = args.site.as_deref().map(SiteFiles::read).transpose();
     let options = OriginOptions {
         site: site.map_err(|error| {
-            Failure::failed(&error).hint("`--site` names a text of lines such as `/<TAB>512<TAB>/about`")
+            Failure::failed(&error)
+                .hint("`--site` names a text of lines such as `/<TAB>512<TAB>/about`")
         })?,
         cache: CacheRules {
             ttl: args.ttl,

@@ -60,10 +60,15 @@ impl Site {
     /// All files: what pages show, what only programs request, and what only other sites' links lead to, too.
     pub(super) fn files(&self) -> Vec<SiteFile> {
         let path = |file: &File| file.path.clone();
-        let plain = |target: &str, bytes| SiteFile { target: target.to_owned(), bytes, links: Vec::new() };
+        let plain =
+            |target: &str, bytes| SiteFile { target: target.to_owned(), bytes, links: Vec::new() };
         let sitemap = self.pages.iter().map(|page| path(&page.file)).collect();
         let mut files = vec![
-            SiteFile { target: "/robots.txt".to_owned(), bytes: 120, links: vec!["/sitemap.xml".to_owned()] },
+            SiteFile {
+                target: "/robots.txt".to_owned(),
+                bytes: 120,
+                links: vec!["/sitemap.xml".to_owned()],
+            },
             SiteFile { target: "/sitemap.xml".to_owned(), bytes: 0, links: sitemap },
             plain("/favicon.ico", 1150),
             plain("/thanks", 2100),

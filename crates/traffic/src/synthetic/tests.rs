@@ -199,7 +199,8 @@ fn every_page_is_reached_from_the_front_page_and_every_good_answer_is_a_file() {
             }
         }
     }
-    let hidden: Vec<&str> = by_target.keys().copied().filter(|it| !reached.contains_key(it)).collect();
+    let hidden: Vec<&str> =
+        by_target.keys().copied().filter(|it| !reached.contains_key(it)).collect();
     let expected =
         ["/api/status.json", "/favicon.ico", "/healthz", "/robots.txt", "/sitemap.xml", "/thanks"];
     assert_eq!(hidden, expected);
