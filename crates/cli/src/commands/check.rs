@@ -278,7 +278,7 @@ fn promise(kind: Option<SiteKind>, sla: &SlaRule) -> String {
         time(sla.delay)
     );
     match (sla.enabled, kind) {
-        (true, Some(SiteKind::Pages)) => format!("{share} (with `kind = \"app\"` there is none)"),
+        (true, Some(SiteKind::Pages)) => format!("{share} (`kind = \"app\"` has no SLA)"),
         (true, _) => share,
         (false, Some(SiteKind::App)) => {
             format!(

@@ -101,7 +101,9 @@ impl Analysis {
     pub(super) fn mirror_explained(&self) -> String {
         let max_age = duration_text::format(Duration::from_secs_f64(self.mirror.max_age_s));
         let app = match &self.without_sla {
-            Some(_) => " With `kind = \"app\"` there is neither a mirror nor an SLA: see `today, without SLA`.",
+            Some(_) => {
+                " With `kind\u{a0}=\u{a0}\"app\"` there is neither a mirror nor an SLA: see `today, without SLA`."
+            }
             None => "",
         };
         format!(
