@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
+use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -131,6 +132,8 @@ pub(crate) struct Origin(Arc<Shared>);
 
 struct Shared {
     address: SocketAddr,
+    /// Keeps the port while the origin does not listen: tests in other processes cannot get it.
+    _port: Socket,
     clock: Clock,
     state: Mutex<State>,
     news: Notify,
@@ -146,6 +149,15 @@ struct State {
     serving: Vec<JoinHandle<()>>,
 }
 
+/// A socket that shares its port with others of this test, and that refuses connections until it listens.
+fn bound(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.set_reuse_port(true).unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket
+}
+
 impl std::fmt::Debug for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Origin({})", self.0.address)
@@ -153,10 +165,9 @@ impl std::fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// Takes a port, and does not listen yet. On an address of its own: while it does not listen, no
-    /// connection that leaves from 127.0.0.1 can be given its port.
+    /// Takes a port, and does not listen yet.
     pub(crate) fn new(clock: &Clock) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = bound(SocketAddr::from(([127, 0, 0, 2], 0)));
         let state = State {
             script: Arc::new(|seen| ok(&format!("this is {}", seen.target)).acts()),
             probes: Arc::new(|_| ok("up").acts()),
@@ -166,7 +177,8 @@ impl Origin {
             serving: Vec::new(),
         };
         Self(Arc::new(Shared {
-            address: port.local_addr().unwrap(),
+            address: port.local_addr().unwrap().as_socket().unwrap(),
+            _port: port,
             clock: clock.clone(),
             state: Mutex::new(state),
             news: Notify::new(),
@@ -237,9 +249,10 @@ impl Origin {
         if state.listening.is_some() {
             return;
         }
-        let listener = std::net::TcpListener::bind(self.0.address).unwrap();
+        let listener = bound(self.0.address);
+        listener.listen(1024).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let listener = TcpListener::from_std(listener).unwrap();
+        let listener = TcpListener::from_std(listener.into()).unwrap();
         let origin = self.clone();
         state.listening = Some(tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -268,10 +281,7 @@ impl Origin {
     /// Its queue of connections is full until it goes down: connections are neither accepted nor refused.
     pub(crate) async fn shut_out(&self) {
         self.down().await;
-        let port =
-            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        port.set_reuse_address(true).unwrap();
-        port.bind(&self.0.address.into()).unwrap();
+        let port = bound(self.0.address);
         port.listen(0).unwrap();
         let queue = (port, std::net::TcpStream::connect(self.0.address).unwrap());
         self.state().listening = Some(tokio::spawn(async move {
