@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci bench-python notebooks python wheel
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci bench-python notebooks python wheel soak-mirror
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -85,6 +85,7 @@ help:
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SEED)'
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
+	@echo 'make soak-mirror a proxy is killed in 1,000 passes over a manual behind nginx (KILLS=100)'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
@@ -263,6 +264,10 @@ soak-cache:
 soak-schedule:
 	@tools/need rust cc
 	@cargo test --locked -p nightwatt-corun --lib -- --ignored --nocapture 10_to_the_8
+
+soak-mirror:
+	@tools/need rust cc manual
+	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture mirror_live::killed_in_a_thousand_passes_it_gives_no_torn_and_no_outdated_page
 
 soak-guests:
 	@tools/need rust cc python3 vm

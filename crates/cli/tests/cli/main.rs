@@ -28,6 +28,7 @@ mod load;
 mod measure;
 mod meter_checks;
 mod mining;
+mod mirror_live;
 mod observe;
 mod operate;
 mod operate_load;
