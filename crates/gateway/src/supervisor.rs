@@ -39,7 +39,6 @@ use crate::wake_cause::WakeCause;
 /// The ledger, and what was learned, are written at least this often while the supervisor has anything to do at all.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
-/// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
 
 /// The records, and where they are stored.

@@ -36,7 +36,7 @@ impl ScenarioArgs {
                 .map_err(|error| Failure::usage(&error).hint(error.hint()))?,
         };
         nightwatt_gateway::config::read_holidays(&mut scenario)
-            .map_err(|why| Failure::usage(&format!("`holidays`: {why}")))?;
+            .map_err(|why| Failure::saying(format!("`holidays`: {why}")).into_usage())?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();
         }

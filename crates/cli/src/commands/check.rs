@@ -249,7 +249,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         time(server.quiet)
     );
     row(text, "times", &times);
-    hours_rows(text, scenario);
+    hours_rows(text, &scenario);
     access::row_of(text, config, site);
     row(text, "SLA", &promise(site.kind, sla));
     row(text, "wake-ups", &wake_budgets(site));
