@@ -442,7 +442,7 @@ fn plain_commands_are_compared_by_the_energy_of_a_run() {
     assert_eq!(comparison["main"], "energy_per_operation", "{comparison}");
     assert_eq!(
         (&report["compared"], &report["baseline"]),
-        (&"command".into(), &"sleep 0.2".into())
+        (&"command".into(), &"command sleep 0.2".into())
     );
     let figure = |name: &str| &report["answers"]["figures"][name];
     let mean = |name: &str, cell: usize| figure(name)["cells"][cell]["mean"].as_f64().unwrap();

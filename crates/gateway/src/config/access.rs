@@ -194,7 +194,7 @@ mod tests {
         std::fs::write(&users, "ann:secret\n").unwrap();
         let said = Config::load(&file).unwrap_err().to_string();
         assert!(said.contains("users: line 1: ") && said.contains("htpasswd -B"), "{said}");
-        let hash = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8";
+        let hash = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
         std::fs::write(&users, format!("ann:{hash}\n")).unwrap();
         let config = Config::load(&file).unwrap();
         let access = config.site[0].access.as_ref().unwrap();
