@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool mirror test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool soak-schedule mirror test-arm64 test-browser test-guide test-vm test-static ci bench-python notebooks python wheel soak-mirror
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -50,6 +50,8 @@ help:
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make bench-instructions'
 	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
+	@echo 'make bench-python'
+	@echo '                 the Python package beside the command line, Polars and GoAccess on one log (ARGS="--megabytes 100")'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-markers what a marker costs without and with a reader (needs root)'
 	@echo 'make bench-meters'
@@ -58,6 +60,8 @@ help:
 	@echo 'make bench-caliper-loads'
 	@echo '                 what a handful of watched functions costs gcc, bzip2, nginx and PostgreSQL (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
+	@echo 'make bench-transfer'
+	@echo '                 send beside fixed codecs, zstd --adapt, scp, rsync and tar over slow and fast links (needs root)'
 	@echo 'make bench-tcp-where'
 	@echo '                 share of scheduler, idle and interrupt functions over links a, d, f, g (ARGS="--most 5"; needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
@@ -65,6 +69,10 @@ help:
 	@echo 'make bench-tcp   nightwatt tcp beside iperf3 on loopback (ARGS="--seconds 10 --send")'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make mirror      what a mirror of the site would save on each real log, and the medians (ARGS="a.log b.log")'
+	@echo 'make python      the Python package: its wheel in fresh venvs, and its tests (ARGS="-k polars")'
+	@echo 'make notebooks'
+	@echo '                 runs the notebooks of the Python package and writes their pages (ARGS=--check: compares)'
+	@echo 'make wheel       its wheel as released, with the program in it'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
@@ -77,9 +85,12 @@ help:
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SEED)'
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
+	@echo 'make soak-mirror a proxy is killed in 1,000 passes over a manual behind nginx (KILLS=100)'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
+	@echo 'make soak-schedule'
+	@echo '                 100 million quanta of the scheduling policy: no task waits longer than its bound'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
@@ -135,9 +146,17 @@ bench-instructions:
 	@tools/need rust cc bpf openssl python3 valgrind
 	@benches/instructions/run $(ARGS)
 
+bench-python:
+	@tools/need rust cc bpf python3
+	@PYTHON_PROFILE=release tools/python bench $(ARGS)
+
 bench-load:
 	@tools/need rust cc bpf nginx python3
 	@benches/load/run $(ARGS)
+
+bench-transfer:
+	@tools/need rust cc bpf networks python3 send-peers sshd
+	@benches/transfer/run $(ARGS)
 
 bench-markers:
 	@tools/need rust cc bpf python3
@@ -186,6 +205,18 @@ lint:
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo xtask tidy
 
+python:
+	@tools/need rust cc python3
+	@tools/python test $(ARGS)
+
+notebooks:
+	@tools/need rust cc python3
+	@tools/python notebooks $(ARGS)
+
+wheel:
+	@tools/need rust cc bpf python3
+	@tools/python wheel
+
 doc:
 	@tools/need rust cc bpf
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
@@ -229,6 +260,14 @@ soak-pool:
 soak-cache:
 	@tools/need rust cc
 	@cargo test --locked -p nightwatt-gateway --lib -- --ignored --exact --nocapture disk_cache::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
+
+soak-schedule:
+	@tools/need rust cc
+	@cargo test --locked -p nightwatt-corun --lib -- --ignored --nocapture 10_to_the_8
+
+soak-mirror:
+	@tools/need rust cc manual
+	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture mirror_live::killed_in_a_thousand_passes_it_gives_no_torn_and_no_outdated_page
 
 soak-guests:
 	@tools/need rust cc python3 vm

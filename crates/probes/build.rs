@@ -9,7 +9,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     // `bare` is what benches compare with: a pair of probes that does nothing.
-    for name in ["bare", "disk", "idle", "offers", "sections"] {
+    for name in ["bare", "descendants", "disk", "idle", "offers", "sections"] {
         compile(name, &out);
     }
 }

@@ -23,7 +23,7 @@ function show(element, value) {
   if (value) text(element, value);
 }
 
-async function look(anew = false) {
+async function look(force = false) {
   if (asking) return;
   asking = true;
   clearTimeout(timer);
@@ -31,7 +31,7 @@ async function look(anew = false) {
     const status = await api.status();
     const states = servers.servers(status).map((it) => `${it.name} ${it.state}`).join();
     const age = performance.now() - seen.pastAt;
-    if (anew || !seen.past || age > HISTORY_EVERY || (states !== seen.states && age > PAUSE) || seen.fast) {
+    if (force || !seen.past || age > HISTORY_EVERY || (states !== seen.states && age > PAUSE) || seen.fast) {
       const past = await api.history();
       if (seen.past) seen.fast = past.now_ms - seen.past.now_ms > 5 * (performance.now() - seen.pastAt);
       seen.past = past;
@@ -92,6 +92,7 @@ function draw() {
     figures.answers(byId("answers"), byId("requests-note"), site);
     figures.policy(byId("policy"), site, story);
   }
+  figures.mirror(byId("mirror"), byId("mirror-note"), byId("mirror-table"), site?.mirror);
   if (figures.frontier(byId("frontier"), byId("frontier-note"), byId("frontier-table"), story.frontier)) charts.frontier(story.frontier);
   charts.power(story, past);
   charts.bands(story, past);

@@ -73,7 +73,7 @@ const ANSWERS = {
   server: ["by the server, awake anyway", "server"], held: ["by the server, after waiting for it to wake", "delayed"],
   "waiting-page": ["a page that waits for the server", "delayed"], crawler: ["crawlers, sent away until later", "spared"], scanner: ["scanners, sent away", "spared"],
   monitor: ["monitors and health checks", "spared"], state: ["from what the proxy knows", "spared"], timeout: ["the server did not come in time", "failed"],
-  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"],
+  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], denied: ["not let in by `[site.access]`", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"],
 };
 
 export function answers(box, note, site) {
@@ -133,6 +133,28 @@ export function policy(box, site, story) {
   box.replaceChildren(...rows);
 }
 
+// A copy of the site; hidden for a site without one.
+export function mirror(section, note, box, it) {
+  section.hidden = !it;
+  if (section.hidden) return;
+  const megabytes = (bytes) => `${count(Math.round(bytes / 1e5) / 10)} MB`;
+  const ago = (seconds) => (seconds === null ? "–" : `${duration(seconds)} ago`);
+  note.textContent = it.url === null
+    ? "Not open: no client has used the site yet, or another process has the copy."
+    : `A copy of ${it.url}, from which anonymous requests are answered while the server sleeps.`;
+  const rows = [
+    ["pages", `${count(it.pages)}, ${megabytes(it.bytes)} of ${megabytes(it.max_bytes)}`],
+    ["coverage", it.coverage === null ? "no request in the last week" : `${percent(it.coverage)} of ${count(it.requests)} anonymous requests of people in the last week`],
+    ["oldest page", it.oldest_s === null ? "–" : `confirmed ${ago(it.oldest_s)}`],
+    ["last pass", it.is_running ? "under way, or interrupted" : it.last_pass_s_ago === null ? "none yet" : `began ${ago(it.last_pass_s_ago)}`],
+    ["to confirm before sleep", count(it.due)],
+    ["costs", `${energy(it.own_energy.joules)}, modelled: ${count(it.own_wakeups)} wake-ups for it alone, ${duration(it.own_awake_s)} awake for it`],
+    ...(it.is_complete_wanted ? [["complete", it.not_complete ?? "yes"]] : []),
+    ...Object.entries(it.not_mirrored).map(([why, pages]) => [`not mirrored: ${words(why)}`, count(pages)]),
+  ];
+  box.replaceChildren(table(["of the mirror", ""], rows));
+}
+
 // What fixed time-outs would have done; nothing to show before a request needed the server.
 export function frontier(section, note, box, it) {
   section.hidden = !it || it.requests === 0;
@@ -150,7 +172,7 @@ export function frontier(section, note, box, it) {
 
 const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
 
-const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", policy: "the policy, which expected a request", refresh: "copies of the site, which had grown old", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "copies of the site, which had grown old", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
 
 export function quantile(sorted, share) {
   if (sorted.length === 0) return 0;

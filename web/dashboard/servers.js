@@ -51,6 +51,7 @@ function facts(server, story, past) {
   rows.push(["since", `${moment(since, past.utc_offset_s, past.now_ms)} (${duration(server.state_for_s)})`]);
   if (power) rows.push(["draws", power]);
   if (server.kept_awake_by && server.state === "awake") rows.push(["kept awake by", server.kept_awake_by]);
+  if (server.awake_hours_in_s != null) rows.push(["is woken for its hours in", duration(server.awake_hours_in_s)]);
   if (server.in_flight > 0) rows.push(["under way", `${server.in_flight} ${server.in_flight === 1 ? "request" : "requests"}`]);
   if (server.held > 0) rows.push(["waiting for it", `${server.held} requests`]);
   if (server.duty) rows.push(["to its pool", server.held_off ? `${server.duty}, held off by order` : server.duty]);

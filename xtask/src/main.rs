@@ -17,12 +17,12 @@ const HELP: &str = "\
 usage: cargo xtask <chore>
 
 chores:
-  crawlers [--from FILE] [--check]   write the table of robots' agents anew from the npm package
+  crawlers [--from FILE] [--check]   write the table of robots' agents again from the npm package
                                      `crawler-user-agents`; --check only compares
   graph CRATE                        print which file of a crate imports which, for `dot -Tsvg`: layers
                                      are ranks, imports from a higher layer are red, those on a cycle
                                      are thick; a summary goes to standard error
-  power-model [--check]              fit the coefficients of the `model` meter anew to the data in
+  power-model [--check]              fit the coefficients of the `model` meter again to the data in
                                      NIGHTWATT_DATA, and say how well they hold on what was left
                                      out; --check only compares
   ratchets                           print the counts that `tidy` compares with xtask/ratchets.toml

@@ -1,4 +1,4 @@
-//! The agent as it runs: sockets, the door, the course, and a thread that does what may take long.
+//! The agent as it runs: sockets, authentication, the sequence, and a thread that does what may take long.
 //!
 //! The sockets' side never waits for anything else: what keeps the machine awake is found out, and the
 //! machine put to sleep, in the worker's thread.
@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
 use crate::Error;
+use crate::authentication::{Authenticator, Ticket, Verdict};
 use crate::client::nonce;
 use crate::config::Config;
-use crate::course::{Action, Course, Terms};
-use crate::door::{Door, Ticket, Verdict};
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
 use crate::record::{self, Entry, Record, What};
 use crate::resumes::{Resumes, present};
+use crate::sequence::{Action, SleepSequence, Terms};
 use crate::worker::{Job, Report, Worker};
 
 /// Room for messages that come while the agent looks elsewhere, and for those of a flood.
@@ -81,9 +81,9 @@ impl Agent {
         let counter_file = config.state_dir.join(COUNTER);
         let counter = std::fs::read_to_string(&counter_file).ok();
         let counter = counter.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        let mut course = Course::new(terms(&config, boot), present(), counter, nonce);
-        recall(&mut course, &past);
-        let door = Door::new(keys.clone(), secret);
+        let mut sequence = SleepSequence::new(terms(&config, boot), present(), counter, nonce);
+        recall(&mut sequence, &past);
+        let authenticator = Authenticator::new(keys.clone(), secret);
         let mut agent = Running {
             config,
             keys,
@@ -91,35 +91,35 @@ impl Agent {
             record,
             boot,
             host,
-            course,
-            door,
+            sequence,
+            authenticator,
             jobs,
             counter_file,
             counter_kept: counter,
         };
         let mut actions = Vec::new();
         let booted = past.last().is_none_or(|last| last.boot != record::boot_text(&boot));
-        agent.course.counted(agent.host.suspends());
-        agent.course.begin(present(), booted, &mut actions);
+        agent.sequence.counted(agent.host.suspends());
+        agent.sequence.begin(present(), booted, &mut actions);
         let (clock, mut resumes) = (Clock::real(), Resumes::new());
         let mut stop = pin!(stop);
         loop {
             agent.perform(&mut actions).await;
             let now = present();
-            let wait = agent.course.next().since(now.mono);
+            let wait = agent.sequence.next().since(now.mono);
             tokio::select! {
                 // What is at the end may come without end.
                 biased;
                 () = &mut stop => break,
                 Some(report) = reports.recv() => agent.report(report, &mut actions),
                 () = resumes.next(&clock) => {
-                    agent.course.counted(agent.host.suspends());
-                    agent.course.look(present(), &mut actions);
+                    agent.sequence.counted(agent.host.suspends());
+                    agent.sequence.look(present(), &mut actions);
                 }
                 () = clock.sleep(wait), if wait < std::time::Duration::MAX => {}
                 socket = readable(&agent.sockets) => agent.receive(socket, &mut actions).await,
             }
-            agent.course.tick(present(), &mut actions);
+            agent.sequence.tick(present(), &mut actions);
         }
         agent.append(&Entry::new(present(), &agent.boot, What::Stopped));
         Ok(())
@@ -155,12 +155,12 @@ fn terms(config: &Config, boot: [u8; 16]) -> Terms {
 }
 
 /// When the machine last slept, from the record.
-fn recall(course: &mut Course, past: &[Entry]) {
+fn recall(sequence: &mut SleepSequence, past: &[Entry]) {
     let last = |is: fn(&What) -> bool| {
         past.iter().rev().find(|entry| is(&entry.what)).map_or(0, |entry| entry.at_ms)
     };
     let resumed = last(|what| matches!(what, What::Resumed { .. } | What::Booted));
-    course.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
+    sequence.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
@@ -191,8 +191,8 @@ struct Running {
     record: Record,
     boot: [u8; 16],
     host: Host,
-    course: Course,
-    door: Door,
+    sequence: SleepSequence,
+    authenticator: Authenticator,
     jobs: mpsc::UnboundedSender<Job>,
     counter_file: PathBuf,
     counter_kept: u64,
@@ -210,34 +210,34 @@ impl Running {
             };
             let now = present();
             let since_boot = now.mono.0 + now.suspended;
-            match self.door.receive(since_boot, index, from, &buffer[..length]) {
+            match self.authenticator.receive(since_boot, index, from, &buffer[..length]) {
                 Verdict::Silence => {}
                 Verdict::Answer(datagram) => self.send(index, &datagram, from).await,
                 Verdict::Order(ticket, verb) => {
-                    self.course.counted(self.host.suspends());
+                    self.sequence.counted(self.host.suspends());
                     debug!(%from, ?verb, proxy = %self.config.proxy[ticket.proxy].name, "an order");
-                    self.course.order(now, ticket, verb, actions);
+                    self.sequence.order(now, ticket, verb, actions);
                     self.perform(actions).await;
                 }
                 Verdict::Heard { proxy, nonce } => {
-                    self.course.acknowledged(now, proxy, nonce, actions);
+                    self.sequence.acknowledged(now, proxy, nonce, actions);
                 }
             }
         }
         let now = present();
-        if let Some(counts) = self.door.refused(now.mono.0 + now.suspended) {
-            warn!(total = self.door.refused_total(), "refused messages: {counts}");
+        if let Some(counts) = self.authenticator.refused(now.mono.0 + now.suspended) {
+            warn!(total = self.authenticator.refused_total(), "refused messages: {counts}");
         }
     }
 
     fn report(&mut self, report: Report, actions: &mut Vec<Action>) {
-        self.course.counted(self.host.suspends());
+        self.sequence.counted(self.host.suspends());
         let now = present();
         match report {
-            Report::Checked(reasons) => self.course.checked(now, reasons, actions),
-            Report::Armed(outcome) => self.course.armed(now, outcome, actions),
-            Report::Returned(outcome) => self.course.returned(now, outcome, actions),
-            Report::Ready => self.course.ready(now, actions),
+            Report::Checked(reasons) => self.sequence.checked(now, reasons, actions),
+            Report::Armed(outcome) => self.sequence.armed(now, outcome, actions),
+            Report::Returned(outcome) => self.sequence.returned(now, outcome, actions),
+            Report::Ready => self.sequence.ready(now, actions),
         }
     }
 
@@ -257,8 +257,8 @@ impl Running {
                 }
             }
         }
-        let due = self.course.due(present());
-        for proxy in self.course.unheard() {
+        let due = self.sequence.due(present());
+        for proxy in self.sequence.unheard() {
             let proxy = &self.config.proxy[proxy];
             warn!(
                 proxy = proxy.name,
@@ -268,8 +268,8 @@ impl Running {
                 "no answer to an announcement"
             );
         }
-        if self.counter_kept != self.course.counter() {
-            self.counter_kept = self.course.counter();
+        if self.counter_kept != self.sequence.counter() {
+            self.counter_kept = self.sequence.counter();
             self.keep_counter(self.counter_kept);
         }
         for (proxy, news, nonce) in due {
@@ -288,10 +288,10 @@ impl Running {
     async fn reply(&mut self, ticket: Ticket, outcome: Outcome, texts: Vec<String>) {
         let now = present();
         let millis = |time: std::time::Duration| time.as_millis() as u64;
-        let (fell_asleep_ms, resumed_ms) = self.course.times_ms();
+        let (fell_asleep_ms, resumed_ms) = self.sequence.times_ms();
         let facts = Facts {
             boot: self.boot,
-            counter: self.course.counter(),
+            counter: self.sequence.counter(),
             awake_ms: millis(now.mono.0),
             suspended_ms: millis(now.suspended),
             wall_ms: now.wall_ns.div_euclid(1_000_000),
@@ -299,7 +299,7 @@ impl Running {
             resumed_ms,
         };
         let reply = Reply { outcome, facts, texts };
-        let datagram = self.door.answer(now.mono.0 + now.suspended, &ticket, reply);
+        let datagram = self.authenticator.answer(now.mono.0 + now.suspended, &ticket, reply);
         self.send(ticket.socket, &datagram, ticket.from).await;
     }
 

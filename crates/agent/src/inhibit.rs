@@ -26,8 +26,6 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
 
-pub use calendar::Calendar;
-
 use crate::config::{self, Config};
 use crate::dead_man;
 use crate::due;

@@ -2,22 +2,21 @@
 //! keeps the record of when it was really asleep.
 //!
 //! ```text
-//!  datagrams ──► door ──► course ──► actions: reply, record, announce      (this thread)
+//!  datagrams ──► authentication ──► sequence ──► actions: reply, record, announce      (this thread)
 //!   (protocol)    who       in which    │
 //!                           order       └─► worker: inhibitors, alarm, falling asleep
 //! ```
 //!
-//! `protocol`, `door`, `course`, `announcer` and `dead_man` decide and are pure: time is an argument, and
+//! `protocol`, `authentication`, `sequence`, `announcer` and `dead_man` decide and are pure: time is an argument, and
 //! what is to be done is returned. `daemon`, `worker` and the rest carry it out. Proxies use
 //! [`client::ask`], and `protocol` for announcements.
 
 pub mod announcer;
+pub mod authentication;
 pub mod client;
 pub mod config;
-pub mod course;
 mod daemon;
 pub mod dead_man;
-pub mod door;
 pub mod due;
 mod error;
 pub mod inhibit;
@@ -28,6 +27,7 @@ pub mod protocol;
 pub mod record;
 mod resumes;
 pub mod rtc;
+pub mod sequence;
 mod worker;
 
 pub use config::Config;

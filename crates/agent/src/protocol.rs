@@ -26,7 +26,7 @@
 //! The challenge's token is a MAC of the time slot, the key's name, the nonce and the sender's address,
 //! under a key that the agent makes when it starts. The agent remembers nothing of a challenge that it
 //! gave, so a flood of questions costs no memory. An order repeats slot and token. Only an authentic order
-//! makes the agent remember something (`door`). A reply carries the proxy's nonce, so that no other reply
+//! makes the agent remember something (`authentication`). A reply carries the proxy's nonce, so that no other reply
 //! can be put in its place. The two clocks need not agree.
 //!
 //! The kind also fixes the direction: each side rejects the kinds that it sends itself, so a message that

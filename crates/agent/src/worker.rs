@@ -89,7 +89,7 @@ impl Worker {
 
     /// Starts the worker. It ends when the sender of jobs is dropped.
     pub(crate) fn start(self) -> (mpsc::UnboundedSender<Job>, mpsc::UnboundedReceiver<Report>) {
-        // The course gives a job only when the one before is done, except `Disarm` and `AwaitReady`.
+        // The sequence gives a job only when the one before is done, except `Disarm` and `AwaitReady`.
         let (jobs, mut to_do) = mpsc::unbounded_channel();
         let (done, reports) = mpsc::unbounded_channel();
         let Self { runtime, mut hands } = self;

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method};
 use hyper::body::Bytes;
-use nightwatt_host::http::{Answer, Ask, Client, HttpError, Server};
+use nightwatt_host::http::{Ask, Client, HttpError, HttpResponse, Server};
 use nightwatt_host::secret::Secret;
 use nightwatt_host::text::brief;
 use serde_json::{Value, json};
@@ -254,7 +254,7 @@ impl Service {
         path: &str,
         mut headers: Vec<(HeaderName, HeaderValue)>,
         body: Bytes,
-    ) -> Result<Answer, HttpError> {
+    ) -> Result<HttpResponse, HttpError> {
         let json = HeaderValue::from_static("application/json");
         headers.push((VERSION, HeaderValue::from_static("4.0")));
         headers.push((ACCEPT, json.clone()));
@@ -266,7 +266,7 @@ impl Service {
     }
 }
 
-fn good(method: Method, path: &str, answer: Answer) -> Result<Answer, RedfishError> {
+fn good(method: Method, path: &str, answer: HttpResponse) -> Result<HttpResponse, RedfishError> {
     match answer.status {
         200..=299 => Ok(answer),
         status => {

@@ -10,9 +10,11 @@ pub(crate) mod disk;
 pub(crate) mod mining;
 pub(crate) mod offloads;
 pub(crate) mod proxy;
+pub(crate) mod schedule;
 pub(crate) mod sync;
 pub(crate) mod tcp;
 pub(crate) mod throughput;
+#[cfg(not(feature = "bpf"))]
 pub(crate) mod unanswered;
 
 use crate::{Answer, Context, Error, Printed, pools};

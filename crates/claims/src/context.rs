@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use nightwatt_traffic::synthetic::SyntheticSite;
@@ -99,7 +100,7 @@ impl<'a> Context<'a> {
         (self.log_was_read, self.is_of_log) = (true, true);
         if self.analysis.is_none() {
             let options = AnalyzeOptions { logs: self.logs()?, ..AnalyzeOptions::default() };
-            self.analysis = Some(analyze::run(&options, silent)?);
+            self.analysis = Some(analyze::run(&options, |_| ControlFlow::Continue(()))?);
         }
         self.analysis.as_ref().ok_or_else(|| Error::Data("no analysis".to_owned()))
     }

@@ -68,7 +68,7 @@ const ANSWERS: &[(&str, Answering)] = &[
     #[cfg(not(feature = "bpf"))]
     ("S3", answers::unanswered::without_probes),
     ("S4", answers::compression::compressors),
-    ("S5", answers::unanswered::not_built),
+    ("S5", answers::schedule::by_energy),
     ("X1", answers::mining::halving),
 ];
 
@@ -163,11 +163,6 @@ impl Answer {
     /// Nothing can be compared here.
     pub(crate) fn not_checkable(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::NotCheckable, figures: Vec::new(), why: why.into() }
-    }
-
-    /// What would answer it is not built.
-    pub(crate) fn not_yet(why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::NotYet, figures: Vec::new(), why: why.into() }
     }
 
     /// The same with figures that decide nothing.

@@ -30,7 +30,8 @@ impl Reproduction {
             .text("claim", |it| it.id)
             .text("verdict", |it| it.verdict.as_str())
             .text("kind", |it| it.kind.as_str())
-            .text("what they say", |it| it.claim.as_str());
+            .text("what they say", |it| it.claim.as_str())
+            .text("who", |it| it.source.as_str());
         let notes: Vec<Text> = self.notes.iter().map(|note| Text::marked(note)).collect();
         let notes = (!notes.is_empty()).then_some(Block::List(notes));
         document
@@ -48,8 +49,7 @@ impl Reproduction {
 }
 
 fn section(it: &Answered) -> Section {
-    let mut blocks: Vec<Block> =
-        vec![Text::from(it.claim.as_str()).plain(". ").emphasis(it.source.as_str()).into()];
+    let mut blocks: Vec<Block> = vec![Text::from(format!("{}.", it.claim)).into()];
     if it.kind == "simulated" && it.verdict <= Verdict::Differs {
         blocks.push(Note::new(Origin::Modelled, it.why.as_str()).into());
     } else {
@@ -57,18 +57,17 @@ fn section(it: &Answered) -> Section {
     }
     blocks.extend(charts(it).into_iter().map(Block::from));
     if !it.figures.is_empty() {
-        blocks.push(table(it).into());
+        blocks.push(figures_table(&it.figures).into());
     }
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
 }
 
-fn table(it: &Answered) -> Table {
-    Table::of("", &it.figures)
+/// Ours beside theirs.
+pub(crate) fn figures_table(figures: &[Figure]) -> Table {
+    Table::of("", figures)
         .text("figure", |it| it.what.as_str())
         .written("ours", "", Figure::ours_in_words)
-        .written("published", "", |it| it.published_in_words().unwrap_or_default())
-        .written("accepted", "", |it| it.accepted_in_words().unwrap_or_default())
-        .text("unit", |it| it.unit)
+        .text("published (accepted)", |it| it.published_and_accepted().unwrap_or_default())
         .text("verdict", |it| it.agrees.map_or("", |agrees| Verdict::of(agrees).as_str()))
         .into()
 }

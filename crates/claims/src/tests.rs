@@ -68,18 +68,18 @@ fn what_can_be_answered_now_is() {
         of_it.collect::<Vec<_>>()
     };
     // The list of what has to be answered; O2 to O5 are of a log, and so may differ.
-    for id in ["O1", "O8", "O9", "O10", "V1", "V2", "V3", "V4", "V5", "H1", "S1", "S4", "X1"] {
+    for id in ["O1", "O8", "O9", "O10", "V1", "V2", "V3", "V4", "V5", "H1", "S1", "S4", "S5", "X1"]
+    {
         let it = all.claims.iter().find(|it| it.id == id).unwrap();
         assert!(it.verdict <= Verdict::Differs && !it.figures.is_empty(), "{id}");
     }
-    assert_eq!(of(Verdict::NotYet), ["S5"]);
     assert_eq!(
         of(Verdict::NotCheckable),
         ["O6", "O7", "V6", "B1", "B2", "B3", "B4", "B5", "H2", "H3", "S2", "S3"]
     );
     assert!(all.claims.iter().all(|it| !it.why.is_empty()), "each says why");
     let text = all.text();
-    assert!(text.contains("30 claims: ") && text.contains("12 not checkable, 1 not yet"), "{text}");
+    assert!(text.contains("30 claims: ") && text.contains("12 not checkable."), "{text}");
     let why = |id| all.claims.iter().find(|it| it.id == id).unwrap().why.clone();
     assert!(why("O2").contains("demo's day, which is generated") && !why("O1").contains("demo"));
     assert!(why("V5").contains("98,000 requests, a tenth of theirs"), "{}", why("V5"));
@@ -221,7 +221,16 @@ fn compressors_are_as_in_their_table_which_is_not_what_their_text_says() {
     assert_eq!(wrong.len(), 1, "{:?}", it.figures);
     assert!((wrong[0].ours - 26.94).abs() < 0.01 && wrong[0].published == Some((17.3, 17.3)));
     assert!(it.why.contains("xz at 10000 bytes/s, bzip2 at 100000"), "{}", it.why);
-    assert!(it.why.contains("not yet: a compressor that chooses"), "{}", it.why);
+    let ours = |words: &str| {
+        let found = it.figures.iter().find(|figure| figure.what.contains(words));
+        found.unwrap_or_else(|| panic!("{words}: {:?}", it.figures)).ours
+    };
+    // By hand, from the table: at four rates in equal shares xz needs 482.8, and the cheapest 316.3 J.
+    assert!((ours("oracle: steps between") - 34.5).abs() < 0.5);
+    assert!(ours("ours: steps between") > 30.0 && ours("published algorithm: steps") > 30.0);
+    // Locked out, it sends everything as it is: 338.7 of 97.2 J.
+    assert!((ours("cannot be packed: published") - 338.7 / 97.2).abs() < 0.1);
+    assert!(ours("cannot be packed: ours") < 1.05);
 }
 
 #[test]

@@ -102,15 +102,21 @@ pub(crate) fn command(
     order: &Order,
     done: &str,
 ) -> Result<ExitStatus, Failure> {
-    if let Reply::Error(message) = ask(args, order)? {
-        return Err(refused(message));
-    }
+    self::order(args, order)?;
     if args.json {
         output::say_json(&json!({ "done": true, "order": order }))?;
     } else {
         output::say(done)?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// Sends an order.
+pub(crate) fn order(args: &GatewayArgs, order: &Order) -> Result<(), Failure> {
+    match ask(args, order)? {
+        Reply::Error(message) => Err(refused(message)),
+        _ => Ok(()),
+    }
 }
 
 fn unexpected() -> Failure {

@@ -57,9 +57,10 @@ impl Progress {
 
     /// Reports how much is done, of how much. `left` is an estimate of the time left, if the caller has a better one
     /// than the share done.
-    pub(crate) fn tell(
+    pub(crate) fn update(
         &mut self,
-        (done, total): (u64, u64),
+        done: u64,
+        total: u64,
         elapsed: Duration,
         left: Option<Duration>,
         what: impl FnOnce() -> String,
@@ -124,21 +125,24 @@ impl<'a> Reading<'a> {
         Self { progress: Progress::by_time(silent), clock, started: clock.now().mono }
     }
 
-    pub(crate) fn tell(&mut self, at: scan::Progress) {
+    pub(crate) fn update(&mut self, at: scan::Progress) {
         let elapsed = self.clock.now().mono.since(self.started);
         let total = at.total.unwrap_or(0);
-        // Estimated from what has been read so far; a stream has no known length.
-        let left = total.checked_sub(at.done).and_then(|left| {
-            let left = elapsed.as_secs_f64() * left as f64 / at.done as f64;
-            Duration::try_from_secs_f64(left).ok()
-        });
+        // A stream has no known length.
+        let left = time_left(at.done, total, elapsed);
         let what = || format!("{} requests", figures::count(at.requests));
-        self.progress.tell((at.done, total), elapsed, left, what);
+        self.progress.update(at.done, total, elapsed, left, what);
     }
 
     pub(crate) fn end(&self) {
         self.progress.end();
     }
+}
+
+/// Estimated from what is done so far; unknown at the very start.
+pub(crate) fn time_left(done: u64, total: u64, elapsed: Duration) -> Option<Duration> {
+    let left = total.checked_sub(done)? as f64 / done as f64;
+    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
 }
 
 fn whole(time: Duration) -> Duration {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use nightwatt_clock::Clock;
 use nightwatt_report::{Document, Table};
+use serde::Serialize;
 
 use crate::errors::Failure;
 use crate::whole_file;
@@ -13,6 +14,21 @@ use crate::whole_file;
 pub(crate) fn page(path: &Path, document: impl FnOnce(String) -> Document) -> Result<(), Failure> {
     let page = document(generated()).to_html();
     whole_file::write(path, page.as_bytes()).map_err(|error| cannot_write(path, &error))
+}
+
+/// Writes a report in all its forms into the folder of its results.
+pub(crate) fn folder(
+    folder: &Path,
+    report: &impl Serialize,
+    document: impl FnOnce(String) -> Document,
+    csv: &[(&str, Table)],
+) -> Result<(), Failure> {
+    page(&folder.join("report.html"), document)?;
+    let json = serde_json::to_vec(report)
+        .map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
+    let path = folder.join("report.json");
+    whole_file::write(&path, &json).map_err(|error| cannot_write(&path, &error))?;
+    tables(folder, csv)
 }
 
 /// Writes tables as CSV into a folder, which it creates.

@@ -24,6 +24,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_energy::zone::Zone;
 use real::RealTime;
 use virtual_time::VirtualTime;
 
@@ -108,6 +109,15 @@ impl Clock {
         match &self.0 {
             Kind::Real(time) => time.now(),
             Kind::Virtual(time) => time.now(),
+        }
+    }
+
+    /// When local time changes its distance to UTC, from now to the end of the century. Empty for a virtual clock,
+    /// whose distance never changes.
+    pub fn zone(&self) -> Zone {
+        match &self.0 {
+            Kind::Real(time) => real::zone(&jiff::tz::TimeZone::system(), time.now().wall),
+            Kind::Virtual(_) => Zone::default(),
         }
     }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
@@ -26,17 +28,22 @@ const MOST_OUTPUT: u64 = 256 << 20;
 const TAIL: u64 = 600;
 
 /// A process with its output in files. Dropped, it is ended with all that it started in its group.
-pub(crate) struct Process {
+#[derive(Debug)]
+pub struct Process {
     child: Child,
     is_reaped: bool,
-    pub(crate) out: PathBuf,
-    pub(crate) err: PathBuf,
+    /// Its output.
+    pub out: PathBuf,
+    /// Its errors.
+    pub err: PathBuf,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
+    /// By itself, or by a signal of another process.
     Exited(ExitStatus),
+    /// It was ended at its deadline.
     TookTooLong,
 }
 
@@ -46,7 +53,7 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
 
 impl Process {
     /// Starts it; its output goes to `NAME.out` and `NAME.err` in the folder.
-    pub(crate) fn start(mut command: Command, folder: &Path, name: &str) -> Result<Self, Error> {
+    pub fn start(mut command: Command, folder: &Path, name: &str) -> Result<Self, Error> {
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
         let create = |path: &Path| {
             File::create(path).map_err(|source| Error::Results {
@@ -62,7 +69,7 @@ impl Process {
     }
 
     /// Waits for its end, and ends what it leaves in its process group. What takes too long is ended.
-    pub(crate) fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Ending, Error> {
+    pub fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Ending, Error> {
         match self.over_by(deadline, stop)? {
             Woken::Readable => {
                 self.reap().map(Ending::Exited).map_err(system("wait for a command"))
@@ -82,12 +89,12 @@ impl Process {
     }
 
     /// Its number, which is its own until it is reaped.
-    fn pid(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Has it ended? It is not reaped by that: then its number could be another's.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.is_reaped || !matches!(waitid(WaitId::Pid(self.pid()), how), Ok(None))
     }
@@ -103,7 +110,7 @@ impl Process {
 }
 
 /// Asks all of them to end, and sees to it.
-pub(crate) fn end_all(processes: &mut [Process]) {
+pub fn end_all(processes: &mut [Process]) {
     for process in processes.iter().filter(|it| !it.is_over()) {
         let _ = kill_process_group(process.pid(), Signal::TERM);
     }
@@ -124,12 +131,58 @@ impl Drop for Process {
 }
 
 /// Processes that run side by side. Dropped, all are ended at once.
-#[derive(Default)]
-pub(crate) struct Processes(pub(crate) Vec<Process>);
+#[derive(Debug, Default)]
+pub struct Processes(pub Vec<Process>);
 
 impl Processes {
+    /// Waits until all have ended, or one has failed, and ends the others then. Returns how each that ended by
+    /// itself did so, and when.
+    pub fn wait_until_one_fails(
+        &mut self,
+        deadline: Mono,
+        stop: &Stop,
+    ) -> Result<Vec<Option<(Ending, Mono)>>, Error> {
+        let mut endings = vec![None; self.0.len()];
+        while endings.iter().any(Option::is_none) {
+            let woken = self.one_is_over_by(deadline, stop)?;
+            let now = monotonic();
+            let (is_late, mut has_failed) = (woken == Woken::TimedOut, false);
+            if woken == Woken::Stopped {
+                return Err(Error::Interrupted);
+            }
+            for (process, ending) in self.0.iter_mut().zip(&mut endings) {
+                if ending.is_none() && process.is_over() {
+                    let status = process.reap().map_err(system("wait for a command"))?;
+                    has_failed |= !status.success();
+                    *ending = Some((Ending::Exited(status), now));
+                } else if ending.is_none() && is_late {
+                    *ending = Some((Ending::TookTooLong, now));
+                }
+            }
+            if has_failed || is_late {
+                end_all(&mut self.0);
+                return Ok(endings);
+            }
+        }
+        Ok(endings)
+    }
+
+    /// Waits until one of those that run ends.
+    fn one_is_over_by(&self, deadline: Mono, stop: &Stop) -> Result<Woken, Error> {
+        let failed = |error: Errno| system("watch a command")(error.into());
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
+        // The kernel forgets a file that is closed, so they stay open.
+        let mut watched = Vec::new();
+        for process in self.0.iter().filter(|process| !process.is_reaped) {
+            let pidfd = pidfd_open(process.pid(), PidfdFlags::empty()).map_err(failed)?;
+            epoll::add(&epoll, &pidfd, EventData::new_u64(0), EventFlags::IN).map_err(failed)?;
+            watched.push(pidfd);
+        }
+        Ok(stop.readable_until(epoll.as_fd(), deadline))
+    }
+
     /// Waits for the end of each.
-    pub(crate) fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Vec<Ending>, Error> {
+    pub fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Vec<Ending>, Error> {
         self.0.iter_mut().map(|process| process.wait(deadline, stop)).collect()
     }
 }
@@ -141,7 +194,7 @@ impl Drop for Processes {
 }
 
 /// The text of an output.
-pub(crate) fn text(path: &Path) -> Result<String, Error> {
+pub fn text(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Results { what: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() > MOST_OUTPUT {
@@ -155,7 +208,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Error> {
 }
 
 /// What a command said last: in its errors, or else in its output.
-pub(crate) fn last_words(process: &Process) -> String {
+pub fn last_words(process: &Process) -> String {
     let tail = |path: &Path| -> io::Result<String> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -169,7 +222,7 @@ pub(crate) fn last_words(process: &Process) -> String {
 }
 
 /// Runs a line to its end, with its output in the folder under this name: `None` if all went well, else why not.
-pub(crate) fn run(
+pub fn run(
     command: Command,
     folder: &Path,
     name: &str,
@@ -182,7 +235,7 @@ pub(crate) fn run(
 }
 
 /// Why a command did not end well.
-pub(crate) fn complaint(ending: Ending, limit: Duration, process: &Process) -> Option<String> {
+pub fn complaint(ending: Ending, limit: Duration, process: &Process) -> Option<String> {
     let why = match ending {
         Ending::Exited(status) if status.success() => return None,
         Ending::Exited(status) => status.to_string(),
@@ -267,6 +320,36 @@ mod tests {
         let mut all = ["a", "b", "c"].map(start);
         end_all(&mut all);
         assert!(all.iter().all(|process| process.is_reaped));
+    }
+
+    #[test]
+    fn each_of_several_ends_at_its_own_time_and_one_that_fails_ends_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Stop::new().unwrap();
+        let start =
+            |name: &str, line: &str| Process::start(shell(line), folder.path(), name).unwrap();
+        // The first one waits for the second, and both for the third.
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (one, two) = (path("one"), path("two"));
+        let waits = |file: &str| format!("while ! [ -e {file} ]; do sleep 0.01; done");
+        let mut all = Processes(vec![
+            start("a", &waits(&one)),
+            start("b", &format!("{}; sleep 0.1; touch {one}", waits(&two))),
+            start("c", &format!("touch {two}")),
+        ]);
+        let deadline = monotonic() + Duration::from_mins(1);
+        let endings = all.wait_until_one_fails(deadline, &stop).unwrap();
+        let at = |place: usize| match endings[place] {
+            Some((Ending::Exited(status), at)) if status.success() => at,
+            other => panic!("{other:?}"),
+        };
+        assert!(at(2) < at(1) && at(1) <= at(0), "{endings:?}");
+        let mut all = Processes(vec![start("a", "sleep 1000"), start("b", "exit 3")]);
+        let endings = all.wait_until_one_fails(deadline, &stop).unwrap();
+        assert!(endings[0].is_none() && endings[1].is_some(), "{endings:?}");
+        let mut all = Processes(vec![start("a", "sleep 1000")]);
+        let endings = all.wait_until_one_fails(monotonic(), &stop).unwrap();
+        assert!(matches!(endings[..], [Some((Ending::TookTooLong, _))]), "{endings:?}");
     }
 
     #[test]

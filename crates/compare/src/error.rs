@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use nightwatt_clock::meter::Stop;
 use nightwatt_host::ConfigError;
 
 use crate::pure::experiment::ExperimentError;
@@ -42,7 +43,7 @@ pub enum Error {
     },
     /// Another process writes to the folder.
     #[error(
-        "{} is in use by another `nightwatt compare`; wait for its end, or name another folder by `--out`",
+        "{} is in use by another nightwatt; wait for its end, or name another folder by `--out`",
         .0.display()
     )]
     InUse(PathBuf),
@@ -109,6 +110,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// What goes wrong with an environment or a setting is a run that failed, unless the user stops us, or nothing
+    /// would be undone any more.
+    pub fn of_run(error: nightwatt_environments::Error, stop: &Stop) -> Self {
+        use nightwatt_environments::Error as Why;
+        match error {
+            _ if stop.is_stopped() => Self::Interrupted,
+            Why::Guardian(_) | Why::Journal { .. } | Why::Busy(_) => Self::Environment(error),
+            _ => Self::RunFailed(error.to_string()),
+        }
+    }
+
     /// Whether the command line or the plan is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         matches!(

@@ -6,6 +6,7 @@ use nightwatt_workloads::{Outcome, Output, unit};
 
 use super::commands::{self, Process};
 use super::error::Error;
+use super::host;
 use super::metering::Meters;
 use super::plan::{MAIN, Plan, Reader};
 use super::record::{Better, ChannelRecord, RunFigure, RunRecord};
@@ -29,7 +30,7 @@ pub(crate) const ERRORS: &str = "errors";
 
 /// What `compare` calls its own figures. A tool's that is called so gets another name: a run has no two of
 /// one name.
-const OURS: [&str; 14] = [
+const OURS: [&str; 16] = [
     PER_OPERATION,
     DYNAMIC_PER_OPERATION,
     POWER,
@@ -43,6 +44,8 @@ const OURS: [&str; 14] = [
     "load_average",
     "memory_used",
     "memory_used_most",
+    host::OURS,
+    host::OTHERS,
     // A column of the tables.
     "coverage",
 ];
@@ -112,15 +115,25 @@ pub fn name_of(channel: &ChannelRecord) -> String {
 
 /// Mean power of these; `None` if there are none.
 pub(crate) fn energy_watts(plan: &Plan, channels: &[ChannelRecord]) -> Option<f64> {
-    let channels = energy_channels(plan, channels);
+    watts_of(plan.energy.as_deref(), channels)
+}
+
+/// Mean power by the channel that is wanted, or by those that say most; `None` if there are none.
+pub fn watts_of(wanted: Option<&str>, channels: &[ChannelRecord]) -> Option<f64> {
+    let channels = channels_of(wanted, channels);
     let watts: Option<f64> = channels.iter().map(|channel| channel.watts).sum();
     watts.filter(|_| !channels.is_empty())
 }
 
 /// What the energy of a run is from: `rapl/package-0 + rapl/dram-0`.
 pub(crate) fn energy_source(plan: &Plan, channels: &[ChannelRecord]) -> String {
+    source_of(plan.energy.as_deref(), channels)
+}
+
+/// The same of the channel that is wanted, or of those that say most.
+pub fn source_of(wanted: Option<&str>, channels: &[ChannelRecord]) -> String {
     let names: BTreeSet<String> =
-        energy_channels(plan, channels).iter().map(|channel| name_of(channel)).collect();
+        channels_of(wanted, channels).iter().map(|channel| name_of(channel)).collect();
     names.into_iter().collect::<Vec<_>>().join(" + ")
 }
 
@@ -136,14 +149,14 @@ pub(crate) fn idle_watts(
 }
 
 /// There is the channel that the plan wants.
-pub(crate) fn check_energy(plan: &Plan, meters: &Meters) -> Result<(), Error> {
-    let Some(wanted) = &plan.energy else { return Ok(()) };
+pub fn check_energy(wanted: Option<&str>, meters: &Meters) -> Result<(), Error> {
+    let Some(wanted) = wanted else { return Ok(()) };
     let names: Vec<String> =
         meters.channels().map(|(meter, channel)| format!("{meter}/{}", channel.name)).collect();
-    if names.contains(wanted) {
+    if names.iter().any(|name| name == wanted) {
         return Ok(());
     }
-    Err(Error::NoChannel { wanted: wanted.clone(), names })
+    Err(Error::NoChannel { wanted: wanted.to_owned(), names })
 }
 
 /// Puts the figures of all copies' tools into a run, and what follows from them and the power.

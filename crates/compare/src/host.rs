@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::{self, Processes};
 use nightwatt_meters::machine::{self, Counts};
 
 use super::error::Error;
@@ -98,6 +99,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Doings {
     host: Host,
     before: Option<Counts>,
+    /// Where what is measured descends from us.
+    others: Option<Before>,
     stop: Stop,
     looks: JoinHandle<Looks>,
 }
@@ -117,7 +120,8 @@ impl Looks {
 }
 
 impl Doings {
-    pub(crate) fn begin(host: &Host) -> Result<Self, Error> {
+    /// `is_ours`: all that is measured runs in processes that we start.
+    pub(crate) fn begin(host: &Host, is_ours: bool) -> Result<Self, Error> {
         let cannot = |source| Error::System { what: "watch what the machine does", source };
         let stop = Stop::new().map_err(cannot)?;
         let (theirs, machine) = (stop.clone(), host.clone());
@@ -133,12 +137,15 @@ impl Doings {
         };
         let looks = std::thread::Builder::new().name("doings".to_owned()).spawn(watch);
         let looks = looks.map_err(cannot)?;
-        Ok(Self { host: host.clone(), before: Counts::read(host).ok(), stop, looks })
+        let busy = machine::busy(host).filter(|_| is_ours);
+        let others = busy.map(|busy| Before { busy, processes: Processes::read(host) });
+        Ok(Self { host: host.clone(), before: Counts::read(host).ok(), others, stop, looks })
     }
 
     /// What it has done since, `time` ago.
-    pub(crate) fn end(self, time: Duration) -> Vec<RunFigure> {
+    pub(crate) fn end(self, time: Duration) -> Did {
         let after = Counts::read(&self.host).ok();
+        let beside = self.others.as_ref().and_then(|others| Beside::since(&self.host, others));
         self.stop.stop();
         let looks = self.looks.join().unwrap_or_default();
         let busy = after
@@ -153,12 +160,57 @@ impl Doings {
             ("load_average", mean(&looks.load), "1"),
             ("memory_used", mean(&looks.memory), "B"),
             ("memory_used_most", most, "B"),
+            (OURS, beside.as_ref().map(|it| it.ours.as_secs_f64()), "s"),
+            (OTHERS, beside.as_ref().map(|it| it.others.as_secs_f64()), "s"),
         ];
         let figure = |(name, value, unit): (&str, Option<f64>, &str)| {
             let (name, unit, better) = (name.to_owned(), unit.to_owned(), Better::Neither);
             Some(RunFigure { name, value: value?, unit, better })
         };
-        all.into_iter().filter_map(figure).collect()
+        let figures = all.into_iter().filter_map(figure).collect();
+        let is_beside = beside.is_some_and(|it| it.is_much(time));
+        Did { figures, warning: is_beside.then(|| MACHINE_WAS_BUSY.to_owned()) }
+    }
+}
+
+/// CPU time of a run's processes, and of all others meanwhile.
+pub(crate) const OURS: &str = "command_cpu";
+pub(crate) const OTHERS: &str = "others_cpu";
+
+/// What is said of a run beside which the machine had other work.
+pub(crate) const MACHINE_WAS_BUSY: &str = "the machine was busy: other processes used more than a tenth of the CPU time that \
+     the run did, and their energy is in that of the run";
+
+/// What the machine did in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Did {
+    pub(crate) figures: Vec<RunFigure>,
+    pub(crate) warning: Option<String>,
+}
+
+/// CPU time of the machine, and of each process, when a run began.
+struct Before {
+    busy: Duration,
+    processes: Processes,
+}
+
+/// CPU time of the run, and of others.
+#[derive(Debug)]
+struct Beside {
+    ours: Duration,
+    others: Duration,
+}
+
+impl Beside {
+    fn since(host: &Host, before: &Before) -> Option<Self> {
+        let ours = Processes::read(host).used_by(&before.processes, std::process::id());
+        let all = machine::busy(host)?.saturating_sub(before.busy);
+        Some(Self { ours, others: all.saturating_sub(ours) })
+    }
+
+    fn is_much(&self, time: Duration) -> bool {
+        let [others, ours, time] = [self.others, self.ours, time].map(|it| it.as_secs_f64());
+        others::are_busy(others, ours, time)
     }
 }
 

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! `nightwatt_environments` starts containers, guests and remote machines, `nightwatt_workloads` reads what tools
-//! print, and `nightwatt_meters` measures. `netlab` uses its experiments, its metering and its records of runs.
+//! print, and `nightwatt_meters` measures. `netlab` uses its experiments, its metering and its records of runs,
+//! `corun` also how runs are driven and stored.
 
+mod busy;
 mod charts;
-mod commands;
+pub mod commands;
 mod consolidation;
 mod error;
 pub mod figures;
@@ -30,7 +32,7 @@ mod service;
 pub mod store;
 mod tables;
 mod text;
-mod turn;
+pub mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -38,13 +40,13 @@ mod tests;
 use jiff::Timestamp;
 
 pub use error::Error;
-pub use plan::{Plan, PlanFile};
-pub use report::report;
-pub use result::{Consolidation, Report, ServiceTime};
-pub use runner::{Told, run};
+pub use plan::{Commands, Plan, PlanFile, Reader, Subject};
+pub use report::{report, said_by_runs};
+pub use result::{Consolidation, EnergySource, Failed, Report, ServiceTime};
+pub use runner::{Runs, Told, drive, run};
 pub use schedule::{Schedule, environments, schedule, tools};
 pub use store::Store;
-pub use text::in_a_line;
+pub use text::{in_a_line, percent, significant};
 
 /// Civil time as RFC 3339 has it, to the second.
 fn civil(wall_ns: i64) -> String {

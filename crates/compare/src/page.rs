@@ -6,8 +6,8 @@ use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::figures::RATE;
-use super::result::{Comparison, Report};
-use super::text::{in_a_line, percent, significant, words};
+use super::result::{Comparison, Failed, Report};
+use super::text::{percent, significant, words};
 
 impl Report {
     /// The report for a terminal.
@@ -38,7 +38,7 @@ impl Report {
                 self.consolidation_section(),
                 Section::of_charts("Quality of service", self.service_curves()),
                 Section::of_charts("Power over time", self.power_charts(folder)),
-                self.failed_section(),
+                Failed::section(&self.failed),
                 self.data_section().detail(),
             ])
     }
@@ -72,23 +72,8 @@ impl Report {
         if !figures.is_empty() {
             blocks.push(Block::Figures(figures));
         }
-        blocks.extend([self.energy_note().into(), self.judged_note().into()]);
+        blocks.extend([self.energy.note().into(), self.judged_note().into()]);
         Section::new("In short", blocks)
-    }
-
-    fn energy_note(&self) -> Note {
-        let source = &self.energy;
-        if source.channels.is_empty() {
-            return Note::new(Origin::Caution, "no meter said anything: there is no energy here");
-        }
-        let origin = if source.is_modelled { Origin::Modelled } else { Origin::Measured };
-        let off = source.accuracy_in_words().map(|off| {
-            format!(", {off} (95 %), the same way in every run: ratios do not suffer from that")
-        });
-        let text = Text::from("energy and power by ")
-            .code(&source.channels)
-            .plain(off.unwrap_or_default());
-        Note::new(origin, text)
     }
 
     fn judged_note(&self) -> Note {
@@ -133,16 +118,6 @@ impl Report {
             blocks.push(Block::Details { summary: "All other figures".to_owned(), blocks: others });
         }
         Section::new(comparison.name.as_str(), blocks)
-    }
-
-    fn failed_section(&self) -> Section {
-        let failed = self.failed.iter().map(|failed| {
-            let text = Text::from(format!("run {}, {}: ", failed.run, failed.cell));
-            text.code(in_a_line(&failed.why))
-        });
-        let failed: Vec<Text> = failed.collect();
-        let list = (!failed.is_empty()).then_some(Block::List(failed));
-        Section::new("Failed runs", list.into_iter().collect())
     }
 
     fn data_section(&self) -> Section {

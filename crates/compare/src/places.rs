@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     /// Given back last.
     settings: Vec<Set>,
     idle: Option<f64>,
+    /// That the machine was not idle then.
+    pub(crate) idle_warning: Option<String>,
     /// Lines for the end, with their copies and names.
     finish: Vec<(usize, String, String)>,
     folder: PathBuf,
@@ -116,6 +118,7 @@ impl Setup {
             client: Client::start(plan, guard, stop)?,
             settings: Vec::new(),
             idle: None,
+            idle_warning: None,
             finish: Vec::new(),
             folder: folder.to_owned(),
             stop: stop.clone(),
@@ -356,13 +359,6 @@ fn shift(
     })
 }
 
-/// What goes wrong with an environment or a setting is a run that failed, unless the user stops us, or
-/// nothing would be undone any more.
 fn failed<T>(result: Result<T, nightwatt_environments::Error>, stop: &Stop) -> Result<T, Error> {
-    use nightwatt_environments::Error as Why;
-    result.map_err(|error| match error {
-        _ if stop.is_stopped() => Error::Interrupted,
-        Why::Guardian(_) | Why::Journal { .. } | Why::Busy(_) => Error::Environment(error),
-        _ => Error::RunFailed(error.to_string()),
-    })
+    result.map_err(|error| Error::of_run(error, stop))
 }

@@ -1,6 +1,7 @@
 //! What is compared: environments x workloads x factors, each combination of which is a cell.
 
 mod cells;
+mod commands;
 mod factor;
 mod file;
 mod workload;
@@ -14,10 +15,21 @@ use serde::Deserialize;
 use toml::Value;
 
 pub(crate) use cells::{Cell, MAIN, SetupKey};
+pub use commands::Commands;
 pub(crate) use factor::{Factor, FactorKind};
 pub use file::PlanFile;
 use file::Restart;
-pub(crate) use workload::{Reader, Site, Workload};
+pub use workload::Reader;
+pub(crate) use workload::{Site, Workload};
+
+/// What the results in a folder are of.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The plan, as it was read.
+    pub text: &'a str,
+    /// How many cells it has.
+    pub cells: usize,
+}
 
 /// A plan that was read and checked.
 #[derive(Debug, Clone)]
@@ -132,6 +144,15 @@ impl EnvironmentPlan {
         EnvironmentConfig::deserialize(table).map_err(|error| error.message().trim().to_owned())
     }
 
+    /// Do all of its processes descend from us? A container's are an engine's, and a guest's are its machine's.
+    pub(crate) fn starts_processes(&self) -> bool {
+        let kind = self.table.get("kind").and_then(Value::as_str);
+        let is_within = self.table.contains_key("within");
+        kind.is_some_and(|kind| {
+            !is_within && ["host", "chroot", "bubblewrap", "netns"].contains(&kind)
+        })
+    }
+
     /// Is it another machine, which a meter of this one says nothing of?
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.table.get("kind").and_then(Value::as_str) == Some("ssh")
@@ -150,6 +171,11 @@ pub(crate) fn word(value: &Value) -> Option<String> {
 }
 
 impl Plan {
+    /// What its results are of.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { text: &self.text, cells: self.cells.len() }
+    }
+
     /// What is compared, in a word.
     pub fn compared(&self) -> &str {
         match self.axis {

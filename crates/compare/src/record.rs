@@ -6,6 +6,8 @@ use nightwatt_energy::energy::Provenance;
 use nightwatt_meters::Scope;
 use serde::{Deserialize, Serialize};
 
+use crate::pure::experiment::Step;
+
 /// One run, measured or failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -98,6 +100,27 @@ pub struct ChannelRecord {
 }
 
 impl RunRecord {
+    /// A run that begins at this civil time, in nanoseconds since 1970.
+    pub fn begin(number: u32, step: &Step, wall_ns: i64) -> Self {
+        Self {
+            number,
+            block: step.block,
+            cell: step.cell,
+            attempt: step.attempt,
+            began: super::civil(wall_ns),
+            elapsed_s: 0.0,
+            failed: None,
+            figures: Vec::new(),
+            percentiles: Vec::new(),
+            answered: 1.0,
+            errors: 0,
+            channels: Vec::new(),
+            settings: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// A figure by its name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nightwatt_energy::energy::Provenance;
-
 use super::error::Error;
 use super::plan::{MAIN, Plan, Site, Workload};
 use super::record::RunRecord;
 use super::result::{Comparison, EnergySource, Failed, FigureName, Report};
 use super::text::percent;
-use super::{consolidation, figures, runner, service};
+use super::{busy, consolidation, figures, runner, service};
 use crate::pure::experiment::End;
 use crate::pure::experiment::answers::{self, Answers};
 
@@ -19,7 +17,8 @@ const SCHEMA: u32 = 1;
 /// The report of a plan's runs.
 pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
     let experiment = runner::experiment(plan, runs)?;
-    let answers = answers::answers(&experiment, plan.margin);
+    let mut answers = answers::answers(&experiment, plan.margin);
+    let doubted = busy::doubt(&mut answers, plan, runs);
     let comparisons = answers.comparisons.iter().map(|course| {
         let of_it = |run: &&RunRecord| {
             plan.name_of_comparison(&plan.cells[run.cell]) == course.name && run.failed.is_none()
@@ -45,13 +44,13 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
         title: plan.title.clone(),
         compared: plan.compared().to_owned(),
         baseline: baseline.map(|cell| plan.name_on_axis(cell)).unwrap_or_default(),
-        energy: energy(plan, runs),
+        energy: EnergySource::of(plan.energy.as_deref(), runs),
         comparisons: comparisons.collect(),
         figures: names(runs),
         service: service::times(plan, runs),
         consolidation: consolidation::consolidation(plan, runs, experiment.rule()),
         finished: (runs.len() - failed.len()) as u64,
-        warnings: warnings(plan, runs, &answers, &failed),
+        warnings: [warnings(plan, runs, &answers, &failed), doubted].concat(),
         answers,
         failed,
         settings,
@@ -60,23 +59,6 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
         runs: runs.to_vec(),
         plan: plan.clone(),
     })
-}
-
-fn energy(plan: &Plan, runs: &[RunRecord]) -> EnergySource {
-    let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.failed.is_none()).collect();
-    let channels = ended.first().map(|run| figures::energy_source(plan, &run.channels));
-    let is_modelled = ended.iter().any(|run| {
-        let of_it = figures::energy_channels(plan, &run.channels);
-        of_it.iter().any(|it| !matches!(it.provenance, Provenance::Measured { .. }))
-    });
-    let accuracies = ended.iter().filter_map(|run| {
-        let of_it = figures::energy_channels(plan, &run.channels);
-        // Parts of one meter err the same way.
-        let off: Option<f64> = of_it.iter().map(|it| it.accuracy_w).sum();
-        Some(off? / figures::energy_watts(plan, &run.channels)?)
-    });
-    let accuracy = accuracies.reduce(f64::max);
-    EnergySource { channels: channels.unwrap_or_default(), is_modelled, accuracy }
 }
 
 fn names(runs: &[RunRecord]) -> Vec<FigureName> {
@@ -127,16 +109,9 @@ fn facts(plan: &Plan, runs: &[RunRecord]) -> BTreeMap<String, BTreeMap<String, S
 
 fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let source = energy(plan, runs);
-    if source.is_modelled {
-        warnings.push(
-            "no meter: energy and power are a model's, from what the processors did. `nightwatt meters` \
-             says what could measure here"
-                .to_owned(),
-        );
-    } else if source.channels.is_empty() && runs.iter().any(|run| run.failed.is_none()) {
-        warnings.push("no meter said anything: there is no energy in this report".to_owned());
-    }
+    let source = EnergySource::of(plan.energy.as_deref(), runs);
+    let has_runs = runs.iter().any(|run| run.failed.is_none());
+    warnings.extend(source.warning().filter(|_| has_runs).map(str::to_owned));
     let is_asked = |it: &Workload| it.at == Site::Client && it.tool != "idle";
     if plan.client.is_none() && plan.workloads.iter().any(is_asked) {
         warnings.push(
@@ -183,12 +158,12 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
     if outliers > 0 {
         warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
     }
-    warnings.extend(said_by_runs(plan, runs));
+    warnings.extend(said_by_runs(runs, |cell| plan.describe(cell)));
     warnings
 }
 
 /// What runs warned of: of those that differ in numbers only the first.
-fn said_by_runs(plan: &Plan, runs: &[RunRecord]) -> Vec<String> {
+pub fn said_by_runs(runs: &[RunRecord], describe: impl Fn(usize) -> String) -> Vec<String> {
     let mut kinds: Vec<(String, String, usize)> = Vec::new();
     let all = runs.iter().flat_map(|run| run.warnings.iter().map(move |it| (run.cell, it)));
     for (cell, warning) in all {
@@ -197,7 +172,7 @@ fn said_by_runs(plan: &Plan, runs: &[RunRecord]) -> Vec<String> {
             words.iter().filter(|word| !word.is_empty() && **word != ".").copied().collect();
         match kinds.iter_mut().find(|(known, ..)| *known == kind) {
             Some((.., count)) => *count += 1,
-            None => kinds.push((kind, format!("{}: {warning}", plan.describe(cell)), 1)),
+            None => kinds.push((kind, format!("{}: {warning}", describe(cell)), 1)),
         }
     }
     let told = kinds.into_iter().take(MOST_WARNINGS).map(|(_, first, count)| match count {

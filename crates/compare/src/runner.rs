@@ -16,6 +16,7 @@ use nightwatt_clock::meter::{Stamp, Stop, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::{self, Busy};
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;
@@ -48,6 +49,47 @@ impl Told<'_> {
     }
 }
 
+/// Runs of an experiment that are kept in a store.
+pub trait Runs {
+    /// Which run is next.
+    fn experiment(&mut self) -> &mut Experiment;
+    /// Where runs are kept.
+    fn store(&mut self) -> &mut Store;
+    /// A cell in words.
+    fn describe(&self, cell: usize) -> String;
+    /// One attempt at a run. What goes wrong with it is kept in the record; only what would go wrong with all, and the
+    /// user's wish to stop, is an error.
+    fn attempt(&mut self, step: Step) -> Result<RunRecord, Error>;
+    /// What a run means for the experiment.
+    fn done(&mut self, record: &RunRecord) -> Done;
+}
+
+/// Makes all runs of an experiment, and keeps each in the store before the next one begins.
+pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
+    let mut failed = None;
+    // Wall-clock time of what was done in this session, and runs in it.
+    let mut spent = (Duration::ZERO, 0_u32);
+    while let Some(step) = runs.experiment().next_run() {
+        let progress = runs.experiment().progress();
+        let next = runs.describe(step.cell);
+        let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
+        let left = (spent.1 > 0).then(|| spent.0.mul_f64(left / f64::from(spent.1)));
+        tell(&Told { progress, next: &next, left, failed: failed.take() });
+        let began = monotonic();
+        let record = runs.attempt(step)?;
+        let done = runs.done(&record);
+        failed = record
+            .failed
+            .as_ref()
+            .map(|why| (format!("run {}, {next}", record.number), why.clone()));
+        runs.store().push(record)?;
+        runs.experiment().done(done)?;
+        spent.0 += monotonic().since(began);
+        spent.1 += 1;
+    }
+    Ok(())
+}
+
 /// Runs what is still to be run, and keeps each run in the store.
 pub fn run(
     plan: &Plan,
@@ -56,7 +98,7 @@ pub fn run(
     tell: &mut dyn FnMut(&Told<'_>),
 ) -> Result<(), Error> {
     let mut runner = Runner::new(plan, store, stop)?;
-    let result = runner.all(tell);
+    let result = drive(&mut runner, tell);
     let ended = runner.end();
     result.and(ended)
 }
@@ -100,8 +142,6 @@ struct Runner<'a> {
     setup: Option<Setup>,
     /// Prevents other comparisons from changing settings meanwhile.
     _turn: Turn,
-    /// Wall-clock time of what was done in this session, and runs in it.
-    spent: (Duration, u32),
 }
 
 /// What came of an attempt that has a number.
@@ -112,70 +152,19 @@ struct Attempt {
     began: Stamp,
 }
 
-impl<'a> Runner<'a> {
-    fn new(plan: &'a Plan, store: &'a mut Store, stop: &'a Stop) -> Result<Self, Error> {
-        let host = Host::default();
-        let specs = if plan.meters.is_empty() {
-            nightwatt_meters::usual(&host)
-        } else {
-            plan.meters.clone()
-        };
-        let meters = Meters::open(&specs, plan.interval)?;
-        figures::check_energy(plan, &meters)?;
-        let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
-        let is_setting = |it: &Factor| matches!(it.kind, FactorKind::Setting(_));
-        let turn = Turn::take(plan.factors.iter().any(is_setting))?;
-        if turn.is_shared {
-            tracing::warn!(
-                "another `nightwatt compare` runs on this machine: each is in the figures of the other"
-            );
-        }
-        check_settings(plan, stop)?;
-        let guard = Guard::start(&store.undo_file())?;
-        // Now nothing keeps it from running: what `--fresh` forgets goes only now.
-        store.begin(plan)?;
-        let (setup, spent) = (None, (Duration::ZERO, 0));
-        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, _turn: turn, spent })
+impl Runs for Runner<'_> {
+    fn experiment(&mut self) -> &mut Experiment {
+        &mut self.experiment
     }
 
-    fn all(&mut self, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
-        let mut failed = None;
-        while let Some(step) = self.experiment.next_run() {
-            let progress = self.experiment.progress();
-            let next = self.plan.describe(step.cell);
-            let left = self.left(progress);
-            tell(&Told { progress, next: &next, left, failed: failed.take() });
-            let began = monotonic();
-            let record = self.attempt(step)?;
-            let done = done_of(self.plan, &self.store.done, &record);
-            failed = record
-                .failed
-                .as_ref()
-                .map(|why| (format!("run {}, {next}", record.number), why.clone()));
-            self.store.push(record)?;
-            self.experiment.done(done)?;
-            self.spent.0 += monotonic().since(began);
-            self.spent.1 += 1;
-        }
-        Ok(())
+    fn store(&mut self) -> &mut Store {
+        self.store
     }
 
-    fn left(&self, progress: Progress) -> Option<Duration> {
-        let (time, runs) = self.spent;
-        let runs = (runs > 0).then(|| f64::from(runs))?;
-        let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
-        Some(time.mul_f64(left / runs))
+    fn describe(&self, cell: usize) -> String {
+        self.plan.describe(cell)
     }
 
-    /// Ends what runs, and says whether all was undone.
-    fn end(mut self) -> Result<(), Error> {
-        let stopped = self.setup.take().map_or(Ok(()), Setup::end);
-        let undone = self.guard.finish().map_err(Error::from);
-        stopped.and(undone)
-    }
-
-    /// One attempt at a run. What goes wrong with it is kept with it; only what would go wrong with
-    /// all, and the user's wish to stop, is an error.
     fn attempt(&mut self, step: Step) -> Result<RunRecord, Error> {
         let number = self.store.done.len() as u32 + 1;
         let folder = self.store.run_folder(number)?;
@@ -191,6 +180,44 @@ impl<'a> Runner<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn done(&mut self, record: &RunRecord) -> Done {
+        done_of(self.plan, &self.store.done, record)
+    }
+}
+
+impl<'a> Runner<'a> {
+    fn new(plan: &'a Plan, store: &'a mut Store, stop: &'a Stop) -> Result<Self, Error> {
+        let host = Host::default();
+        let specs = if plan.meters.is_empty() {
+            nightwatt_meters::usual(&host)
+        } else {
+            plan.meters.clone()
+        };
+        let meters = Meters::open(&specs, plan.interval)?;
+        figures::check_energy(plan.energy.as_deref(), &meters)?;
+        let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
+        let is_setting = |it: &Factor| matches!(it.kind, FactorKind::Setting(_));
+        let turn = Turn::take(plan.factors.iter().any(is_setting))?;
+        if turn.is_shared {
+            tracing::warn!(
+                "another `nightwatt compare` runs on this machine: each is in the figures of the other"
+            );
+        }
+        check_settings(plan, stop)?;
+        let guard = Guard::start(&store.undo_file())?;
+        // Now nothing keeps it from running: what `--fresh` forgets goes only now.
+        store.begin(plan.subject())?;
+        let setup = None;
+        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, _turn: turn })
+    }
+
+    /// Ends what runs, and says whether all was undone.
+    fn end(mut self) -> Result<(), Error> {
+        let stopped = self.setup.take().map_or(Ok(()), Setup::end);
+        let undone = self.guard.finish().map_err(Error::from);
+        stopped.and(undone)
     }
 
     fn stop_if_told(&self) -> Result<(), Error> {
@@ -212,21 +239,10 @@ impl<'a> Runner<'a> {
     ) -> RunRecord {
         let Attempt { step, number, began, .. } = attempt;
         RunRecord {
-            number: *number,
-            block: step.block,
-            cell: step.cell,
-            attempt: step.attempt,
-            began: super::civil(began.wall_ns),
-            elapsed_s: 0.0,
             failed,
-            figures: Vec::new(),
-            percentiles: Vec::new(),
-            answered: 1.0,
-            errors: 0,
-            channels: Vec::new(),
             settings: host::settings(&self.host),
             facts,
-            warnings: Vec::new(),
+            ..RunRecord::begin(*number, step, began.wall_ns)
         }
     }
 
@@ -246,9 +262,10 @@ impl<'a> Runner<'a> {
         let lines = self.lines(attempt, workload.at)?;
         let (stop, limit) = (self.stop, runs.time_limit);
         let folder = attempt.folder.as_path();
+        let is_ours = self.plan.environments[cell.environment].starts_processes();
         let work = |begins: &dyn Fn(Mono)| {
             let mut running = Processes::default();
-            doings.set(Some(Doings::begin(&self.host)?));
+            doings.set(Some(Doings::begin(&self.host, is_ours)?));
             let begin = monotonic();
             begins(begin);
             for (name, command) in lines {
@@ -280,12 +297,15 @@ impl<'a> Runner<'a> {
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();
         record.warnings = power.warnings;
+        record.warnings.extend(self.setup.as_ref().and_then(|setup| setup.idle_warning.clone()));
         record.channels = power.channels;
         let idle = self.setup.as_ref().and_then(Setup::idle_watts);
         let said = said?;
         figures::check_times(&said, elapsed).map_err(Error::RunFailed)?;
         figures::fill(self.plan, &mut record, &said, idle);
-        record.figures.extend(did.unwrap_or_default());
+        let did = did.unwrap_or_default();
+        record.figures.extend(did.figures);
+        record.warnings.extend(did.warning);
         figures::main_of(self.plan, &self.store.done, &record).map_err(Error::RunFailed)?;
         Ok(record)
     }
@@ -329,7 +349,9 @@ impl<'a> Runner<'a> {
             };
             let folder = attempt.folder.join("idle");
             make(&folder)?;
+            let busy = Busy::start(self.host.clone());
             let ((), power) = self.meters.during(&folder, Trim::default(), rest)?;
+            setup.idle_warning = others::idle_warning(busy.over(idle));
             setup.set_idle(figures::idle_watts(self.plan, &self.store.done, &power.channels));
             if self.stop.is_stopped() {
                 return Err(Error::Interrupted);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::Error;
-use super::plan::Plan;
+use super::plan::{Plan, Subject};
 use super::record::RunRecord;
 
 const PLAN: &str = "plan.toml";
@@ -45,7 +45,7 @@ fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
 impl Store {
     /// Opens the folder of a plan, or makes it. What is there has to be of the same plan, and is gone on
     /// with; `fresh`: it is forgotten when the runs begin.
-    pub fn open(folder: &Path, plan: &Plan, fresh: bool) -> Result<Self, Error> {
+    pub fn open(folder: &Path, plan: Subject<'_>, fresh: bool) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
         check_ours(folder)?;
         let path = folder.join(RUNS);
@@ -64,18 +64,18 @@ impl Store {
     }
 
     /// The runs that are there, which have to be of this plan.
-    fn read(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn read(&mut self, plan: Subject<'_>) -> Result<(), Error> {
         let path = self.folder.join(RUNS);
         let length = self.runs.metadata().map_err(|error| failed("read", &path, error))?.len();
         let place = self.folder.join(PLAN);
         match fs::read_to_string(&place) {
             // A plan of which nothing was run may be any.
             _ if length == 0 => {}
-            Ok(text) if has_same_runs(&text, &plan.text) => self.is_changed = text != plan.text,
+            Ok(text) if has_same_runs(&text, plan.text) => self.is_changed = text != plan.text,
             Ok(_) => return Err(Error::OtherPlan(self.folder.clone())),
             Err(error) => return Err(failed("read", &place, error)),
         }
-        let (done, whole) = read_runs(&path, plan.cells.len())?;
+        let (done, whole) = read_runs(&path, plan.cells)?;
         if whole < length {
             // We were killed while we wrote: that run is done again.
             self.runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;
@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Nothing keeps the runs from beginning: keeps the plan beside them.
-    pub(crate) fn begin(&mut self, plan: &Plan) -> Result<(), Error> {
+    pub fn begin(&mut self, plan: Subject<'_>) -> Result<(), Error> {
         if std::mem::take(&mut self.is_fresh) {
             forget(&self.folder, &self.runs)?;
         }
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// Runs that do not fit a plan that was changed are those of another.
-    pub(crate) fn refusal(&self, error: Error) -> Error {
+    pub fn refusal(&self, error: Error) -> Error {
         match error {
             Error::Experiment(_) if self.is_changed => Error::OtherPlan(self.folder.clone()),
             other => other,
@@ -103,7 +103,7 @@ impl Store {
     }
 
     /// A new folder for the output of a run.
-    pub(crate) fn run_folder(&self, number: u32) -> Result<PathBuf, Error> {
+    pub fn run_folder(&self, number: u32) -> Result<PathBuf, Error> {
         let folder = self.folder.join(RUN_FOLDERS).join(format!("{number:04}"));
         // Of a run that was not written down to its end.
         let _ = fs::remove_dir_all(&folder);
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// What is to be undone if we are killed is written here.
-    pub(crate) fn undo_file(&self) -> PathBuf {
+    pub fn undo_file(&self) -> PathBuf {
         self.folder.join("undo")
     }
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn refusal(folder: &Path, fresh: bool) -> String {
-        Store::open(folder, &plan(), fresh).unwrap_err().to_string()
+        Store::open(folder, plan().subject(), fresh).unwrap_err().to_string()
     }
 
     #[test]
@@ -310,14 +310,14 @@ mod tests {
         };
         for damage in ["{\"number\": 2, \"blo", "\0\0\0\0\n"] {
             let folder = tempfile::tempdir().unwrap();
-            let mut store = Store::open(folder.path(), &plan(), false).unwrap();
-            store.begin(&plan()).unwrap();
+            let mut store = Store::open(folder.path(), plan().subject(), false).unwrap();
+            store.begin(plan().subject()).unwrap();
             store.push(record.clone()).unwrap();
             drop(store);
             let path = folder.path().join(RUNS);
             let whole = fs::read_to_string(&path).unwrap();
             fs::write(&path, format!("{whole}{damage}")).unwrap();
-            let store = Store::open(folder.path(), &plan(), false).unwrap();
+            let store = Store::open(folder.path(), plan().subject(), false).unwrap();
             assert_eq!((&store.done, store.warnings.len()), (&vec![record.clone()], 1));
             drop(store);
             assert_eq!(fs::read_to_string(&path).unwrap(), whole);
@@ -339,20 +339,23 @@ mod tests {
     fn what_is_there_is_forgotten_only_when_runs_begin() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("runs.jsonl");
-        drop(Store::open(folder.path(), &plan(), false).unwrap());
+        drop(Store::open(folder.path(), plan().subject(), false).unwrap());
         fs::write(&there, "{}\n").unwrap();
-        let mut store = Store::open(folder.path(), &plan(), true).unwrap();
+        let mut store = Store::open(folder.path(), plan().subject(), true).unwrap();
         assert_eq!(fs::read_to_string(&there).unwrap(), "{}\n", "a meter could be missing");
-        store.begin(&plan()).unwrap();
+        store.begin(plan().subject()).unwrap();
         assert_eq!(fs::read_to_string(&there).unwrap(), "");
     }
 
     #[test]
     fn before_the_first_run_a_plan_is_any() {
         let folder = tempfile::tempdir().unwrap();
-        Store::open(folder.path(), &plan(), false).unwrap().begin(&plan()).unwrap();
+        Store::open(folder.path(), plan().subject(), false)
+            .unwrap()
+            .begin(plan().subject())
+            .unwrap();
         let other = TEXT.replace("sleep 1", "sleep 2");
         let other = PlanFile::read("plan.toml", "plan", &other).unwrap();
-        Store::open(folder.path(), &other, false).unwrap();
+        Store::open(folder.path(), other.subject(), false).unwrap();
     }
 }

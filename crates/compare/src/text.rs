@@ -33,12 +33,12 @@ pub(crate) fn words(figure: &str) -> String {
 }
 
 /// A share in per cent, without the digits that binary fractions add.
-pub(crate) fn percent(share: f64) -> f64 {
+pub fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
 /// A number with four digits that count.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

@@ -15,15 +15,15 @@ const FOLDER: &str = "/run/lock";
 
 /// While it exists, no other comparison changes settings; if this one changes them, no other one runs.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     _lock: Option<File>,
     /// Another comparison runs, too.
-    pub(crate) is_shared: bool,
+    pub is_shared: bool,
 }
 
 impl Turn {
     /// Takes the machine for a comparison, for itself alone if it changes settings.
-    pub(crate) fn take(changes_settings: bool) -> Result<Self, Error> {
+    pub fn take(changes_settings: bool) -> Result<Self, Error> {
         let folder =
             std::env::var_os("NIGHTWATT_LOCKS").map_or_else(|| FOLDER.into(), PathBuf::from);
         Self::take_in(&folder, changes_settings)

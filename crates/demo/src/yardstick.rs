@@ -33,5 +33,5 @@ pub(super) fn oracle_saving(
     for at in demands {
         busy.push(at);
     }
-    plan(busy.times(), (start, end), Waking::Ahead, &rules).saved
+    plan(busy.times(), start, end, Waking::Ahead, &rules).saved
 }

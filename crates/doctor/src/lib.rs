@@ -91,7 +91,7 @@ impl Finding {
 }
 
 /// The machine that is examined: its files, and programs that know more.
-pub struct Place {
+pub struct HostView {
     root: PathBuf,
     programs: Programs,
 }
@@ -99,14 +99,14 @@ pub struct Place {
 /// Runs a program: what it printed if it succeeded, nothing if it is not there or failed.
 type Programs = Box<dyn Fn(&str, &[&str]) -> Option<String>>;
 
-impl Default for Place {
+impl Default for HostView {
     /// This machine.
     fn default() -> Self {
         Self { root: PathBuf::from("/"), programs: Box::new(run) }
     }
 }
 
-impl Place {
+impl HostView {
     /// A machine whose files lie here, and whose programs answer so.
     pub fn new(
         root: PathBuf,

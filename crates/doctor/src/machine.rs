@@ -1,17 +1,18 @@
 //! The machine that is to sleep, looked at from within.
 
-use super::ethtool::Wake;
-use super::{Finding, Place};
+mod network_cards;
+
+use super::{Finding, HostView};
 
 /// Clocks further apart than this are not set to the same time, seconds.
 const CLOCK_SLACK: i64 = 3;
 
 /// Looks at everything; best as root, since `ethtool` tells others little.
-pub fn examine(place: &Place) -> Vec<Finding> {
+pub fn examine(place: &HostView) -> Vec<Finding> {
     let mut findings = vec![kind(place), sleep_states(place)];
     findings.extend(mem_sleep(place));
     findings.extend(history(place));
-    findings.extend(cards(place));
+    findings.extend(network_cards::all(place));
     findings.extend(wakers(place));
     findings.push(alarm(place));
     findings.extend(rtc_time(place));
@@ -26,7 +27,7 @@ const HYPERVISORS: [&str; 7] =
     ["QEMU", "KVM", "VMware", "innotek", "Xen", "Microsoft Corporation Virtual", "Bochs"];
 
 /// The guest's hypervisor, by its name.
-fn hypervisor(place: &Place) -> Option<&'static str> {
+fn hypervisor(place: &HostView) -> Option<&'static str> {
     let dmi = ["sys_vendor", "product_name"];
     let dmi: Vec<_> =
         dmi.iter().filter_map(|it| place.read(&format!("sys/class/dmi/id/{it}"))).collect();
@@ -34,7 +35,7 @@ fn hypervisor(place: &Place) -> Option<&'static str> {
     HYPERVISORS.into_iter().find(|name| dmi.contains(name))
 }
 
-fn kind(place: &Place) -> Finding {
+fn kind(place: &HostView) -> Finding {
     const ABOUT: &str = "machine";
     if place.exists(".dockerenv") || place.exists("run/.containerenv") {
         return Finding::bad(ABOUT, "this is a container: it cannot sleep by itself").cure(
@@ -59,7 +60,7 @@ fn kind(place: &Place) -> Finding {
     )
 }
 
-fn sleep_states(place: &Place) -> Finding {
+fn sleep_states(place: &HostView) -> Finding {
     const ABOUT: &str = "sleep states";
     let Some(states) = place.read("sys/power/state") else {
         return Finding::bad(ABOUT, "this kernel cannot sleep (no /sys/power/state)").cure(
@@ -80,11 +81,11 @@ fn sleep_states(place: &Place) -> Finding {
     )
 }
 
-fn swap_is_there(place: &Place) -> bool {
+fn swap_is_there(place: &HostView) -> bool {
     place.read("proc/swaps").is_some_and(|text| text.lines().count() > 1)
 }
 
-fn mem_sleep(place: &Place) -> Option<Finding> {
+fn mem_sleep(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "depth of sleep";
     let kinds = place.read("sys/power/mem_sleep")?;
     let chosen = kinds.split_whitespace().find(|it| it.starts_with('['))?;
@@ -106,7 +107,7 @@ fn mem_sleep(place: &Place) -> Option<Finding> {
 }
 
 /// How past attempts went.
-fn history(place: &Place) -> Option<Finding> {
+fn history(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "past suspends";
     let number =
         |name: &str| place.read(&format!("sys/power/suspend_stats/{name}"))?.parse::<u64>().ok();
@@ -131,77 +132,8 @@ fn history(place: &Place) -> Option<Finding> {
     Some(Finding::bad(ABOUT, found).cure(cure))
 }
 
-/// Network cards with a device behind them.
-fn cards(place: &Place) -> Vec<Finding> {
-    let names = place.names("sys/class/net");
-    let mut cards: Vec<Finding> = names
-        .iter()
-        .filter(|name| place.exists(&format!("sys/class/net/{name}/device")))
-        .map(|name| card(place, name))
-        .collect();
-    if cards.is_empty() {
-        cards.push(
-            Finding::bad(
-                "network cards",
-                "none with a device behind it: no magic packet can be heard",
-            )
-            .cure("wake it in another way: IPMI, Redfish, its host, a line to its power button"),
-        );
-    }
-    cards
-}
-
-fn card(place: &Place, name: &str) -> Finding {
-    let about = format!("network card {name}");
-    let address = place.read(&format!("sys/class/net/{name}/address")).unwrap_or_default();
-    if place.exists(&format!("sys/class/net/{name}/wireless")) {
-        return Finding::note(&about, format!("{address}, wireless"))
-            .cure("few of these wake a machine (`iw phy | grep -A9 WoWLAN`): use a cable");
-    }
-    let Some(wake) = place.ask("ethtool", &[name]).as_deref().and_then(Wake::read) else {
-        return Finding::unknown(&about, format!("{address}: for what it wakes is not known"))
-            .cure("run this as root with `ethtool` there (`apt install ethtool`)");
-    };
-    let persist = format!(
-        "`ethtool -s {name} wol g`, and for good a file /etc/systemd/network/50-wol.link with \
-         `[Match]`, `MACAddress={address}`, `[Link]`, `WakeOnLan=magic` and, lest it change its name, \
-         `NamePolicy=keep kernel database onboard slot path`"
-    );
-    if !wake.can.contains('g') {
-        return Finding::bad(
-            &about,
-            format!("{address}: it cannot wake for magic packets ({})", wake.can),
-        )
-        .cure("look for Wake-on-LAN in the firmware's settings; else use another card, or IPMI");
-    }
-    if !wake.does.contains('g') {
-        let found = format!(
-            "{address}: it could wake for magic packets, but is not set to ({})",
-            wake.does
-        );
-        return Finding::bad(&about, found).cure(persist);
-    }
-    let by_chance = wake.by_chance();
-    if by_chance.is_empty() {
-        let sealed = place.read(&format!("sys/class/net/{name}/device/power/wakeup"));
-        if sealed.as_deref() == Some("disabled") {
-            let found = format!(
-                "{address}: it wakes for magic packets, but its device may not wake the machine"
-            );
-            return Finding::bad(&about, found)
-                .cure(format!("`echo enabled > /sys/class/net/{name}/device/power/wakeup`"));
-        }
-        return Finding::good(
-            &about,
-            format!("{address} wakes for magic packets, and for nothing else"),
-        );
-    }
-    let found = format!("{address} wakes for magic packets, but also for {}", by_chance.join(", "));
-    Finding::bad(&about, found).cure(format!("any machine that looks for it wakes it. {persist}"))
-}
-
 /// Devices that may wake it.
-fn wakers(place: &Place) -> Option<Finding> {
+fn wakers(place: &HostView) -> Option<Finding> {
     let text = place.read("proc/acpi/wakeup")?;
     let enabled: Vec<&str> = text
         .lines()
@@ -217,7 +149,7 @@ fn wakers(place: &Place) -> Option<Finding> {
     ))
 }
 
-fn alarm(place: &Place) -> Finding {
+fn alarm(place: &HostView) -> Finding {
     const ABOUT: &str = "alarm clock";
     let clocks = place.names("sys/class/rtc");
     let with_alarm =
@@ -234,7 +166,7 @@ fn alarm(place: &Place) -> Finding {
 }
 
 /// Does the hardware's clock show the system's time, in UTC?
-fn rtc_time(place: &Place) -> Option<Finding> {
+fn rtc_time(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "hardware clock";
     let shown: i64 = place.read("sys/class/rtc/rtc0/since_epoch")?.parse().ok()?;
     let now: i64 = place.ask("date", &["+%s"])?.trim().parse().ok()?;
@@ -252,7 +184,7 @@ fn rtc_time(place: &Place) -> Option<Finding> {
     })
 }
 
-fn clock(place: &Place) -> Finding {
+fn clock(place: &HostView) -> Finding {
     const ABOUT: &str = "system clock";
     let says = place.ask("timedatectl", &["show", "-p", "NTPSynchronized", "--value"]);
     match says.as_deref().map(str::trim) {
@@ -270,7 +202,7 @@ fn clock(place: &Place) -> Finding {
     }
 }
 
-fn agent(place: &Place) -> Option<Finding> {
+fn agent(place: &HostView) -> Option<Finding> {
     const ABOUT: &str = "agent";
     let says =
         place.ask("systemctl", &["show", "-p", "ActiveState", "--value", "nightwatt-agent"])?;
@@ -284,7 +216,7 @@ fn agent(place: &Place) -> Option<Finding> {
 }
 
 /// What no program can look at.
-fn firmware(place: &Place) -> Option<Finding> {
+fn firmware(place: &HostView) -> Option<Finding> {
     if hypervisor(place).is_some() || !place.exists("sys/class/dmi/id") {
         return None;
     }

@@ -8,7 +8,7 @@ use nightwatt_gateway::config::{MachineConfig, ServerConfig, SiteConfig};
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig};
 
-use super::{Finding, Place, route};
+use super::{Finding, HostView, route};
 
 /// What wakes or puts to sleep, by the names of drivers, and the program that it needs.
 const PROGRAMS: [(&str, &str, &str); 5] = [
@@ -129,7 +129,7 @@ pub struct Findings {
 pub async fn examine(
     targets: &[Target<'_>],
     config: &Config,
-    place: &Place,
+    place: &HostView,
     clock: &Clock,
     tell: impl Fn(&str),
 ) -> Vec<Findings> {
@@ -150,7 +150,7 @@ pub async fn examine(
     all
 }
 
-fn programs(target: &Target<'_>, place: &Place) -> Vec<Finding> {
+fn programs(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
     let names: Vec<&str> = target.drivers().iter().map(|driver| driver.name()).collect();
     let needed = PROGRAMS.iter().filter(|(driver, ..)| names.contains(driver));
     needed
@@ -197,7 +197,7 @@ fn name(target: &Target<'_>) -> Option<Finding> {
 }
 
 /// The way there, and for magic packets whether they arrive.
-fn way(target: &Target<'_>, address: IpAddr, place: &Place) -> Vec<Finding> {
+fn way(target: &Target<'_>, address: IpAddr, place: &HostView) -> Vec<Finding> {
     const ABOUT: &str = "way";
     let Some(route) = route::to(place, address) else {
         return vec![
@@ -245,7 +245,7 @@ fn way(target: &Target<'_>, address: IpAddr, place: &Place) -> Vec<Finding> {
     findings
 }
 
-fn capabilities(place: &Place) -> Finding {
+fn capabilities(place: &HostView) -> Finding {
     const ABOUT: &str = "capabilities";
     let status = place.read("proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

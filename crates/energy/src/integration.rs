@@ -388,7 +388,7 @@ impl Track {
                     self.steps.apart = Some(at.since(last));
                 }
                 let mean = Joules(counts as f64 * spec.joules_per_count) / at.since(last);
-                self.covers((last, mean), (at, mean))
+                self.covers(last, mean, at, mean)
             }
             (Counted::First | Counted::Counts(_), _) => Piece::Begins,
         }
@@ -398,7 +398,7 @@ impl Track {
         match self.last {
             None => Piece::Begins,
             Some((last, _)) if at.since(last) > self.spec.longest_gap => Piece::Gap(Gap::Stalled),
-            Some(last) => self.covers(last, (at, watts)),
+            Some((last, before)) => self.covers(last, before, at, watts),
         }
     }
 
@@ -412,11 +412,11 @@ impl Track {
         if let Some(last) = since.filter(|last| *last < from) {
             self.note_gap(last, from, Gap::Stalled);
         }
-        self.covers((from, watts), (at, watts))
+        self.covers(from, watts, at, watts)
     }
 
     /// Energy of a straight line of power between two moments, as far as they lie in the window.
-    fn covers(&self, (from, first): (Mono, Watts), (to, last): (Mono, Watts)) -> Piece {
+    fn covers(&self, from: Mono, first: Watts, to: Mono, last: Watts) -> Piece {
         let (start, end) = (from.max(self.window.0), to.min(self.window.1));
         let time = end.since(start);
         if time.is_zero() {

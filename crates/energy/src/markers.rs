@@ -78,7 +78,13 @@ pub enum Then {
 }
 
 /// A thread: its process and itself, by number.
-pub type ThreadId = (u32, u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadId {
+    /// Its process.
+    pub process: u32,
+    /// Its number.
+    pub thread: u32,
+}
 
 /// A piece of time in which a thread was on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +218,7 @@ struct Piece {
 impl Merger {
     /// A thread said something. Of one thread the kernel's word is to come after its own. False: it is
     /// of more threads than can be believed.
-    pub fn mark(&mut self, (process, thread): ThreadId, mark: Mark) -> bool {
+    pub fn mark(&mut self, ThreadId { process, thread }: ThreadId, mark: Mark) -> bool {
         let process = self.processes.entry(process).or_default();
         if !process.threads.contains_key(&thread) {
             if process.silent >= SILENT {
@@ -241,7 +247,7 @@ impl Merger {
 
     /// The kernel said when a thread ran.
     pub fn run(&mut self, run: &Run) {
-        let (number, thread_number) = run.thread;
+        let ThreadId { process: number, thread: thread_number } = run.thread;
         let process = self.processes.entry(number).or_default();
         let is_known = process.threads.contains_key(&thread_number);
         let thread = process.threads.entry(thread_number).or_default();

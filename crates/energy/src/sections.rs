@@ -204,6 +204,18 @@ impl Shares {
         self.slices += 1;
     }
 
+    /// What nodes have is that of others by `numbers`: by node, which it is now.
+    pub(crate) fn regroup(&mut self, numbers: &[usize]) {
+        let mut nodes = Vec::new();
+        for (joules, &number) in self.nodes.iter().zip(numbers) {
+            if nodes.len() <= number {
+                nodes.resize(number + 1, Joules::ZERO);
+            }
+            nodes[number] += *joules;
+        }
+        self.nodes = nodes;
+    }
+
     /// Of each node.
     pub fn nodes(&self) -> &[Joules] {
         &self.nodes

@@ -10,14 +10,14 @@
 //! files written one by one it is E = w0 + w1 x size (D. Singh, "Improving the Energy Efficiency of
 //! Modern Computing Platforms using High-Resolution Real-Time Energy Measurements", UCLA, 2014, ch. 3).
 
-mod books;
+mod accounting;
 
 use serde::{Deserialize, Serialize};
 
 use crate::energy::Energy;
 use crate::quantity::Joules;
 
-pub use books::{Books, Row};
+pub use accounting::{Row, StorageAccounting};
 
 /// A block device by the kernel's own number (`dev_t`: 12 bits major, 20 bits minor).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -81,7 +81,7 @@ pub struct Process {
 
 impl Process {
     /// No process: the system itself, or an unknown one.
-    pub const NOBODY: Self = Self { pid: 0, started: 0 };
+    pub const NONE: Self = Self { pid: 0, started: 0 };
 }
 
 /// Which process did something to which file.

@@ -26,7 +26,7 @@ use crate::{
 
 /// A kind of environment, for lists and help texts.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct EnvironmentKind {
     /// What plans call it.
     pub name: &'static str,
     /// One line.
@@ -57,7 +57,7 @@ macro_rules! kinds {
         }
 
         /// All kinds.
-        pub const KINDS: &[Kind] = &[$(Kind {
+        pub const KINDS: &[EnvironmentKind] = &[$(EnvironmentKind {
             name: stringify!($module),
             about: $about,
             is_limited: $limited,

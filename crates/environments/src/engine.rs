@@ -53,7 +53,7 @@ impl Container<'_> {
         let version = start.run("ask for its version", &format!("{engine} --version"))?;
         if self.network == Network::Bridge && !start.outer_ports.is_empty() {
             return Err(start.refuse(
-                "nobody forwards the ports of a bridge in this guest: say `network = \"host\"`",
+                "the ports of a bridge in this guest are not forwarded: set `network = \"host\"`",
             ));
         }
         let folder = start.folder(FoundBy::WhoKnowsIt)?;

@@ -118,15 +118,24 @@ impl Guard {
         Ok(Undo { number, line, shared: Arc::clone(&self.shared), done: false })
     }
 
-    /// As long as what this gives lives, this group of processes is making something: if we end, it is
-    /// ended before anything is undone.
-    pub(crate) fn maker(&self, group: u32) -> Maker<'_> {
-        self.tell(&format!("!{group}"));
-        Maker { guard: self, group }
+    /// Runs a program as [`tool::run`] does. If we end meanwhile, the guardian ends it before anything is
+    /// undone. So it begins once the guardian knows of it: were we killed between the two, it would go on
+    /// making what has been undone.
+    pub(crate) fn run(
+        &self,
+        argv: &[String],
+        what: &str,
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<tool::Ran, Error> {
+        tool::run_announced(argv, what, limit, stop, |group| {
+            self.send(&format!("!{group}"));
+            Maker { guard: self, group }
+        })
     }
 
     /// A guardian that does not receive it has ended, and undoes at once.
-    fn tell(&self, line: &str) {
+    fn send(&self, line: &str) {
         if let Some(open) = self.shared.lock().open.as_mut()
             && let Some(pipe) = open.guardian.stdin.as_mut()
         {
@@ -170,14 +179,14 @@ impl Drop for Guard {
 
 /// Announces to the guardian that a group of processes is making something, as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Maker<'a> {
+struct Maker<'a> {
     guard: &'a Guard,
     group: u32,
 }
 
 impl Drop for Maker<'_> {
     fn drop(&mut self) {
-        self.guard.tell(&format!("~{}", self.group));
+        self.guard.send(&format!("~{}", self.group));
     }
 }
 

@@ -41,7 +41,7 @@ pub mod qemu;
 pub mod ssh;
 
 pub use common::{COMMON_OPTIONS, Common, Memory};
-pub use config::{EnvironmentConfig, KINDS, Kind, KindConfig};
+pub use config::{EnvironmentConfig, EnvironmentKind, KINDS, KindConfig};
 pub use engine::Network;
 pub use error::Error;
 pub use place::Place;

@@ -59,6 +59,18 @@ impl Pen {
     }
 }
 
+impl Start<'_> {
+    /// A pen, and what starts a program in it; with the memory and on the CPUs of this copy, unless
+    /// something else sees to those.
+    pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
+        let mut prefix = Pen::make(self, is_limited)?.prefix();
+        if is_limited {
+            prefix.extend(self.on_cpus()?);
+        }
+        Ok(prefix)
+    }
+}
+
 fn mark(name: &str) -> String {
     format!("NIGHTWATT_PEN={name}")
 }

@@ -9,7 +9,6 @@ use nightwatt_energy::time::Mono;
 
 use crate::common::Common;
 use crate::guard::{Guard, Undo};
-use crate::pen::Pen;
 use crate::started::Started;
 use crate::{Error, Place, remove, shell, tool};
 
@@ -85,7 +84,7 @@ impl<'a> Start<'a> {
     /// Runs a line somewhere else, and gives what came of it.
     pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
         let (argv, what) = (place.argv(line), self.told(what));
-        tool::run_beneath(self.guard, &argv, &what, self.limit(), self.stop)
+        self.guard.run(&argv, &what, self.limit(), self.stop)
     }
 
     /// From now on this line is run at the end, where the environment is made.
@@ -192,16 +191,6 @@ impl<'a> Start<'a> {
             }
             Some(_) => self.cpus(),
         }
-    }
-
-    /// A pen, and what starts a program in it; with the memory and on the CPUs of this copy, unless
-    /// something else sees to those.
-    pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
-        let mut prefix = Pen::make(self, is_limited)?.prefix();
-        if is_limited {
-            prefix.extend(self.on_cpus()?);
-        }
-        Ok(prefix)
     }
 
     /// What starts a program on the CPUs of this copy.

@@ -11,7 +11,6 @@ use nightwatt_host::tool::blocking::{Finished, Limits, Running};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::Error;
-use crate::guard::Guard;
 
 /// Bytes of the end of a program's output that go into the error message.
 const OUTPUT_KEPT: usize = 2000;
@@ -43,31 +42,31 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 /// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
 /// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
 pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> Result<Ran, Error> {
-    run_as(None, argv, what, limit, stop)
+    start_and_wait(argv, what, limit, stop, None::<fn(u32)>)
 }
 
-/// Like [`run`]; if we end meanwhile, so does the program. It begins once the guardian knows of it: were
-/// we killed between the two, it would go on making what has been undone.
-pub(crate) fn run_beneath(
-    guard: &Guard,
+/// Like [`run`]. The program begins only after `announce` got the number of its process group; what `announce`
+/// returns is dropped when the program has ended.
+pub(crate) fn run_announced<T>(
     argv: &[String],
     what: &str,
     limit: Duration,
     stop: &Stop,
+    announce: impl FnOnce(u32) -> T,
 ) -> Result<Ran, Error> {
     let mut words = ["/bin/sh", "-c", "read -r go && exec \"$@\" </dev/null", "nightwatt"]
         .map(str::to_owned)
         .to_vec();
     words.extend_from_slice(argv);
-    run_as(Some(guard), &words, what, limit, stop)
+    start_and_wait(&words, what, limit, stop, Some(announce))
 }
 
-fn run_as(
-    guard: Option<&Guard>,
+fn start_and_wait<T>(
     argv: &[String],
     what: &str,
     limit: Duration,
     stop: &Stop,
+    announce: Option<impl FnOnce(u32) -> T>,
 ) -> Result<Ran, Error> {
     let deadline = monotonic() + limit;
     let system = |source| Error::System { attempt: what.to_owned(), source };
@@ -81,7 +80,7 @@ fn run_as(
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .stdin(guard.map_or_else(Stdio::null, |_| Stdio::piped()))
+        .stdin(if announce.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(writer)
         .stderr(errors.try_clone().map_err(system)?);
     let mut running = Running::start(&mut command).map_err(|source| Error::Start {
@@ -91,7 +90,7 @@ fn run_as(
     })?;
     // Our end of the pipe that the program writes to.
     drop(command);
-    let _maker = guard.map(|guard| guard.maker(running.child().id()));
+    let _announced = announce.map(|announce| announce(running.child().id()));
     if let Some(mut begin) = running.child().stdin.take() {
         begin.write_all(b"go\n").map_err(system)?;
     }

@@ -1,5 +1,6 @@
 //! All targets: a module for each, and the table of them.
 
+pub mod access;
 pub mod agent_messages;
 pub mod cache_rules;
 pub mod calibrate;
@@ -35,6 +36,7 @@ pub mod proxy_header;
 pub mod report_page;
 pub mod tcp_capture;
 pub mod tcp_protocol;
+pub mod transfer_messages;
 pub mod workload_output;
 
 use crate::Target;
@@ -59,6 +61,7 @@ macro_rules! targets {
 }
 
 targets! {
+    access,
     agent_messages,
     cache_rules,
     calibrate,
@@ -94,5 +97,6 @@ targets! {
     report_page,
     tcp_capture,
     tcp_protocol,
+    transfer_messages,
     workload_output,
 }

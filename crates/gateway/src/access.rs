@@ -11,7 +11,7 @@
 //!
 //! `rule` names the rule by which a request did not reach the server: that of its client's class
 //! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or `requests-per-client`, or a
-//! [`Budget`](nightwatt_policy::admission::Budget).
+//! [`Budget`](nightwatt_policy::admission::Budget), or one of `[site.access]` (`access-network`, `access-password`, …).
 //!
 //! A connection that was passed through has a line with the method `TCP`: `delay` is the time from when its service was
 //! known to when the connection to that service was made, and `outcome` how the connection ended.
@@ -67,6 +67,8 @@ pub enum Answered {
     Unavailable,
     /// 4xx: the request was rejected.
     Refused,
+    /// 401, 403, 429 or 503: this client may not come in, or not wake the server.
+    Denied,
     /// 429: this client sends too many requests.
     Limited,
     /// Not at all: the client left while its request was held.
@@ -77,7 +79,7 @@ pub enum Answered {
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
@@ -93,6 +95,7 @@ impl Answered {
         Self::Budget,
         Self::Unavailable,
         Self::Refused,
+        Self::Denied,
         Self::Limited,
         Self::Gone,
         Self::Redirect,
@@ -116,6 +119,7 @@ impl Answered {
             Self::Budget => "budget",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
+            Self::Denied => "denied",
             Self::Limited => "limited",
             Self::Gone => "gone",
             Self::Redirect => "redirect",

@@ -68,13 +68,14 @@ impl Site {
     pub(crate) fn count(
         &self,
         asker: Asker,
-        (class, answered): (ClientClass, Answered),
+        class: ClientClass,
+        answered: Answered,
         status: StatusCode,
         now: Now,
     ) {
         let delay = now.mono.since(asker.arrived);
-        self.counters.requests.count((class, answered), status, delay);
-        self.count_delay(asker, (class, answered), delay);
+        self.counters.requests.count(class, answered, status, delay);
+        self.count_delay(asker, class, answered, delay);
     }
 
     /// Learns from an answer what kind of client sent the request.
@@ -101,14 +102,12 @@ impl Site {
         }
     }
 
-    fn count_delay(
-        &self,
-        asker: Asker,
-        (class, answered): (ClientClass, Answered),
-        delay: Duration,
-    ) {
+    fn count_delay(&self, asker: Asker, class: ClientClass, answered: Answered, delay: Duration) {
         if !class.is_admitted()
-            || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect)
+            || matches!(
+                answered,
+                Answered::State | Answered::Denied | Answered::Limited | Answered::Redirect
+            )
         {
             return;
         }
@@ -135,7 +134,7 @@ pub(crate) fn close(
     let site = index.map(|index| &serving.sites[index]);
     if let Some(site) = site {
         let asker = Asker { arrived: facts.arrived.mono, visitor: facts.visitor };
-        site.count(asker, (class, answered), response.status(), now);
+        site.count(asker, class, answered, response.status(), now);
         // (Otherwise every path that scanners probe would seem to exist.)
         if !let_through {
             let reply = reply(facts, response.status(), response.headers());
@@ -143,7 +142,7 @@ pub(crate) fn close(
         }
     } else {
         let delay = now.mono.since(facts.arrived.mono);
-        serving.unsited.count((class, answered), response.status(), delay);
+        serving.unsited.count(class, answered, response.status(), delay);
     }
     if let Some(hsts) = site.and_then(|site| site.hsts.clone()).filter(|_| facts.secure) {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);

@@ -89,7 +89,7 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
         let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
         if due(books) <= now().mono {
-            let done = get(gateway, tls, (acme, certificate), books).await;
+            let done = get(gateway, tls, acme, certificate, books).await;
             // A certificate that is due for renewal at once is of no use.
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
@@ -139,7 +139,8 @@ fn of(gateway: &Gateway) -> Option<&AcmeConfig> {
 async fn get(
     gateway: &Gateway,
     tls: &Arc<Tls>,
-    (acme, certificate): (&AcmeConfig, &CertificateConfig),
+    acme: &AcmeConfig,
+    certificate: &CertificateConfig,
     books: &mut Books,
 ) -> Result<(), Failed> {
     let dir = folder(gateway);

@@ -66,7 +66,7 @@ async fn accept(live: Live<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                let talk = converse(live.clone(), Arc::clone(&guard), (stream, from.ip()));
+                let talk = converse(live.clone(), Arc::clone(&guard), stream, from.ip());
                 let client = ClientKey::from(from.ip()).number();
                 places.add(client, connections.spawn(talk));
             }
@@ -78,11 +78,7 @@ async fn accept(live: Live<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
     }
 }
 
-async fn converse(
-    mut live: Live<Gateway>,
-    guard: Arc<Guard>,
-    (stream, client): (TcpStream, IpAddr),
-) {
+async fn converse(mut live: Live<Gateway>, guard: Arc<Guard>, stream: TcpStream, client: IpAddr) {
     let clock = live.now().serving.clock.clone();
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock no client is slow.

@@ -2,12 +2,15 @@
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
+mod access;
 mod acme;
 mod admin;
 mod cache;
 mod disk;
 mod gate;
+mod holidays;
 mod hosts;
+mod htpasswd;
 mod limits;
 mod listening;
 mod machine;
@@ -23,6 +26,7 @@ mod tls;
 mod waiting;
 mod webhook;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,17 +34,20 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
-use nightwatt_policy::scenario::{BadValue, Scenario, Server};
+use nightwatt_policy::scenario::{BadValue, Scenario, Server, SlaRule};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
 
+pub use self::access::AccessConfig;
 pub use self::acme::{AcmeConfig, Proof};
 pub(crate) use self::acme::{CHALLENGE_PATH, tag};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
+pub use self::holidays::read_holidays;
+pub use self::htpasswd::Users;
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
@@ -193,6 +200,8 @@ pub struct SiteConfig {
     /// Which clients are crawlers, scanners, monitors.
     #[serde(default)]
     pub clients: ClassifierConfig,
+    /// Who may come in, and who may wake the server; default: all clients.
+    pub access: Option<AccessConfig>,
     /// Which of its answers are stored, for which clients and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
@@ -206,6 +215,9 @@ pub struct SiteConfig {
     /// Instead of the file's `[limits]`.
     #[serde(default)]
     pub limits: SiteLimits,
+    /// The file writes an `sla` for it.
+    #[serde(skip)]
+    pub(crate) has_own_sla: bool,
 }
 
 fn yes() -> bool {
@@ -255,7 +267,11 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        let config = Self::parse(&text, &path.display().to_string())?;
+        let name = path.display().to_string();
+        let mut config = Self::parse(&text, &name)?;
+        config
+            .read_other_files()
+            .map_err(|(key, message)| ConfigError::value(&name, &text, &key, message))?;
         Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
@@ -267,7 +283,9 @@ impl Config {
         listening::check(&config)
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         config.place_acme();
-        for site in &mut config.site {
+        let table: toml::Table = text.parse().unwrap_or_default();
+        for (index, site) in config.site.iter_mut().enumerate() {
+            site.has_own_sla = writes_sla(&table, index);
             site.name_origins();
             // The first server stands for the site as a whole.
             if let Some(first) = site.server.first() {
@@ -277,14 +295,31 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads the files of holidays and users.
+    fn read_other_files(&mut self) -> Result<(), Wrong> {
+        read_holidays(&mut self.scenario).map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        for (index, site) in self.site.iter_mut().enumerate() {
+            let read = site.scenario.as_mut().map_or(Ok(()), read_holidays);
+            read.map_err(|text| (format!("site.{index}.scenario.holidays"), text))?;
+            site.read_users().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+        }
+        Ok(())
+    }
+
     /// The power of a machine.
     pub fn server_of<'a>(&'a self, machine: &'a MachineConfig) -> &'a Server {
         machine.server.as_ref().unwrap_or(&self.scenario.server)
     }
 
-    /// The scenario of a site.
-    pub fn scenario_of<'a>(&'a self, site: &'a SiteConfig) -> &'a Scenario {
-        site.scenario.as_ref().unwrap_or(&self.scenario)
+    /// The scenario of a site. With `kind = "app"` it has an SLA only if the file has one: a share of the requests of a
+    /// site that few people use would keep its server awake for ever.
+    pub fn scenario_of<'a>(&'a self, site: &'a SiteConfig) -> Cow<'a, Scenario> {
+        let scenario = site.scenario.as_ref().unwrap_or(&self.scenario);
+        if site.kind != Some(SiteKind::App) || site.has_own_sla || !scenario.sla.enabled {
+            return Cow::Borrowed(scenario);
+        }
+        let sla = SlaRule { enabled: false, ..scenario.sla.clone() };
+        Cow::Owned(Scenario { sla, ..scenario.clone() })
     }
 
     /// Checks what types cannot express. Errors are (dotted key, what is wrong and what would be right).
@@ -318,6 +353,7 @@ impl Config {
             site.check(&mut taken)
                 .and_then(|()| site.check_tls(self))
                 .and_then(|()| site.check_origin_tls())
+                .and_then(|()| site.check_access(self))
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;
@@ -331,6 +367,13 @@ impl Config {
         tcp::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }
+}
+
+/// Whether the scenario of a site has an `sla`, even if it is the default.
+fn writes_sla(file: &toml::Table, index: usize) -> bool {
+    let site = file.get("site").and_then(|sites| sites.get(index));
+    let scenario = site.and_then(|site| site.get("scenario")).or_else(|| file.get("scenario"));
+    scenario.is_some_and(|scenario| scenario.get("sla").is_some())
 }
 
 /// The dotted key of a wrong value, and what is wrong and what would be right.

@@ -502,7 +502,7 @@ struct Purged {
 }
 
 impl Purged {
-    fn add(&mut self, (resources, forgotten): (usize, Forgotten)) {
+    fn add(&mut self, resources: usize, forgotten: Forgotten) {
         self.resources += resources;
         self.from_disk.push(forgotten);
     }
@@ -537,7 +537,8 @@ fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
     let mut purged = Purged::default();
     if name.is_some() {
         let site = named(gateway, name)?;
-        purged.add(site.store.purge(&Purge::All));
+        let (resources, forgotten) = site.store.purge(&Purge::All);
+        purged.add(resources, forgotten);
         purged.of_mirror(site, Purge::All);
         return Ok(purged);
     }
@@ -576,7 +577,8 @@ fn purge(
     }
     let mut done = Purged::default();
     for (site, purge) in purges {
-        done.add(site.store.purge(&purge));
+        let (resources, forgotten) = site.store.purge(&purge);
+        done.add(resources, forgotten);
         done.of_mirror(site, purge);
     }
     Ok(done)

@@ -78,7 +78,7 @@ impl Exchange {
     }
 
     /// Begins another exchange for the same request, at another server.
-    pub(crate) fn anew(&self) -> Arc<Self> {
+    pub(crate) fn at_another_server(&self) -> Arc<Self> {
         let sake = self.sake.unwrap_or(ExchangeFor::Client { network: UNLIMITED });
         self.supervisor.begin_for(sake);
         Self::begun(&self.supervisor, sake)

@@ -213,6 +213,10 @@ impl Client {
         }
         let index = serving.site_of(authority.host)?;
         let site = &serving.sites[index];
+        // The slow path decides who comes in.
+        if site.admittance.is_some() {
+            return None;
+        }
         let sender = plain.sender(head, &site.rules);
         let own_path = OwnPath::of(&site.config, path_of(head.target));
         if sender.bypasses_cache() || own_path.is_some_and(|it| !it.may_be_cached()) {
@@ -234,8 +238,8 @@ impl Client {
             let fields = head.fields.iter();
             fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
         };
-        let now = (serving.timestamp(), &site.rules);
-        let object = site.store.find_plain(&self.scratch, sender, now, values);
+        let now = serving.timestamp();
+        let object = site.store.find_plain(&self.scratch, sender, now, &site.rules, values);
         Some(Aim { site: index, sender, object, own_path })
     }
 
@@ -263,7 +267,8 @@ impl Client {
         &mut self,
         head: &Head<'_, '_>,
         plain: &Plain<'_>,
-        (index, object): (usize, &Object),
+        index: usize,
+        object: &Object,
     ) -> Option<Prepared> {
         let arrived = self.serving.clock.now();
         self.meet(head)?;
@@ -333,13 +338,23 @@ impl Client {
         })
     }
 
+    /// Lets the mirror of the site count a request of a person.
+    fn note_mirror(&self, head: &Head<'_, '_>, plain: &Plain<'_>) {
+        let Some(given) = self.given.as_ref().filter(|it| it.class == ClientClass::Human) else {
+            return;
+        };
+        if let Some(mirror) = &self.serving.sites[given.site].mirror {
+            mirror.answered_fast(self.is_secure(head), plain.authority, head.target);
+        }
+    }
+
     /// Counts the answer that was sent, and returns it.
     fn count(&mut self, head: &Head<'_, '_>) -> Option<Given> {
         let given = self.given.take()?;
         let site = &self.serving.sites[given.site];
         let Given { class, answered, status, now, .. } = given;
         let asker = Asker { arrived: given.arrived.mono, visitor: given.visitor };
-        site.count(asker, (class, answered), status, now);
+        site.count(asker, class, answered, status, now);
         let reply = status.as_u16().into();
         // Other fields matter only for learning from misses.
         if given.credential.is_none() && !status.is_client_error() {
@@ -439,12 +454,17 @@ impl Service for Client {
             return Quick::No;
         };
         match self.find(head, &plain) {
-            Some(Aim { site, object: Some(object), .. }) => {
-                let prepared = self.stored(head, &plain, (site, &object));
-                prepared.map_or(Quick::No, Quick::Ready)
+            Some(Aim { site, sender, object: Some(object), .. }) => {
+                let Some(prepared) = self.stored(head, &plain, site, &object) else {
+                    return Quick::No;
+                };
+                if sender.is_anonymous() {
+                    self.note_mirror(head, &plain);
+                }
+                Quick::Ready(prepared)
             }
             Some(Aim { site, sender, object: None, own_path: None }) => {
-                self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)
+                self.ask(head, &plain, site, sender).map_or(Quick::No, Quick::Asked)
             }
             _ => Quick::No,
         }

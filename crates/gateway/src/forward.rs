@@ -129,7 +129,7 @@ impl Forwarding<'_> {
                 Some(Ok(answer)) => answer,
                 Some(Err(failure)) => {
                     let failure = of_seat(failure, exchange.seat());
-                    return Err(self.failed(failure, (copy, repeatable), &sending));
+                    return Err(self.failed(failure, copy, repeatable, &sending));
                 }
                 None => {
                     let again = Spool::again(copy.unwrap_or_default());
@@ -159,9 +159,9 @@ impl Forwarding<'_> {
             }
             let times = Times { requested, received: self.now() };
             let response = self.with_deadline(response, &exchange, &sending);
-            self.invalidate((response.status(), response.headers()), ticket.as_ref()).await;
+            self.invalidate(response.status(), response.headers(), ticket.as_ref()).await;
             let gives_back = GivesBack { origin, loan: Some(loan), sending };
-            return Ok(self.answer(response, times, (validating, ticket), gives_back, exchange));
+            return Ok(self.answer(response, times, validating, ticket, gives_back, exchange));
         }
     }
 
@@ -205,8 +205,8 @@ impl Forwarding<'_> {
             FromOrigin::Http1(answer) => answer.into_stream(),
             FromOrigin::Http2(_) => None,
         };
-        let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
-        else {
+        let offered = server.filter(|_| question::is_offered(self.parts, &parts.headers));
+        let Some((server, answered_ahead)) = offered else {
             let text = "The server switched to another protocol without being asked.";
             self.serving.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
@@ -217,7 +217,7 @@ impl Forwarding<'_> {
         let (clock, idle) = (self.serving.clock.clone(), self.site().limits.tunnel_idle);
         let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
-            tunnel::run(client, server, phase, &clock, idle).await;
+            tunnel::run(client, server, answered_ahead, phase, &clock, idle).await;
             drop(exchange);
         });
         let mut response = Response::from_parts(parts, Answer::empty());
@@ -247,11 +247,7 @@ impl Forwarding<'_> {
 
     /// Forgets what the request has made obsolete. The client gets its answer only after the disk has recorded that, or
     /// has failed: otherwise the old answer could come back after a power cut.
-    async fn invalidate(
-        &self,
-        (status, headers): (StatusCode, &HeaderMap),
-        ticket: Option<&Ticket>,
-    ) {
+    async fn invalidate(&self, status: StatusCode, headers: &HeaderMap, ticket: Option<&Ticket>) {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
@@ -267,7 +263,8 @@ impl Forwarding<'_> {
         &self,
         mut response: Response<Answer>,
         times: Times,
-        (validating, ticket): (bool, Option<Ticket>),
+        validating: bool,
+        ticket: Option<Ticket>,
         gives_back: GivesBack,
         exchange: Arc<Exchange>,
     ) -> Response<Answer> {
@@ -281,7 +278,7 @@ impl Forwarding<'_> {
             && status == StatusCode::NOT_MODIFIED
             && let Some(found) = self.confirmed(response.headers())
         {
-            let confirmed = self.confirmed_answer(found, response.headers(), times, (why, ticket));
+            let confirmed = self.confirmed_answer(found, response.headers(), times, why, ticket);
             // A 304 has no body: the exchange is over, and the connection free.
             drop(response.into_body().watched(Box::new(gives_back)).watched(Box::new(exchange)));
             return confirmed;
@@ -422,7 +419,8 @@ impl Forwarding<'_> {
         found: &Found,
         headers: &HeaderMap,
         times: Times,
-        (why, ticket): (CacheStatus, Option<Ticket>),
+        why: CacheStatus,
+        ticket: Option<Ticket>,
     ) -> Response<Answer> {
         let request = head_of(self.facts, self.parts);
         let (body, rules) = (found.object.body.clone(), self.rules());
@@ -485,7 +483,8 @@ impl Forwarding<'_> {
     fn failed(
         &self,
         failure: Failure,
-        (copy, repeatable): (Option<Kept>, bool),
+        copy: Option<Kept>,
+        repeatable: bool,
         sending: &Sending,
     ) -> NotForwarded {
         if let Some((status, text)) = fault_of_body(sending) {

@@ -121,7 +121,8 @@ async fn connections(site: &Site) -> Vec<Connection> {
 /// Serves a connection from another proxy.
 pub(crate) async fn connection(
     mut live: Live<Serving>,
-    (stream, peer): (TcpStream, SocketAddr),
+    stream: TcpStream,
+    peer: SocketAddr,
     leaving: Arc<AtomicBool>,
     stopped: watch::Receiver<bool>,
 ) {
@@ -130,7 +131,7 @@ pub(crate) async fn connection(
     let (clock, limits) = (serving.clock.clone(), Arc::clone(&serving.http_limits));
     drop(serving);
     let asker = Asker { live, peer, leaving };
-    nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
+    nightwatt_http1::serve(stream, BytesMut::new(), asker, limits, clock, stopped).await;
 }
 
 /// Another proxy that asks.
@@ -151,24 +152,24 @@ impl Service for Asker {
         Quick::No
     }
 
-    fn poll_asked(&mut self, nobody: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
-        match nobody {}
+    fn poll_asked(&mut self, never: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
+        match never {}
     }
 
-    fn patience(&self, nobody: &Infallible) -> Mono {
-        match *nobody {}
+    fn patience(&self, never: &Infallible) -> Mono {
+        match *never {}
     }
 
-    fn since(&self, nobody: &Infallible) -> Mono {
-        match *nobody {}
+    fn since(&self, never: &Infallible) -> Mono {
+        match *never {}
     }
 
-    fn resume(&mut self, _: Request<Incoming>, nobody: Infallible) -> Self::Answering {
-        match nobody {}
+    fn resume(&mut self, _: Request<Incoming>, never: Infallible) -> Self::Answering {
+        match never {}
     }
 
-    fn left(&mut self, _: &Head<'_, '_>, nobody: Infallible) {
-        match nobody {}
+    fn left(&mut self, _: &Head<'_, '_>, never: Infallible) {
+        match never {}
     }
 
     fn sent(&mut self, _: &Head<'_, '_>, _: &Prepared) {}

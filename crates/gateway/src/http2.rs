@@ -47,7 +47,8 @@ pub(crate) async fn serve(
     client: Client,
     limits: Arc<Limits>,
     clock: Clock,
-    (leaving, mut stopped): (Arc<AtomicBool>, Receiver<bool>),
+    leaving: Arc<AtomicBool>,
+    mut stopped: Receiver<bool>,
 ) {
     let watch = Conversation::begin(&clock, &limits);
     let next = Arc::new(Mutex::new(None));

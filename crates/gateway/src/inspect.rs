@@ -8,7 +8,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_energy::energy::{Energy, PowerStates};
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
@@ -79,6 +80,7 @@ impl Site {
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
             kept_awake_by: kept_awake_by(&server, connections),
+            awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: server.failures,
             retry_after_s: server.blocked_for.as_secs_f64(),
             wake_time_s: server.wake_time.as_secs_f64(),
@@ -102,6 +104,7 @@ impl Site {
                 Some(_) => Vec::new(),
             },
             pool: self.pool.as_ref().map(|pool| pool.report(self.pool_policy())),
+            mirror: self.mirror.as_ref().map(|mirror| mirror.status()),
             shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
                     shadow.would_delay();
@@ -155,6 +158,7 @@ impl Machine {
             // What is awake on it is reported already.
             kept_awake_by: kept_awake_by(&machine, connections)
                 .filter(|_| machine.in_flight <= connections),
+            awake_hours_in_s: machine.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: machine.failures,
             retry_after_s: machine.blocked_for.as_secs_f64(),
             wake_time_s: machine.wake_time.as_secs_f64(),
@@ -260,6 +264,10 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             format!(
                 "hours in which it is not to sleep (`never_sleep`), for another {minutes:.0} min"
             )
+        }
+        Hindrance::AwakeHours(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!("hours in which it is to be awake (`awake`), for another {minutes:.0} min")
         }
         Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })

@@ -81,7 +81,7 @@ impl Journal {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         if self.durable && self.size > ROTATE_AT {
-            return self.begin_anew(&line);
+            return self.start_over(&line);
         }
         if let Err(error) = self.file.write_all(&line) {
             // A full disk may have accepted half a line: the next record must not be appended to it.
@@ -94,7 +94,7 @@ impl Journal {
 
     /// Replaces the journal with a new one that begins with this line, and keeps the old one. At every moment there is
     /// a journal with a whole record.
-    fn begin_anew(&mut self, line: &[u8]) -> std::io::Result<()> {
+    fn start_over(&mut self, line: &[u8]) -> std::io::Result<()> {
         let new = self.path.with_extension("jsonl.new");
         let mut file = private::successor(&new, &self.path)?;
         file.write_all(line)?;

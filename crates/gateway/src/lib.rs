@@ -13,6 +13,7 @@ mod access;
 mod accounting;
 mod acme;
 mod admin;
+pub mod admittance;
 mod answers;
 mod authority;
 mod body;

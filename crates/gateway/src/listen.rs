@@ -281,7 +281,7 @@ async fn accept(
     let ends = Ends { leaving: Arc::default(), stop: watch::Sender::new(false) };
     // Every connection holds one end: once all are gone, the other end is closed.
     let (alive, all_gone) = mpsc::channel::<Infallible>(1);
-    at.accept(&mut live, &room, &mut orders, (&ends, &alive)).await;
+    at.accept(&mut live, &room, &mut orders, &ends, &alive).await;
     let spoken = at.spoken;
     drop((at, alive));
     ends.leaving.store(true, Ordering::Relaxed);
@@ -353,7 +353,8 @@ impl Listening {
         live: &mut Fronts,
         room: &Arc<Semaphore>,
         orders: &mut watch::Receiver<Orders>,
-        (ends, alive): (&Ends, &mpsc::Sender<Infallible>),
+        ends: &Ends,
+        alive: &mpsc::Sender<Infallible>,
     ) {
         loop {
             let now = *orders.borrow_and_update();
@@ -380,7 +381,7 @@ impl Listening {
                         place = Arc::clone(room).acquire_owned() => place.ok(),
                         _ = orders.wait_for(|now| now.is_end()) => None,
                     };
-                    self.serve(live, (stream, peer), ends, (place, alive.clone()));
+                    self.serve(live, stream, peer, ends, (place, alive.clone()));
                 }
                 Err(error) => {
                     live.serving.now().cannot_accept("client", error).await;
@@ -392,7 +393,8 @@ impl Listening {
     fn serve<H: Send + 'static>(
         &self,
         live: &Fronts,
-        connected: (TcpStream, SocketAddr),
+        stream: TcpStream,
+        peer: SocketAddr,
         ends: &Ends,
         held: H,
     ) {
@@ -400,15 +402,15 @@ impl Listening {
         let (leaving, stopped) = (Arc::clone(&ends.leaving), ends.stop.subscribe());
         match self.spoken {
             Spoken::Http => tokio::spawn(async move {
-                connection(live, connected, (leaving, false), stopped).await;
+                connection(live, stream, peer, leaving, false, stopped).await;
                 drop(held);
             }),
             Spoken::Https => tokio::spawn(async move {
-                connection(live, connected, (leaving, true), stopped).await;
+                connection(live, stream, peer, leaving, true, stopped).await;
                 drop(held);
             }),
             Spoken::Questions => tokio::spawn(async move {
-                gate::connection(live.serving, connected, leaving, stopped).await;
+                gate::connection(live.serving, stream, peer, leaving, stopped).await;
                 drop(held);
             }),
             Spoken::Anything => {
@@ -417,7 +419,7 @@ impl Listening {
                 let Some(door) = door.map(|(_, door)| Arc::clone(door)) else { return };
                 let (serving, services) = (Arc::clone(&front.serving), Arc::clone(&front.services));
                 tokio::spawn(async move {
-                    passthrough::connection(serving, services, door, connected, stopped).await;
+                    passthrough::connection(serving, services, door, stream, peer, stopped).await;
                     drop(held);
                 })
             }
@@ -446,8 +448,10 @@ pub(crate) fn limits(config: &Config) -> Limits {
 /// One client's connection, from its first byte to its end.
 async fn connection(
     mut live: Fronts,
-    (mut stream, peer): (TcpStream, SocketAddr),
-    (leaving, secure): (Arc<AtomicBool>, bool),
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    leaving: Arc<AtomicBool>,
+    secure: bool,
     stopped: watch::Receiver<bool>,
 ) {
     let front = live.front.now();
@@ -480,19 +484,19 @@ async fn connection(
         Box::pin(async move {
             let limit = front.serving.config.limits.handshake_timeout;
             let Some(tls) = &front.tls else { return };
-            let accepted = tls.accept((stream, read_ahead), &clock, limit).await;
+            let accepted = tls.accept(stream, read_ahead, &clock, limit).await;
             let Some((stream, is_http2)) = accepted else { return };
             drop(front);
             if is_http2 {
-                http2::serve(stream, service, limits, clock, (leaving, stopped)).await;
+                http2::serve(stream, service, limits, clock, leaving, stopped).await;
                 return;
             }
             let nothing = BytesMut::new();
-            nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;
+            nightwatt_http1::serve(stream, nothing, service, limits, clock, stopped).await;
         })
         .await;
         return;
     }
     drop(front);
-    nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
+    nightwatt_http1::serve(stream, read_ahead, service, limits, clock, stopped).await;
 }

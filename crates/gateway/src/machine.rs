@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::common::Common;
-use crate::config::{Config, MachineConfig};
+use crate::config::MachineConfig;
 use crate::error::StartError;
 use crate::metering::Feed;
 use crate::supervisor::{Learns, Retuning, ServerControl, Supervisor};
@@ -41,7 +41,8 @@ impl Machine {
     pub(crate) fn open(
         machine: &MachineConfig,
         common: &Common<'_>,
-        (controller, [meter, proxy_meter]): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
+        controller: Option<Box<dyn Controller>>,
+        [meter, proxy_meter]: [Option<Feed>; 2],
         below: Option<&Self>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
@@ -59,9 +60,10 @@ impl Machine {
         let mut records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
         // Earlier versions did not put it on the bills of machines.
         records.memory.bill = records.memory.bill.without_unsaid_proxy();
-        let mind =
-            (settings(machine, &server, config), Box::new(Timeout { idle: machine.linger }) as _);
-        let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
+        let settings = settings(machine, &server, common);
+        let policy = Box::new(Timeout { idle: machine.linger });
+        let (supervisor, task) =
+            Supervisor::start(&machine.name, clock, settings, policy, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         Ok(Self { name: machine.name.as_str().into(), supervisor, server, proxy, meter })
@@ -72,7 +74,8 @@ impl Machine {
     /// The machine with a changed configuration, and how its supervisor has to change. What runs on it notices nothing.
     pub(crate) fn changed(
         &self,
-        (was, machine): (&MachineConfig, &MachineConfig),
+        was: &MachineConfig,
+        machine: &MachineConfig,
         common: &Common<'_>,
         controller: Option<Box<dyn Controller>>,
         below: Option<&Self>,
@@ -90,7 +93,7 @@ impl Machine {
         let supervisor = Arc::clone(&self.supervisor);
         let retuning = Retuning {
             supervisor: Arc::clone(&supervisor),
-            settings: settings(machine, &server, common.config),
+            settings: settings(machine, &server, common),
             policy: Some(Box::new(Timeout { idle: machine.linger })),
             learns: Learns::AsBefore,
             hands,
@@ -134,10 +137,14 @@ fn hands(
 }
 
 /// It serves what runs on it, and has no SLA of its own.
-fn settings(machine: &MachineConfig, server: &Server, config: &Config) -> Settings {
+fn settings(machine: &MachineConfig, server: &Server, common: &Common<'_>) -> Settings {
+    let scenario = &common.config.scenario;
     Settings {
         sla: None,
-        never_sleep: config.scenario.never_sleep.clone(),
+        never_sleep: scenario.never_sleep.clone(),
+        awake: scenario.awake.clone(),
+        days_off: scenario.days_off.clone(),
+        zone: common.clock.zone(),
         min_on: server.min_on,
         quiet: std::time::Duration::ZERO,
         wake_time: server.wake_time,

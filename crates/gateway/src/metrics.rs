@@ -24,18 +24,18 @@ use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::site::Site;
 use crate::status::{LedgerStatus, MeterStatus, Parts, SiteStatus};
-use nightwatt_report::exposition::{Exposition, Family, Kind};
+use nightwatt_report::exposition::{Exposition, Family, MetricKind};
 
 const fn counter(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Family {
-    Family { name, kind: Kind::Counter, labels, help }
+    Family { name, kind: MetricKind::Counter, labels, help }
 }
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
-    Family { name, kind: Kind::Gauge, labels, help }
+    Family { name, kind: MetricKind::Gauge, labels, help }
 }
 
 const fn histogram(
@@ -43,7 +43,7 @@ const fn histogram(
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Family {
-    Family { name, kind: Kind::Histogram, labels, help }
+    Family { name, kind: MetricKind::Histogram, labels, help }
 }
 
 /// A site at a scrape.
@@ -209,7 +209,7 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let wakeups = counter(
         "nightwatt_wakeups_total",
         &["site", "cause"],
-        "Wake-ups begun, by cause: `request`, `crawl-window`, `policy`, `refresh`, `operator`, `pool`, `guest`.",
+        "Wake-ups begun, by cause: `request`, `crawl-window`, `awake-hours`, `policy`, `refresh`, `operator`, `pool`, `guest`.",
     );
     page.family(wakeups, |samples| {
         for it in sites {

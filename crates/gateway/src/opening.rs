@@ -182,21 +182,24 @@ impl<'a> Opening<'a> {
         let Some((old, was, gateway)) = old else {
             let controller = self.controllers.remove(&machine.name);
             let mut jobs = Vec::new();
-            let own = (controller, [meter, proxy_meter.cloned()]);
-            let opened = Machine::open(machine, &self.common, own, below, &mut jobs);
+            let meters = [meter, proxy_meter.cloned()];
+            let opened = Machine::open(machine, &self.common, controller, meters, below, &mut jobs);
             self.jobs.insert(machine.name.clone(), jobs);
             return Ok(Arc::new(opened?));
         };
         let (scenario, before) = (&self.common.config.scenario, &gateway.serving.config.scenario);
+        let has_same_hours = before.never_sleep == scenario.never_sleep
+            && before.awake == scenario.awake
+            && before.days_off == scenario.days_off;
         if was == machine
-            && (&before.server, &before.proxy, &before.never_sleep)
-                == (&scenario.server, &scenario.proxy, &scenario.never_sleep)
+            && has_same_hours
+            && (&before.server, &before.proxy) == (&scenario.server, &scenario.proxy)
         {
             return Ok(Arc::clone(old));
         }
         let controller = self.controllers.remove(&machine.name);
         let (changed, retuning, guest) =
-            old.changed((was, machine), &self.common, controller, below)?;
+            old.changed(was, machine, &self.common, controller, below)?;
         self.guests.extend(guest.map(|guest| (guest, Arc::clone(&changed.supervisor))));
         self.retunings.push(retuning);
         Ok(Arc::new(changed))
@@ -233,9 +236,10 @@ impl<'a> Opening<'a> {
             let machine = called(server.on.as_deref(), machines);
             servers.push(Fittings { controller, meter, machine });
         }
-        let own = (controller, [meter, proxy_meter.cloned()]);
+        let meters = [meter, proxy_meter.cloned()];
         let mut jobs = Vec::new();
-        let opened = Site::open(site, &self.common, own, machine, servers, &mut jobs);
+        let opened =
+            Site::open(site, &self.common, controller, meters, machine, servers, &mut jobs);
         self.jobs.insert(site.name.clone(), jobs);
         Ok(Arc::new(opened?))
     }

@@ -347,8 +347,9 @@ impl OriginPool {
             Ok(Err(unanswered)) => unanswered,
             Err(timed_out) => (None, timed_out),
         };
-        self.leave_if_over(&connection, &unanswered);
-        Err(unanswered)
+        let (unsent, error) = unanswered;
+        self.leave_if_over(&connection, unsent.is_some(), &error);
+        Err((unsent, error))
     }
 
     /// A connection, and whether it is a new one.
@@ -381,9 +382,9 @@ impl OriginPool {
     }
 
     /// Drops the connection after a request that was refused or not answered in time: it would not do better next time.
-    fn leave_if_over(&self, connection: &Arc<Connection>, (unsent, error): &Unanswered) {
+    fn leave_if_over(&self, connection: &Arc<Connection>, is_unsent: bool, error: &OriginError) {
         use OriginError::{Refused, TimedOut};
-        if unsent.is_some() || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
+        if is_unsent || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
             self.shared.forget(connection);
         }
     }

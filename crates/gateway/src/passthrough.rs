@@ -51,7 +51,7 @@ enum Ground {
     Site(Arc<Site>),
     Machine(Arc<Supervisor>),
     /// A machine in shadow mode, which is not touched.
-    Nobody,
+    Untouched,
 }
 
 impl Service {
@@ -77,7 +77,7 @@ impl Service {
                     .find(|it| it.config.name == tcp.name)
                     .map(|it| Arc::clone(&it.tally))
                     .unwrap_or_default(),
-                ground: ground.unwrap_or(Ground::Nobody),
+                ground: ground.unwrap_or(Ground::Untouched),
             }
         };
         config.tcp.iter().map(open).collect()
@@ -94,7 +94,7 @@ impl Service {
         match &self.ground {
             Ground::Site(site) => Some(&site.supervisor),
             Ground::Machine(machine) => Some(machine),
-            Ground::Nobody => None,
+            Ground::Untouched => None,
         }
     }
 }
@@ -207,7 +207,8 @@ pub(crate) async fn connection(
     serving: Arc<Serving>,
     services: Arc<Services>,
     door: Arc<Door>,
-    (mut stream, peer): (TcpStream, SocketAddr),
+    mut stream: TcpStream,
+    peer: SocketAddr,
     stopped: Stopped,
 ) {
     let _ = stream.set_nodelay(true);
@@ -248,7 +249,7 @@ pub(crate) async fn connection(
             Err((outcome, name)) => {
                 close(ahead.stream, Some(outcome)).await;
                 services.unclaimed.count(outcome);
-                unclaimed(&serving, (client, arrived), outcome, name.as_deref());
+                unclaimed(&serving, client, arrived, outcome, name.as_deref());
                 return;
             }
         }
@@ -279,7 +280,7 @@ impl Course<'_> {
             Ok((server, exchange)) => {
                 let line = Line::new(self, exchange);
                 let Ahead { stream, bytes, .. } = ahead;
-                let outcome = Box::pin(line.run((stream, bytes), server, stopped)).await;
+                let outcome = Box::pin(line.run(stream, bytes, server, stopped)).await;
                 (outcome, line.sent())
             }
             Err(outcome) => {
@@ -309,7 +310,8 @@ impl Course<'_> {
 /// Accounts for a connection that is for no service.
 fn unclaimed(
     serving: &Serving,
-    (client, arrived): (SocketAddr, Now),
+    client: SocketAddr,
+    arrived: Now,
     outcome: Outcome,
     name: Option<&str>,
 ) {

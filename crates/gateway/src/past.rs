@@ -175,7 +175,7 @@ impl HistoryLog {
     }
 
     /// The journal gets this record. `settled` has the bill when it was last settled, and that time.
-    pub(crate) fn take(&mut self, record: &Record, (at, bill): (Now, &Bill)) {
+    pub(crate) fn take(&mut self, record: &Record, at: Now, bill: &Bill) {
         if let Some(change) = record.change {
             self.past.changed(record.at, change, record.cause.as_ref());
         }

@@ -166,8 +166,8 @@ impl ServerPool {
             let at = fitted.iter().position(|(it, _)| it.name == server.name);
             let fittings = at.map(|at| fitted.swap_remove(at).1).unwrap_or_default();
             let name = site.pool.kind.get(number).map_or("", |kind| &kind.name);
-            let kind = (site, &settings.kinds[number], name);
-            servers.push(PoolServer::open(server, kind, common, fittings, tasks)?);
+            let kind = &settings.kinds[number];
+            servers.push(PoolServer::open(server, site, kind, name, common, fittings, tasks)?);
         }
         // In shadow mode none of them is touched.
         let all = FleetChoice::AlwaysOn { servers: settings.servers() };
@@ -327,7 +327,7 @@ impl ServerPool {
         let server = self.server(number);
         match server.supervisor.phase_now() {
             // No other server is available.
-            Phase::Asleep if state.nobody_left() => now,
+            Phase::Asleep if state.no_server_left() => now,
             Phase::Asleep => now + server.retry,
             Phase::Failed => now + server.supervisor.blocked_for(),
             // It is up, but refused a connection.
@@ -396,7 +396,7 @@ impl ServerPool {
                 state.opening = state.pool.on() == 0;
                 state.pool.open(now, &mut state.actions);
             }
-            if state.nobody_left() {
+            if state.no_server_left() {
                 for number in 0..self.servers.len() as u32 {
                     state.note(number, |card| card.back_at = card.back_at.min(now));
                 }
@@ -497,7 +497,7 @@ impl State {
     }
 
     /// No server is on, or could be.
-    fn nobody_left(&self) -> bool {
+    fn no_server_left(&self) -> bool {
         let all = 0..self.cards.len() as u32;
         let is_off_by_order =
             |number| self.pool.is_held_off(number) && self.pool.phase(number) == Some(Duty::Off);
@@ -511,7 +511,7 @@ impl State {
             self.opening = false;
             return Some(false);
         }
-        let gone = self.pool.on() == 0 && self.nobody_left();
+        let gone = self.pool.on() == 0 && self.no_server_left();
         let changed = gone != self.gone && (gone || self.pool.on() > 0);
         if changed {
             self.gone = gone;

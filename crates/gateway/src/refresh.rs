@@ -61,7 +61,7 @@ async fn work(serving: &Arc<Serving>, site: usize) {
         let mut in_vain = None;
         if let Some(exchange) = serving.sites[site].begin_background() {
             let kind = wanted.kind().cloned();
-            fetch(serving, site, &key, (wanted, flight), exchange).await;
+            fetch(serving, site, &key, wanted, flight, exchange).await;
             let is_known = serving.sites[site].store.knows(&key, serving.timestamp());
             in_vain = kind.filter(|_| !is_known);
         }
@@ -73,7 +73,8 @@ async fn fetch(
     serving: &Arc<Serving>,
     site: usize,
     key: &CacheKey,
-    (wanted, flight): (Wanted, Option<Flight>),
+    wanted: Wanted,
+    flight: Option<Flight>,
     exchange: Arc<Exchange>,
 ) {
     let served = &serving.sites[site];
@@ -92,17 +93,17 @@ async fn fetch(
             boarding => boarding.first(),
         },
     };
-    let (asking, directives) =
-        ((Sender::ANONYMOUS, &head_of(&facts, &parts)), RequestDirectives::default());
+    let (head, directives) = (head_of(&facts, &parts), RequestDirectives::default());
+    let now = serving.timestamp();
     let found = served
         .store
-        .find(key, asking, &directives, serving.timestamp(), &served.rules)
+        .find(key, Sender::ANONYMOUS, &head, &directives, now, &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let (is_needed, expected, sake) = match wanted {
         // Otherwise it has been renewed or forgotten since.
         Wanted::Again(object) => {
             let is_there = found.as_ref().is_some_and(|it| Arc::ptr_eq(&it.object, &object));
-            (is_there, None, Sake::Nobody)
+            (is_there, None, Sake::Renewal)
         }
         Wanted::Like(_, kind, sake) => {
             let is_fresh = |it: &Found| matches!(it.usability, Usability::Fresh { .. });

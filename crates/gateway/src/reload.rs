@@ -97,7 +97,7 @@ impl Running {
         }
         // Its configuration cannot change, but its file may have another password now.
         let guard = self.admin_post.as_ref().map(|it| Arc::clone(&it.guard));
-        let password = guard.as_ref().map(|it| it.read_anew()).transpose()?;
+        let password = guard.as_ref().map(|it| it.reread()).transpose()?;
         let back = self.call_back(&config).await;
         let done = self.turn_to(config, options, &back);
         if done.is_ok() {

@@ -84,7 +84,7 @@ impl Gateway {
     /// this one serves.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "a clock is a handle, and whoever starts a gateway gives it one of its own"
+        reason = "a clock is a handle, and each gateway gets one of its own"
     )]
     pub fn start_from(
         config: Config,

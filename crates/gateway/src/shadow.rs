@@ -82,12 +82,13 @@ pub(crate) struct WouldDelay {
 impl Shadow {
     pub(crate) fn start(
         context: &Context,
-        mind: (Settings, AnyPolicy),
+        settings: Settings,
+        policy: AnyPolicy,
         server: &Server,
         records: Records,
     ) -> Result<(Self, JoinHandle<()>), ConfigError> {
         let clock = &context.clock;
-        let pretended = simulated::Config {
+        let pretended: simulated::Config = simulated::Config {
             wake_time: server.wake_time,
             sleep_time: server.sleep_time,
             starts_up: true,
@@ -99,7 +100,7 @@ impl Shadow {
             neighbour: None,
         };
         let name = format!("{} (shadow)", context.site);
-        let (supervisor, task) = Supervisor::start(&name, clock, mind, hands, records);
+        let (supervisor, task) = Supervisor::start(&name, clock, settings, policy, hands, records);
         Ok((Self { supervisor, clock: clock.clone(), tally: Tally::default() }, task))
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use nightwatt_clock::Clock;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_httpcache::Rules;
@@ -26,6 +26,7 @@ use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
 use tokio::task::JoinHandle;
 
+use crate::admittance::Admittance;
 use crate::authority::Authority;
 use crate::common::Common;
 use crate::config::{Config, Limits, SiteConfig};
@@ -75,6 +76,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
+    /// Who may come in, if not all clients may.
+    pub(crate) admittance: Option<Arc<Admittance>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -103,20 +106,18 @@ impl Site {
     pub(crate) fn open(
         site: &SiteConfig,
         common: &Common<'_>,
-        (controller, meters): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
+        controller: Option<Box<dyn Controller>>,
+        meters: [Option<Feed>; 2],
         machine: Option<&Machine>,
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, observe, .. } = *common;
-        let has_servers = !site.server.is_empty();
-        let pool =
-            has_servers.then(|| ServerPool::open(site, common, servers, tasks)).transpose()?;
+        let opens = || ServerPool::open(site, common, servers, tasks);
+        let pool = (!site.server.is_empty()).then(opens).transpose()?;
         let scenario = scenario(site, common, pool.as_deref());
-        if let Some(text) = site.unknown_kind(&scenario) {
-            tracing::warn!(site = %site.name, "{text}");
-        }
-        let settings = settings(site, &scenario);
+        warn_of_unknown_kind(site, &scenario);
+        let settings = settings(site, &scenario, clock);
         let waiting_page = waiting_page(site)?;
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
@@ -130,8 +131,8 @@ impl Site {
             policy(site, &scenario, common)
         };
         let records = Records { shelf, ..records };
-        let mind = (settings.clone(), policy);
-        let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
+        let (supervisor, task) =
+            Supervisor::start(&site.name, clock, settings.clone(), policy, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         if let Some(pool) = &pool {
@@ -153,10 +154,11 @@ impl Site {
             rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
             wishes: Arc::default(),
-            mirror: Mirror::of(site, config, &site.cache_rules(&scenario), clock),
+            mirror: Mirror::of(site, common, &site.cache_rules(&scenario)),
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
+            admittance: Admittance::of(site),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
@@ -265,7 +267,7 @@ fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
 
 /// The scenario of a site. For a pool, its sleep policy considers the server that is kept on longest.
 fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -> Scenario {
-    let mut scenario = common.config.scenario_of(site).clone();
+    let mut scenario = common.config.scenario_of(site).into_owned();
     if let Some(last) = pool.map(ServerPool::used_first) {
         let Server { on_w, off_w, switch_j, wake_time, .. } = last.as_server();
         scenario.server = Server { on_w, off_w, switch_j, wake_time, ..scenario.server };
@@ -297,6 +299,12 @@ fn hands(
     Ok((ServerControl { controller, probe, neighbour }, guest))
 }
 
+fn warn_of_unknown_kind(site: &SiteConfig, scenario: &Scenario) {
+    if let Some(text) = site.unknown_kind(scenario) {
+        tracing::warn!(site = %site.name, "{text}");
+    }
+}
+
 fn shadow(
     site: &SiteConfig,
     common: &Common<'_>,
@@ -307,7 +315,8 @@ fn shadow(
     let path = common.config.state_dir.join(format!("{}.shadow.jsonl", site.name));
     let journal = Some(common.journal(&path)?.0);
     // What is learned of requests holds without shadow mode too: it is the same file.
-    let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
+    let scenario = common.config.scenario_of(site);
+    let (policy, shelf) = policy(site, &scenario, common);
     let records = Records {
         journal,
         memory: Memory::default(),
@@ -316,9 +325,8 @@ fn shadow(
         chronicle: None,
         handed: None,
     };
-    let server = &common.config.scenario_of(site).server;
-    let mind = (settings, policy);
-    let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
+    let context = context(site, common);
+    let (shadow, task) = Shadow::start(&context, settings, policy, &scenario.server, records)
         .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
     tasks.push(task);
     Ok(shadow)
@@ -357,8 +365,9 @@ fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
     Some(Neighbour::new(host, clock.clone()))
 }
 
-fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
+fn settings(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Settings {
     Settings {
+        zone: clock.zone(),
         waiting_page: site.waiting_page,
         grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),

@@ -1,5 +1,6 @@
 //! A request, from its head to its answer.
 
+mod admitting;
 mod mirrored;
 mod placing;
 mod resume;
@@ -27,6 +28,7 @@ pub(crate) use self::resume::resume;
 pub(crate) use self::wants::{judge, wake_cause, want};
 use crate::access::Answered;
 use crate::accounting::{How, close};
+use crate::admittance::Shown;
 use crate::answers;
 use crate::body::Answer;
 use crate::exchange::{Exchange, WORD};
@@ -65,11 +67,13 @@ pub(crate) async fn handle(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&serving.config, peer, &parts, now, Supervisor::next_id()));
+    let index = serving.site_for(&facts);
+    let admittance = index.and_then(|index| serving.sites[index].admittance.as_ref());
+    let shown = admittance.map_or(Shown::Nothing, |it| it.take(&mut parts.headers));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     if facts.is_unreadable {
         serving.unreadable_clients.count(facts.peer, &parts.headers);
     }
-    let index = serving.site_for(&facts);
     // First, since it must cost less than what it prevents.
     if let Some(wait) = serving.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
@@ -85,6 +89,13 @@ pub(crate) async fn handle(
     let (response, how) = match (index, refusing::refusal(&serving, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &serving.sites[index];
+            // Boxed: most sites let all clients in.
+            if admittance.is_some()
+                && let Some((response, how)) =
+                    Box::pin(admitting::denied(&serving, site, &facts, shown)).await
+            {
+                return close(&serving, Some(index), &facts, response, how);
+            }
             let verdict = judge(site, &serving, &facts);
             let class = verdict.class();
             let mut client =
@@ -121,6 +132,18 @@ impl Drop for Client<'_> {
             let how = How::by_itself(self.class, Answered::Gone);
             close(self.serving, Some(self.index), self.facts, nothing, how);
         }
+    }
+}
+
+/// A request's key in the cache, if it has one, and what is stored there.
+struct CacheLookup {
+    key: Option<CacheKey>,
+    found: Option<Found>,
+}
+
+impl CacheLookup {
+    fn fresh(&self) -> Option<&Found> {
+        self.found.as_ref().filter(|it| Asked::cached(Some(it)) == Cached::Fresh)
     }
 }
 
@@ -196,20 +219,17 @@ impl<'a> Asked<'a> {
         if needs_server || knock.request.want == Want::Robots {
             site.wishes.note_base(&self.facts.base);
         }
-        if needs_server {
+        if needs_server && self.may_wake() {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
         // Subscribed before the request is admitted, so that no later change is missed.
         let phase = site.supervisor.phase();
-        let route = if self.serving.observe {
-            self.pass_on(knock.request.cached)
-        } else {
-            site.supervisor.admit(&knock, || self.wake_cause())
-        };
-        let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
+        let Some(route) = self.admit(&knock) else { return self.asleep_for_it() };
+        let shadow = site.shadow.as_ref().filter(|_| self.may_wake());
+        let would = shadow.map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = match mirrored.filter(|_| route == Route::Stale) {
             Some(response) => Self::mirror_answer(response),
-            None => self.take(route, phase, (key, found), body).await,
+            None => self.take(route, phase, CacheLookup { key, found }, body).await,
         };
         if let Some(mirror) = &site.mirror {
             self.teach(mirror, answered, &response);
@@ -237,10 +257,11 @@ impl<'a> Asked<'a> {
         &self,
         route: Route,
         phase: watch::Receiver<Phase>,
-        (key, found): (Option<CacheKey>, Option<Found>),
+        lookup: CacheLookup,
         body: Incoming,
     ) -> (Response<Answer>, Answered) {
         let site = self.site();
+        let CacheLookup { key, found } = lookup;
         match (route, found) {
             (Route::Cache, Some(found)) => {
                 if !matches!(found.usability, Usability::Fresh { .. }) {
@@ -253,9 +274,12 @@ impl<'a> Asked<'a> {
                 self.cache_answer(&found, Answered::Stale)
             }
             // Boxed: so that answers from the cache do not move these large futures.
-            (Route::Forward, found) => Box::pin(self.forward((key, found), body, phase)).await,
+            (Route::Forward, found) => {
+                Box::pin(self.forward(CacheLookup { key, found }, body, phase)).await
+            }
             (Route::Hold, found) => {
-                Box::pin(self.held((key, found), self.spool(body), phase)).await
+                let lookup = CacheLookup { key, found };
+                Box::pin(self.held(lookup, self.spool(body), phase)).await
             }
             (Route::WaitingPage, _) => {
                 (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
@@ -315,8 +339,8 @@ impl<'a> Asked<'a> {
         let asked = &self.directives;
         let (request, now) = (head_of(self.facts, self.parts), self.serving.timestamp());
         let site = self.site();
-        let asking = (self.sender, &request);
-        let (object, usability) = site.store.find(key, asking, asked, now, &site.rules)?;
+        let (object, usability) =
+            site.store.find(key, self.sender, &request, asked, now, &site.rules)?;
         let forward = object.stored.precondition(&request) == Precondition::Forward;
         (!forward).then_some(Found { object, usability })
     }
@@ -362,7 +386,7 @@ impl<'a> Asked<'a> {
     /// Holds a request until the server is awake, then lets it through.
     async fn held(
         &self,
-        found: (Option<CacheKey>, Option<Found>),
+        lookup: CacheLookup,
         mut spool: Spool,
         mut phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
@@ -381,15 +405,13 @@ impl<'a> Asked<'a> {
         drop(place);
         match held {
             Held::Awake(exchange) => {
-                let found = self.look_again(found);
-                if let (Some(_), Some(found)) = &found
-                    && Self::cached(Some(found)) == Cached::Fresh
-                {
+                let lookup = self.look_again(lookup);
+                if let Some(found) = lookup.fresh() {
                     // Another held request was for the same. This one still counts as held.
                     let (response, _) = self.cache_answer(found, Answered::Held);
                     return (response, Answered::Held);
                 }
-                self.through(found, (spool, exchange), phase, Answered::Held).await
+                self.through(lookup, spool, exchange, phase, Answered::Held).await
             }
             otherwise => self.not_held(&otherwise),
         }
@@ -425,46 +447,42 @@ impl<'a> Asked<'a> {
     }
 
     /// Looks in the cache again, after some waiting.
-    fn look_again(
-        &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
-    ) -> (Option<CacheKey>, Option<Found>) {
+    fn look_again(&self, lookup: CacheLookup) -> CacheLookup {
+        let CacheLookup { key, found } = lookup;
         let found = key.as_ref().and_then(|key| self.find(key)).or(found);
-        (key, found)
+        CacheLookup { key, found }
     }
 
     /// Passes a request on to a server that is awake, unless another request for the same is under way: then it waits
     /// for the cached answer of that.
     async fn forward(
         &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
+        mut lookup: CacheLookup,
         body: Incoming,
         phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
         let exchange = Exchange::begun(&self.site().supervisor, self.sake());
-        let mut found = (key, found);
-        if let Some(mut other) = self.other_flight(&found) {
+        if let Some(mut other) = self.other_flight(lookup.key.as_ref()) {
             let clock = &self.serving.clock;
             let _ = clock.parked(clock.timeout(SHARED, other.changed())).await;
-            found = self.look_again(found);
-            if let Some(now) = &found.1
-                && Self::cached(Some(now)) == Cached::Fresh
-            {
+            lookup = self.look_again(lookup);
+            if let Some(now) = lookup.fresh() {
                 return self.cache_answer(now, Answered::Cache);
             }
         }
         // A request that waits in a pool's line is spooled meanwhile.
         let pools = self.site().pool.is_some();
         let spool = if pools { self.spool(body) } else { Spool::unkept(body) };
-        self.through(found, (spool, exchange), phase, Answered::Server).await
+        self.through(lookup, spool, exchange, phase, Answered::Server).await
     }
 
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is reported, and
     /// waited for.
     async fn through(
         &self,
-        (mut key, mut found): (Option<CacheKey>, Option<Found>),
-        (mut spool, mut exchange): (Spool, Arc<Exchange>),
+        mut lookup: CacheLookup,
+        mut spool: Spool,
+        mut exchange: Arc<Exchange>,
         mut phase: watch::Receiver<Phase>,
         mut answered: Answered,
     ) -> (Response<Answer>, Answered) {
@@ -472,18 +490,18 @@ impl<'a> Asked<'a> {
         match self.first_place(&exchange, &mut spool, &mut answered).await {
             // Another request may have fetched the same meanwhile.
             Ok(true) => {
-                (key, found) = self.look_again((key, found));
-                if let Some(now) =
-                    found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh)
-                {
+                lookup = self.look_again(lookup);
+                if let Some(now) = lookup.fresh() {
                     return self.cache_answer(now, answered);
                 }
             }
             Ok(false) => {}
-            Err(answer) => return self.without_place(self.look_again((key, found)), answer),
+            Err((response, how)) => {
+                return self.without_place(self.look_again(lookup), response, how);
+            }
         }
-        let flight = self.flight(key.as_ref(), &exchange);
-        let forwarding = self.forwarding((key, found), flight);
+        let flight = self.flight(lookup.key.as_ref(), &exchange);
+        let forwarding = self.forwarding(lookup, flight);
         let (serving, facts) = (self.serving, self.facts);
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
@@ -512,7 +530,7 @@ impl<'a> Asked<'a> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == attempts || serving.observe {
+            if attempt == attempts || serving.observe || !self.may_wake() {
                 break;
             }
             if self.is_back().await {

@@ -1,6 +1,7 @@
 //! What `nightwatt status` shows: plain data, which `inspect` collects.
 
 mod disk;
+mod mirror;
 mod pool;
 mod tcp;
 mod tls;
@@ -11,6 +12,7 @@ use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 pub use self::disk::DiskStatus;
+pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 pub use self::tls::{CertificateStatus, TlsStatus};
@@ -90,6 +92,9 @@ pub struct MachineStatus {
     pub connections: u32,
     /// What keeps it awake while nothing on it is.
     pub kept_awake_by: Option<String>,
+    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until a failed machine may be tried again.
@@ -118,6 +123,9 @@ pub struct SiteStatus {
     pub state_for_s: f64,
     /// What keeps it awake, in words; nothing when it sleeps or only the policy decides.
     pub kept_awake_by: Option<String>,
+    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Seconds until a failed server may be tried again.
@@ -160,6 +168,9 @@ pub struct SiteStatus {
     /// With a meter: the last hours of civil time that ended, oldest first, up to two days.
     #[serde(default)]
     pub hours: Vec<HourStatus>,
+    /// Its mirror, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<MirrorStatus>,
     /// Shadow mode: what the policy would have done.
     pub shadow: Option<ShadowStatus>,
     /// Its servers, if it has several; then `ledger` is their sum.

@@ -204,7 +204,8 @@ impl Store {
     pub(crate) fn find(
         &self,
         key: &CacheKey,
-        (sender, request): (Sender, &RequestHead<'_>),
+        sender: Sender,
+        request: &RequestHead<'_>,
         asked: &RequestDirectives,
         now: Timestamp,
         rules: &Rules,
@@ -226,7 +227,8 @@ impl Store {
         &self,
         key: &str,
         sender: Sender,
-        (now, rules): (Timestamp, &Rules),
+        now: Timestamp,
+        rules: &Rules,
         values: impl Fn(&HeaderName) -> V,
     ) -> Option<Arc<Object>> {
         let entry = self.objects.get(key)?;

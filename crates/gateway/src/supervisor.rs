@@ -39,7 +39,6 @@ use crate::wake_cause::WakeCause;
 /// The ledger, and what was learned, are written at least this often while the supervisor has anything to do at all.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
-/// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
 
 /// The records, and where they are stored.
@@ -137,7 +136,8 @@ impl Supervisor {
     pub(crate) fn start(
         name: &str,
         clock: &Clock,
-        (settings, policy): (Settings, AnyPolicy),
+        settings: Settings,
+        policy: AnyPolicy,
         hands: ServerControl,
         Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
@@ -342,6 +342,7 @@ impl Supervisor {
             tunnels,
             held: server.held(),
             hindrance: server.kept_awake_by(now),
+            awake_hours_in: server.awake_hours_in(now),
             wake_loops: server.wake_loops(),
             wake_time: server.expected_wake_time(),
             learned_from: server.lessons(now).map(|lessons| lessons.watched()),
@@ -513,7 +514,7 @@ impl Driver {
             self.wake_loops = found;
             tracing::error!(
                 site = %self.supervisor.name,
-                hint = "something keeps waking it: see `cause` of the last wake-ups above; if there is none, \
+                hint = "something keeps waking it: see `cause` of the last wake-ups above; without one, \
                         look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
                         other machines that poll it",
                 "woken again and again without serving a request: it is left awake for an hour"

@@ -83,7 +83,8 @@ impl Tls {
     /// whether the client chose HTTP/2.
     pub(crate) async fn accept(
         &self,
-        (stream, read_ahead): (TcpStream, BytesMut),
+        stream: TcpStream,
+        read_ahead: BytesMut,
         clock: &Clock,
         limit: Duration,
     ) -> Option<(Secured, bool)> {

@@ -39,7 +39,8 @@ impl Last<'_> {
 /// `server`: with the bytes after its answer.
 pub(crate) async fn run(
     client: Upgraded,
-    (mut server, answered_ahead): (Stream, Bytes),
+    mut server: Stream,
+    answered_ahead: Bytes,
     mut phase: watch::Receiver<Phase>,
     clock: &Clock,
     idle: Duration,

@@ -21,6 +21,8 @@ pub enum WakeCause {
     },
     /// A time window that crawlers had been promised.
     CrawlWindow,
+    /// Hours in which it is to be awake began.
+    AwakeHours,
     /// The policy expected a request.
     Policy,
     /// Stored answers of its site had to be renewed.
@@ -38,14 +40,23 @@ pub enum WakeCause {
 
 impl WakeCause {
     /// All values of [`WakeCause::as_str`].
-    pub const NAMES: [&str; 7] =
-        ["request", "crawl-window", "policy", "refresh", "operator", "pool", "guest"];
+    pub const NAMES: [&str; 8] = [
+        "request",
+        "crawl-window",
+        "awake-hours",
+        "policy",
+        "refresh",
+        "operator",
+        "pool",
+        "guest",
+    ];
 
     /// The cause in one word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Request { .. } => "request",
             Self::CrawlWindow => "crawl-window",
+            Self::AwakeHours => "awake-hours",
             Self::Policy => "policy",
             Self::Refresh => "refresh",
             Self::Operator => "operator",

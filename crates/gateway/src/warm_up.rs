@@ -106,17 +106,17 @@ impl<'a> Period<'a> {
             return std::future::pending().await;
         }
         self.bring_up(most).await;
-        let (mut left, mut anew) = (most, clock.now().mono + half);
+        let (mut left, mut next_half) = (most, clock.now().mono + half);
         loop {
             let now = clock.now().mono;
-            if now >= anew {
-                (left, anew) = (most, now + half);
+            if now >= next_half {
+                (left, next_half) = (most, now + half);
             }
             let (orders, next) = self.look(left).await;
             left -= orders.len();
             Box::pin(self.carry_out(orders)).await;
-            let due = next.map_or(anew, |next| now + next);
-            let due = if left == 0 { anew } else { due.min(anew) };
+            let due = next.map_or(next_half, |next| now + next);
+            let due = if left == 0 { next_half } else { due.min(next_half) };
             clock.sleep_until(due.max(clock.now().mono + spacing)).await;
         }
     }
@@ -211,7 +211,7 @@ impl<'a> Period<'a> {
         let sake = match &errand {
             Errand::Renew(object) => {
                 object.tried.store(serving.timestamp().as_millis(), Ordering::Relaxed);
-                Sake::Nobody
+                Sake::Renewal
             }
             Errand::Grant(_) if self.is_sated() => return None,
             Errand::Grant(_) => {
@@ -267,7 +267,7 @@ impl<'a> Period<'a> {
     fn find(&self, key: &CacheKey, request: &OwnRequest) -> Option<Found> {
         let (site, now) = (self.site(), self.serving.timestamp());
         let (head, asked) = (head_of(&request.facts, &request.parts), RequestDirectives::default());
-        let found = site.store.find(key, (Sender::ANONYMOUS, &head), &asked, now, &site.rules);
+        let found = site.store.find(key, Sender::ANONYMOUS, &head, &asked, now, &site.rules);
         found.map(|(object, usability)| Found { object, usability })
     }
 

@@ -24,7 +24,7 @@ use rustls::ClientConfig;
 
 pub use blocking::Blocking;
 pub use client::{Ask, Client};
-pub use connection::{Answer, Connection};
+pub use connection::{Connection, HttpResponse};
 pub use login::{Challenge, Login};
 pub use server::{Server, Stream};
 

@@ -4,10 +4,14 @@
 //! - [`secret`]: passwords from files and the environment
 //! - [`tool`]: other programs, with a time limit
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
+//! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
+//! - [`explained`]: errors as users read them
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
 
+pub mod calendar;
 mod config_error;
+pub mod explained;
 pub mod files;
 pub mod http;
 mod real_time;

@@ -79,7 +79,8 @@ impl Drop for Slow {
 /// Serves a connection, of which some bytes may have been read already, until it ends. When `stopped`
 /// changes, the exchange that is under way ends it.
 pub async fn serve<S: Service, T: Transport>(
-    (stream, read_ahead): (T, BytesMut),
+    stream: T,
+    read_ahead: BytesMut,
     service: S,
     limits: Arc<Limits>,
     clock: Clock,

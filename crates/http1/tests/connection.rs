@@ -182,7 +182,7 @@ fn play_until(limits: Limits, patience: fn(Mono) -> Mono, story: impl AsyncFnOnc
         let (stop, stopped) = watch::channel(false);
         let service = Echo(Arc::clone(&seen), patience);
         let serving =
-            serve((stream, BytesMut::new()), service, Arc::new(limits), clock.clone(), stopped);
+            serve(stream, BytesMut::new(), service, Arc::new(limits), clock.clone(), stopped);
         let served = tokio::spawn(serving);
         // Nothing here rests on this time: it is what a hang costs.
         let house = House { client, seen, stop, served };

@@ -79,7 +79,8 @@ impl Stored {
     /// shared.
     pub fn restored(
         request: &RequestHead<'_>,
-        (basis, trusted): (Basis, bool),
+        basis: Basis,
+        trusted: bool,
         status: StatusCode,
         headers: &HeaderMap,
         times: Times,

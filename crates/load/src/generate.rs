@@ -145,7 +145,7 @@ pub fn generate(
     let finished = Stop::new().map_err(Error::Threads)?;
     let running = AtomicU64::new(threads as u64);
     let start = monotonic() + LEAD;
-    let worker = |number| Worker::new(plan, (number, threads), window, start, samples.cloned());
+    let worker = |number| Worker::new(plan, number, threads, window, start, samples.cloned());
     let workers = (0..threads).map(worker).collect::<Result<Vec<Worker>, Error>>()?;
     let tallies = std::thread::scope(|scope| {
         let mut handles = Vec::new();
@@ -165,7 +165,7 @@ pub fn generate(
                 Error::Threads(error)
             })?);
         }
-        watch((start, end), window, &finished, &live, &mut progress, &mut border);
+        watch(start, end, window, &finished, &live, &mut progress, &mut border);
         let joined = handles.into_iter().map(|handle| handle.join().map_err(|_| Error::Panicked));
         joined.collect::<Result<Vec<Result<Tally, Error>>, Error>>()
     })?;
@@ -174,9 +174,10 @@ pub fn generate(
     Ok(LoadReport::of(plan, window, &tallies, room, ended, stop.is_stopped()))
 }
 
-/// Tells what there is to tell until all threads are done.
+/// Reports progress until all threads are done.
 fn watch(
-    (start, end): (Mono, Option<Duration>),
+    start: Mono,
+    end: Option<Duration>,
     window: Window,
     finished: &Stop,
     live: &Live,

@@ -449,11 +449,11 @@ static inline int nightwatt_take_ring(struct nightwatt_thread *thread, struct ni
 		return 0;
 	for (uint32_t i = 0; i < NIGHTWATT_RINGS; i++) {
 		struct nightwatt_head *head = &front->heads[i];
-		uint32_t nobody = 0;
+		uint32_t no_owner = 0;
 		void *ring;
 
 		if (__atomic_load_n(&head->owner, __ATOMIC_RELAXED) || nightwatt_room(head) < 2 ||
-		    !__atomic_compare_exchange_n(&head->owner, &nobody, me, 0, __ATOMIC_ACQUIRE,
+		    !__atomic_compare_exchange_n(&head->owner, &no_owner, me, 0, __ATOMIC_ACQUIRE,
 						 __ATOMIC_RELAXED))
 			continue;
 		ring = mmap(NULL, sizeof(struct nightwatt_ring), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -23,7 +23,7 @@ use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Measured, Sampler};
-use nightwatt_report::exposition::{Exposition, Family, Kind, Samples};
+use nightwatt_report::exposition::{Exposition, Family, MetricKind, Samples};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -41,63 +41,63 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const CHANNEL: &[&str] = &["meter", "channel", "scope", "provenance"];
 const METER: &[&str] = &["meter"];
 
-const fn of_channel(name: &'static str, kind: Kind, help: &'static str) -> Family {
+const fn of_channel(name: &'static str, kind: MetricKind, help: &'static str) -> Family {
     Family { name, kind, labels: CHANNEL, help }
 }
 
-const fn of_meter(name: &'static str, kind: Kind, help: &'static str) -> Family {
+const fn of_meter(name: &'static str, kind: MetricKind, help: &'static str) -> Family {
     Family { name, kind, labels: METER, help }
 }
 
 const ENERGY: Family = of_channel(
     "nightwatt_energy_joules_total",
-    Kind::Counter,
+    MetricKind::Counter,
     "Energy since the start, of the time that is covered. Channels contain each other: never sum them.",
 );
 const COVERED: Family = of_channel(
     "nightwatt_energy_covered_seconds_total",
-    Kind::Counter,
+    MetricKind::Counter,
     "Time of which that energy is known.",
 );
 const POWER: Family = of_channel(
     "nightwatt_power_watts",
-    Kind::Gauge,
+    MetricKind::Gauge,
     "Power as the meter last said. Missing while it says nothing.",
 );
 const ACCURACY: Family = of_channel(
     "nightwatt_meter_accuracy_ratio",
-    Kind::Gauge,
+    MetricKind::Gauge,
     "How far off a reading may be, as a share of it, at 95 %.",
 );
 const OFFSET: Family = of_channel(
     "nightwatt_meter_accuracy_watts",
-    Kind::Gauge,
+    MetricKind::Gauge,
     "How far off it may be beside that, whatever the reading, at 95 %.",
 );
 const GAPS: Family = of_channel(
     "nightwatt_meter_gaps_total",
-    Kind::Counter,
+    MetricKind::Counter,
     "Times of which nothing is known, between two readings.",
 );
 const READINGS: Family =
-    of_channel("nightwatt_meter_readings_total", Kind::Counter, "Readings taken.");
+    of_channel("nightwatt_meter_readings_total", MetricKind::Counter, "Readings taken.");
 const ERRORS: Family =
-    of_meter("nightwatt_meter_errors_total", Kind::Counter, "Readings that failed.");
+    of_meter("nightwatt_meter_errors_total", MetricKind::Counter, "Readings that failed.");
 const MISSED: Family = of_meter(
     "nightwatt_meter_missed_deadlines_total",
-    Kind::Counter,
+    MetricKind::Counter,
     "Readings left out since the one before came too late.",
 );
 
 const PROCESS: Family = Family {
     name: "nightwatt_process_energy_joules_total",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["meter", "channel", "process", "provenance"],
     help: "Energy of the channel by share of CPU time, of the processes of that name.",
 };
 const UNNAMED: Family = Family {
     name: "nightwatt_unnamed_process_energy_joules_total",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["meter", "channel", "of", "provenance"],
     help: "The rest of that energy: of processes that are not named, and of named ones that have gone.",
 };

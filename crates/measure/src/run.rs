@@ -11,7 +11,9 @@
 mod accelerators;
 mod cgroup;
 pub mod child;
+mod counting;
 mod cpu_time;
+mod descendants;
 mod instructions;
 mod result;
 mod text;
@@ -22,7 +24,8 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::uncertainty::Mean;
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::machine::others::{self, Busy};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 
 use crate::error::Error;
@@ -32,6 +35,7 @@ use crate::run::child::Finished;
 pub use child::{Ended, Running};
 pub use cpu_time::CountedBy;
 pub use instructions::Instructions;
+pub use nightwatt_meters::machine::others::Other;
 pub use result::{AttributedBy, ChannelReport, Dynamic, RunReport, Share, SingleRun, Spread};
 
 /// Number of stretches in which the idle power is measured: their spread gives its uncertainty.
@@ -74,7 +78,8 @@ pub fn run(
         step(Step::Run(number));
         let watch = Watch::start(&meters, running);
         let sampler = start(&mut meters, options.interval)?;
-        let finished = child::run(&options.command, running, |begin| sampler.begin(begin));
+        let begins = |begin| sampler.begin(begin);
+        let finished = child::run_counted(&options.command, running, begins);
         // Meters are given back whatever became of the command.
         let end = finished.as_ref().map_or_else(|_| monotonic(), |finished| finished.end);
         let (measured, back) = sampler.finish(end);
@@ -85,7 +90,7 @@ pub fn run(
             break;
         }
     }
-    Ok(RunReport::of(options, &runs, idle.as_deref()))
+    Ok(RunReport::of(options, &runs, idle.as_ref()))
 }
 
 /// A run of the command, and what the meters say of it.
@@ -107,13 +112,25 @@ pub enum Step {
 }
 
 fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler, Error> {
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    Sampler::start(std::mem::take(meters), interval, nobody)
+    Sampler::start_without_sinks(std::mem::take(meters), interval)
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 
-/// Idle power of every channel, in the order of meters and channels. `None` where nothing was said.
-pub(crate) type IdlePowers = Vec<Option<Mean>>;
+/// What the idle machine draws, and how idle it was.
+#[derive(Debug, Clone)]
+pub struct Idle {
+    /// Power by every channel, in the order of meters and channels. `None` where nothing was said.
+    pub powers: Vec<Option<Mean>>,
+    /// CPUs that were busy meanwhile, in the mean; `None` where the kernel does not say.
+    pub busy_cpus: Option<f64>,
+}
+
+impl Idle {
+    /// That the machine was not idle, if it was not.
+    pub fn warning(&self) -> Option<String> {
+        others::idle_warning(self.busy_cpus)
+    }
+}
 
 /// Meters that are open, and what the idle machine draws by them where that is wanted: `tell` is told that it
 /// is measured first, and for how long.
@@ -123,7 +140,7 @@ pub fn opened(
     interval: Option<Duration>,
     running: &Running,
     tell: impl FnOnce(Duration),
-) -> Result<(Vec<Opened>, Option<IdlePowers>), Error> {
+) -> Result<(Vec<Opened>, Option<Idle>), Error> {
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -140,7 +157,8 @@ pub fn measure_idle(
     time: Duration,
     interval: Option<Duration>,
     running: &Running,
-) -> Result<IdlePowers, Error> {
+) -> Result<Idle, Error> {
+    let (begin, busy) = (monotonic(), Busy::start(Host::default()));
     let mut powers: Vec<Vec<f64>> = Vec::new();
     for _ in 0..IDLE_STRETCHES {
         let sampler = start(meters, interval)?;
@@ -159,7 +177,8 @@ pub fn measure_idle(
             break;
         }
     }
-    Ok(powers.iter().map(|powers| Mean::of(powers)).collect())
+    let busy_cpus = busy.over(monotonic().since(begin));
+    Ok(Idle { powers: powers.iter().map(|powers| Mean::of(powers)).collect(), busy_cpus })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::meter::{Meter, Opening, Readings, Turn};
 
 /// A question as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     /// Path and query.
     pub(crate) path: String,
@@ -26,7 +26,7 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name));
         header.map(|(_, value)| value.as_str())
@@ -56,11 +56,11 @@ pub(crate) fn chunked(body: &str) -> String {
     format!("{head}{}0\r\n\r\n", chunks.collect::<String>())
 }
 
-type Answers = dyn Fn(&Asked) -> String + Send + Sync;
+type Answers = dyn Fn(&ReceivedRequest) -> String + Send + Sync;
 
 struct Shared {
     answers: Box<Answers>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<ReceivedRequest>>,
     connections: AtomicUsize,
     over: std::sync::atomic::AtomicBool,
 }
@@ -73,7 +73,9 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(crate) fn http(answers: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) fn http(
+        answers: impl Fn(&ReceivedRequest) -> String + Send + Sync + 'static,
+    ) -> Self {
         Self::start("http", answers, |stream, shared| serve(stream, &shared))
     }
 
@@ -91,7 +93,7 @@ impl Device {
     /// Over TLS, with that certificate and key in PEM.
     pub(crate) fn https(
         identity: &Identity,
-        answers: impl Fn(&Asked) -> String + Send + Sync + 'static,
+        answers: impl Fn(&ReceivedRequest) -> String + Send + Sync + 'static,
     ) -> Self {
         let chain = vec![CertificateDer::from_pem_file(&identity.certificate).unwrap()];
         let key = PrivateKeyDer::from_pem_file(&identity.key).unwrap();
@@ -111,7 +113,7 @@ impl Device {
 
     fn start(
         scheme: &str,
-        answers: impl Fn(&Asked) -> String + Send + Sync + 'static,
+        answers: impl Fn(&ReceivedRequest) -> String + Send + Sync + 'static,
         speak: impl Fn(TcpStream, Arc<Shared>) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -140,7 +142,7 @@ impl Device {
         &self.address
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         self.shared.asked.lock().unwrap().clone()
     }
 
@@ -176,7 +178,7 @@ fn serve(stream: impl Read + Write, shared: &Shared) {
     }
 }
 
-fn question(stream: &mut impl BufRead) -> Option<Asked> {
+fn question(stream: &mut impl BufRead) -> Option<ReceivedRequest> {
     let mut line = String::new();
     stream.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace();
@@ -188,7 +190,7 @@ fn question(stream: &mut impl BufRead) -> Option<Asked> {
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut asked = Asked { method, path, headers, body: String::new() };
+    let mut asked = ReceivedRequest { method, path, headers, body: String::new() };
     let length = asked.header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     stream.read_exact(&mut body).ok()?;

@@ -94,7 +94,7 @@ fn line(text: &[u8]) -> Option<Line> {
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&["baud", "period"])?;
-    let bounds = (Duration::from_millis(10), Duration::from_hours(1));
+    let bounds = Duration::from_millis(10)..=Duration::from_hours(1);
     let period = serial::bounded_time(spec, "period", Duration::from_secs(1), bounds)?;
     let channel = Channel::power("load", Scope::System, ACCURACY);
     Ok(Box::new(Energino {

@@ -23,26 +23,26 @@ const LARGEST: f64 = 3.2e17 * COUNT;
 
 /// Power or energy?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FigureKind {
     Power,
     Energy,
 }
 
-const UNITS: [(&str, Kind, f64); 14] = [
-    ("W", Kind::Power, 1.0),
-    ("kW", Kind::Power, 1e3),
-    ("mW", Kind::Power, 1e-3),
-    ("uW", Kind::Power, 1e-6),
-    ("J", Kind::Energy, 1.0),
-    ("kJ", Kind::Energy, 1e3),
-    ("MJ", Kind::Energy, 1e6),
-    ("mJ", Kind::Energy, 1e-3),
-    ("uJ", Kind::Energy, 1e-6),
-    ("Ws", Kind::Energy, 1.0),
-    ("Wmin", Kind::Energy, 60.0),
-    ("mWh", Kind::Energy, 3.6),
-    ("Wh", Kind::Energy, 3600.0),
-    ("kWh", Kind::Energy, 3.6e6),
+const UNITS: [(&str, FigureKind, f64); 14] = [
+    ("W", FigureKind::Power, 1.0),
+    ("kW", FigureKind::Power, 1e3),
+    ("mW", FigureKind::Power, 1e-3),
+    ("uW", FigureKind::Power, 1e-6),
+    ("J", FigureKind::Energy, 1.0),
+    ("kJ", FigureKind::Energy, 1e3),
+    ("MJ", FigureKind::Energy, 1e6),
+    ("mJ", FigureKind::Energy, 1e-3),
+    ("uJ", FigureKind::Energy, 1e-6),
+    ("Ws", FigureKind::Energy, 1.0),
+    ("Wmin", FigureKind::Energy, 60.0),
+    ("mWh", FigureKind::Energy, 3.6),
+    ("Wh", FigureKind::Energy, 3600.0),
+    ("kWh", FigureKind::Energy, 3.6e6),
 ];
 
 const SCOPES: [(&str, Scope); 4] =
@@ -51,7 +51,7 @@ const SCOPES: [(&str, Scope); 4] =
 /// What a number means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FigureKind,
     /// Watts, or joules, of 1.
     pub(crate) unit: f64,
     pub(crate) scope: Scope,
@@ -60,35 +60,37 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// By the options of that name with `suffix` behind it; `preset` holds where they say nothing.
+    /// By the options of that name with `suffix` behind it; without them it is `usual_kind` in `usual_unit`.
     pub(crate) fn of(
         spec: &MeterSpec,
         suffix: &str,
-        preset: (Kind, f64),
+        usual_kind: FigureKind,
+        usual_unit: f64,
     ) -> Result<Self, MeterError> {
         let named = |option: &str| format!("{option}{suffix}");
         let kind = match spec.text(&named("kind")) {
             None => None,
-            Some("power") => Some(Kind::Power),
-            Some("energy") => Some(Kind::Energy),
+            Some("power") => Some(FigureKind::Power),
+            Some("energy") => Some(FigureKind::Energy),
             Some(other) => {
                 return Err(spec.wrong(format!("`kind` is `power` or `energy`, and not `{other}`")));
             }
         };
         let (kind, unit) = match (spec.text(&named("unit")), kind) {
-            (None, kind) if kind.is_none_or(|kind| kind == preset.0) => preset,
-            (None, Some(Kind::Power)) => (Kind::Power, 1.0),
+            (None, kind) if kind.is_none_or(|kind| kind == usual_kind) => (usual_kind, usual_unit),
+            (None, Some(FigureKind::Power)) => (FigureKind::Power, 1.0),
             (None, _) => {
-                let known = units(Kind::Energy);
+                let known = units(FigureKind::Energy);
                 return Err(spec.wrong(format!("it does not say the energy's unit: {known}")));
             }
             (Some(unit), kind) => {
-                let of_kind = |known: &&(&str, Kind, f64)| kind.is_none_or(|kind| kind == known.1);
+                let of_kind =
+                    |known: &&(&str, FigureKind, f64)| kind.is_none_or(|kind| kind == known.1);
                 let Some((_, kind, unit)) =
                     UNITS.iter().filter(of_kind).find(|known| known.0 == unit)
                 else {
                     let known = kind.map_or_else(
-                        || format!("{}, {}", units(Kind::Power), units(Kind::Energy)),
+                        || format!("{}, {}", units(FigureKind::Power), units(FigureKind::Energy)),
                         units,
                     );
                     return Err(spec.wrong(format!("`{unit}` is no unit of it; there are {known}")));
@@ -97,7 +99,7 @@ impl Figure {
             }
         };
         let scale = spec.number(&named("scale"))?.unwrap_or(1.0);
-        if scale == 0.0 || (scale < 0.0 && kind == Kind::Energy) {
+        if scale == 0.0 || (scale < 0.0 && kind == FigureKind::Energy) {
             return Err(spec.wrong(format!("`scale` cannot be {scale}")));
         }
         let scope = match spec.text(&named("scope")) {
@@ -115,9 +117,9 @@ impl Figure {
     pub(crate) fn channel(&self, name: impl Into<String>, assumed: Accuracy) -> Channel {
         let counter = CounterSpec { joules_per_count: COUNT, range: None, most: MOST };
         match self.kind {
-            Kind::Power => self.judged(Channel::power(name, self.scope, assumed)),
+            FigureKind::Power => self.judged(Channel::power(name, self.scope, assumed)),
             // The size of its steps is not documented.
-            Kind::Energy => Channel {
+            FigureKind::Energy => Channel {
                 step: 0.0,
                 ..self.judged(Channel::counter(name, self.scope, counter, assumed))
             },
@@ -148,8 +150,8 @@ impl Figure {
     pub(crate) fn reading(&self, number: f64) -> Result<Reading, String> {
         let value = number * self.unit;
         match self.kind {
-            Kind::Power if value.is_finite() => Ok(Reading::Power(Watts(value))),
-            Kind::Energy if (0.0..=LARGEST).contains(&value) => {
+            FigureKind::Power if value.is_finite() => Ok(Reading::Power(Watts(value))),
+            FigureKind::Energy if (0.0..=LARGEST).contains(&value) => {
                 Ok(Reading::Counter((value / COUNT).round() as u64))
             }
             _ => Err(format!("{number} is too large or too small to be true")),
@@ -157,7 +159,7 @@ impl Figure {
     }
 }
 
-fn units(kind: Kind) -> String {
+fn units(kind: FigureKind) -> String {
     let names = UNITS.iter().filter(|unit| unit.1 == kind).map(|unit| format!("`unit={}`", unit.0));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -179,11 +181,9 @@ fn accuracy(spec: &MeterSpec) -> Result<Option<Accuracy>, MeterError> {
 mod tests {
     use super::*;
 
-    const WATTS: (Kind, f64) = (Kind::Power, 1.0);
-
     fn figure(options: &str) -> Result<Figure, String> {
         let spec = format!("http=x{options}").parse().unwrap();
-        Figure::of(&spec, "", WATTS).map_err(|error| error.to_string())
+        Figure::of(&spec, "", FigureKind::Power, 1.0).map_err(|error| error.to_string())
     }
 
     #[test]

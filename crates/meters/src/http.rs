@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
-use crate::figure::{self, Figure, Kind};
+use crate::figure::{self, Figure, FigureKind};
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -49,12 +49,12 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
             None if suffix.is_empty() => String::new(),
             None => continue,
         };
-        let figure = Figure::of(spec, suffix, (Kind::Power, 1.0))?;
+        let figure = Figure::of(spec, suffix, FigureKind::Power, 1.0)?;
         sources.push(Source { pointer, figure });
     }
     let name = |source: &Source| match source.figure.kind {
-        Kind::Power => "power",
-        Kind::Energy => "energy",
+        FigureKind::Power => "power",
+        FigureKind::Energy => "energy",
     };
     let mut channels: Vec<Channel> = Vec::new();
     for source in &sources {

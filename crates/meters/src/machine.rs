@@ -1,5 +1,7 @@
 //! Describes this machine and what it does, as far as `/proc` and `/sys` show.
 
+pub mod others;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

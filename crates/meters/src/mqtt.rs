@@ -12,7 +12,7 @@ use nightwatt_host::secret::Secret;
 use crate::address;
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
-use crate::figure::{self, Figure, Kind};
+use crate::figure::{self, Figure, FigureKind};
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::{LOGIN, MeterSpec};
@@ -80,8 +80,8 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         return Err(spec.wrong("that is too long for MQTT"));
     }
     let about = spec.time("about")?.unwrap_or(ABOUT);
-    let figure = Figure::of(spec, "", (Kind::Power, 1.0))?;
-    let name = if figure.kind == Kind::Power { "power" } else { "energy" };
+    let figure = Figure::of(spec, "", FigureKind::Power, 1.0)?;
+    let name = if figure.kind == FigureKind::Power { "power" } else { "energy" };
     let place = address::with_port(host.trim_end_matches('/'), if encrypted { 8883 } else { 1883 });
     let until = web::opening();
     let meter = spec.name().to_owned();

@@ -171,7 +171,9 @@ impl Recorder {
         let names = Names::of(meters);
         let text = serde_json::to_string(meta).unwrap_or_default();
         let mut writer: Box<dyn Writer> = match format {
-            Format::Parquet => Box::new(parts::Parts::create(path, part, names.clone(), text)?),
+            Format::Parquet => {
+                Box::new(parted::PartedRows::create(path, part, names.clone(), text)?)
+            }
             Format::Csv | Format::JsonLines => {
                 Box::new(lines::Lines::create(path, format, names.clone(), &text)?)
             }

@@ -197,6 +197,11 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
 }
 
 impl Sampler {
+    /// As [`Sampler::start`], where only the sums are needed.
+    pub fn start_without_sinks(meters: Vec<Opened>, wish: Option<Duration>) -> io::Result<Self> {
+        Self::start(meters, wish, |_| Box::new(()))
+    }
+
     /// Begins to read: every meter that can be asked has been read once when this returns. `wish` is
     /// the time between two readings that the user wants; each meter's samples go to the sink that
     /// `sink` makes for it. All that is read counts, until

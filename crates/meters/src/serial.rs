@@ -1,6 +1,7 @@
 //! Serial ports of meters: opened raw, for us alone, and read without blocking.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -205,10 +206,11 @@ pub(crate) fn bounded_time(
     spec: &MeterSpec,
     option: &str,
     usual: Duration,
-    (least, most): (Duration, Duration),
+    bounds: RangeInclusive<Duration>,
 ) -> Result<Duration, MeterError> {
     let time = spec.time(option)?.unwrap_or(usual);
-    if time < least || time > most {
+    if !bounds.contains(&time) {
+        let (least, most) = bounds.into_inner();
         return Err(spec.wrong(format!("`{option}` lies between {least:?} and {most:?}")));
     }
     Ok(time)

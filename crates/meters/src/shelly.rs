@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
-use crate::figure::{Figure, Kind};
+use crate::figure::{Figure, FigureKind};
 use crate::json;
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
@@ -139,7 +139,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let some_count = sockets.iter().any(|socket| socket.energy.is_some());
     for socket in sockets {
         let (pointer, kind, unit) = match socket.energy {
-            Some((pointer, joules)) if counts => (pointer, Kind::Energy, joules),
+            Some((pointer, joules)) if counts => (pointer, FigureKind::Energy, joules),
             None if counts && some_count => {
                 remarks.push(format!("`{}` reports no energy, and is left out", socket.name));
                 continue;
@@ -148,9 +148,9 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
                 let why = format!("`{}` reports no energy: leave out `kind=energy`", socket.name);
                 return Err(spec.wrong(why));
             }
-            _ => (socket.power, Kind::Power, 1.0),
+            _ => (socket.power, FigureKind::Power, 1.0),
         };
-        let mut figure = Figure::of(&MeterSpec::of(DRIVER.name), "", (kind, unit))?;
+        let mut figure = Figure::of(&MeterSpec::of(DRIVER.name), "", kind, unit)?;
         if several {
             figure.scope = Scope::Part;
         }

@@ -16,7 +16,7 @@ use snmp2::{Error, Oid, Pdu, SyncSession, Value};
 use crate::address;
 use crate::channel::{Accuracy, Channel};
 use crate::error::MeterError;
-use crate::figure::{self, Figure, Kind};
+use crate::figure::{self, Figure, FigureKind};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 use crate::web;
@@ -49,7 +49,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let address = address::with_port(spec.address("10.0.0.3,preset=apc-rpdu2")?, 161);
     let place = preset::place(spec)?;
     let oid = oid(spec, &place.oid)?;
-    let mut figure = Figure::of(spec, "", (place.kind, place.unit))?;
+    let mut figure = Figure::of(spec, "", place.kind, place.unit)?;
     let (meter, who) = (spec.name().to_owned(), Who::of(spec)?);
     let mut agent = Agent { meter, address, who, session: None };
     let until = web::opening();
@@ -57,14 +57,14 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         figure.unit *= decimals(&mut agent, &self::oid(spec, digits)?, until)?;
     }
     let name = match place.kind {
-        Kind::Power => "power",
-        Kind::Energy => "energy",
+        FigureKind::Power => "power",
+        FigureKind::Energy => "energy",
     };
     let value = agent.get(&oid, until)?;
     let channel = match (figure.kind, value) {
-        (Kind::Power, _) | (_, Number::Text(_)) => figure.channel(name, ACCURACY),
-        (Kind::Energy, Number::Counter32(_)) => figure.counts(name, Some(1 << 32), ACCURACY),
-        (Kind::Energy, _) => figure.counts(name, None, ACCURACY),
+        (FigureKind::Power, _) | (_, Number::Text(_)) => figure.channel(name, ACCURACY),
+        (FigureKind::Energy, Number::Counter32(_)) => figure.counts(name, Some(1 << 32), ACCURACY),
+        (FigureKind::Energy, _) => figure.counts(name, None, ACCURACY),
     };
     let meter = Snmp { channels: vec![channel], agent, oid, figure };
     // Whatever is wrong is told now.
@@ -341,9 +341,11 @@ struct Snmp {
 impl Snmp {
     fn reading(&self, number: Number) -> Result<Reading, MeterError> {
         let number = match (self.figure.kind, number) {
-            (Kind::Energy, Number::Counter32(count)) => return Ok(Reading::Counter(count.into())),
-            (Kind::Energy, Number::Counter64(count)) => return Ok(Reading::Counter(count)),
-            (Kind::Energy, Number::Whole(count)) => {
+            (FigureKind::Energy, Number::Counter32(count)) => {
+                return Ok(Reading::Counter(count.into()));
+            }
+            (FigureKind::Energy, Number::Counter64(count)) => return Ok(Reading::Counter(count)),
+            (FigureKind::Energy, Number::Whole(count)) => {
                 let count = u64::try_from(count);
                 let negative = |_| self.agent.nonsense("an energy below zero");
                 return count.map(Reading::Counter).map_err(negative);

@@ -132,7 +132,7 @@ fn number(text: &[u8]) -> Option<i64> {
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&["baud", "interval"])?;
-    let bounds = (Duration::from_secs(1), Duration::from_hours(1));
+    let bounds = Duration::from_secs(1)..=Duration::from_hours(1);
     let interval = serial::bounded_time(spec, "interval", Duration::from_secs(1), bounds)?;
     if interval.subsec_nanos() != 0 {
         return Err(spec.wrong("`interval` is a number of whole seconds"));

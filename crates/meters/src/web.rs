@@ -13,7 +13,7 @@ use http::uri::Authority;
 use nightwatt_clock::Elapsed;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
-use nightwatt_host::http::{Answer, Ask, Blocking, Client, HttpError, Login, Server};
+use nightwatt_host::http::{Ask, Blocking, Client, HttpError, HttpResponse, Login, Server};
 use nightwatt_host::text::quote;
 use nightwatt_host::tls::Distrust;
 use serde_json::Value;
@@ -118,13 +118,17 @@ impl Web {
     }
 
     /// Asks; follows redirects within the device, and logs in if it is told to.
-    pub(crate) fn get(&mut self, path: &str, until: Mono) -> Result<Answer, MeterError> {
+    pub(crate) fn get(&mut self, path: &str, until: Mono) -> Result<HttpResponse, MeterError> {
         let answer = self.device.wait(until, self.client.ask(&Ask::get(path)))?;
         answer.map_err(|error| self.device.failed(path, error))
     }
 
     /// An answer, if it is one of success.
-    pub(crate) fn good(&self, path: &str, answer: Answer) -> Result<Answer, MeterError> {
+    pub(crate) fn good(
+        &self,
+        path: &str,
+        answer: HttpResponse,
+    ) -> Result<HttpResponse, MeterError> {
         match answer.status {
             200..=299 => Ok(answer),
             status => Err(self.device.refused(path, status, &answer.body, self.client.login())),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::electricity::{Electricity, HOURS_OF_WEEK};
 use crate::ledger::{Bill, Metered, ProxyShare};
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Now, Wall};
 

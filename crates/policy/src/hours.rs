@@ -1,12 +1,36 @@
 //! Hours of the week as people write them: `mon-fri 08:00-18:00`.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use nightwatt_energy::time::Now;
+
+/// Days on which hours that are for working days do not apply: days since 1970-01-01, local time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DaysOff(Arc<BTreeSet<i64>>);
+
+impl DaysOff {
+    /// These days.
+    pub fn new(days: BTreeSet<i64>) -> Self {
+        Self(Arc::new(days))
+    }
+
+    /// Whether a day is one of them.
+    pub fn has(&self, day: i64) -> bool {
+        self.0.contains(&day)
+    }
+
+    /// All of them, in order.
+    pub fn days(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().copied()
+    }
+}
 
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const DAY_MS: i64 = 86_400_000;
@@ -46,6 +70,15 @@ impl Hours {
         };
         let left = left(0).max(left(1))?;
         u64::try_from(left).ok().map(Duration::from_millis)
+    }
+
+    /// When they begin and end if they begin on a day (counted from 1970-01-01): seconds of local time since 1970, as if
+    /// that were UTC.
+    pub(crate) fn on_day(&self, day: i64) -> Option<Range<i64>> {
+        // 1970-01-01 was a Thursday: three days after a Monday.
+        let weekday = usize::try_from((day + 3).rem_euclid(7)).unwrap_or(0);
+        let from = day * 86_400 + i64::from(self.from) * 60;
+        self.days[weekday].then(|| from..from + i64::from(self.length) * 60)
     }
 
     /// The longest that any of them last, if it is within one now.

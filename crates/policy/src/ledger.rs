@@ -20,7 +20,7 @@ pub use self::metered::Metered;
 use self::pending::Pending;
 pub use self::pending::{Measure, PATIENCE};
 use self::shares::Shares;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Mono, Now, Wall};
 

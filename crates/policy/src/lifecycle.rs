@@ -1,7 +1,7 @@
 //! A server that sleeps and wakes: its states, and how failures are retried without a loop.
 
-mod anew;
 mod change;
+mod handover;
 mod heard;
 mod probe_timeouts;
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::anew::Handed;
 pub use self::change::Change;
+pub use self::handover::Handed;
 pub use self::probe_timeouts::ProbeTimeouts;
 use nightwatt_energy::time::Mono;
 

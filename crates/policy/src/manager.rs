@@ -4,7 +4,7 @@
 //! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
 //! a log. Whatever it decides, it decides here.
 
-mod anew;
+mod awake_hours;
 mod background;
 mod books;
 mod breaker;
@@ -12,7 +12,9 @@ mod budgets;
 mod crawl;
 mod guests;
 mod habits;
+mod handover;
 mod hindrance;
+mod memory;
 mod refresh;
 mod settings;
 mod wakes;
@@ -21,21 +23,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::awake_hours::AwakeHours;
+pub use self::awake_hours::AwakeRun;
 use self::breaker::Breaker;
 use self::budgets::WakeBudgets;
 pub use self::budgets::{BudgetLeft, Payer, Spent};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
+pub use self::memory::Memory;
 pub use self::settings::Settings;
 use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
-use crate::ledger::{Bill, Billing, Ledger};
+use crate::ledger::{Billing, Ledger};
 use crate::sla::SlaWindow;
 use crate::visit::Visitor;
-use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_energy::time::{Mono, Now};
 
 /// A client's request for admission.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +69,8 @@ pub enum Cause {
     CrawlWindow,
     /// The policy expects a visitor.
     Policy,
+    /// These are hours in which it is to be awake.
+    AwakeHours,
     /// Copies of its site have to be looked at again.
     Refresh,
     /// The operator said so.
@@ -90,18 +97,6 @@ pub enum Order {
     StayAwake(Duration),
 }
 
-/// What survives a restart of the proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Memory {
-    /// The bill so far.
-    pub bill: Bill,
-    /// When crawlers were promised an answer.
-    pub crawl_appointment: Option<Wall>,
-    /// How long it took to wake, the last wake-ups' mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wake_time: Option<Duration>,
-}
-
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
@@ -120,6 +115,7 @@ pub struct PowerManager<P> {
     wake_budgets: WakeBudgets,
     awake_budget: AwakeBudget,
     crawl: Crawl,
+    awake_hours: AwakeHours,
     breaker: Breaker,
     wake_time: WakeTime,
     waking_since: Option<Mono>,
@@ -166,6 +162,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             wake_budgets: WakeBudgets::new(&settings),
             awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
+            awake_hours: AwakeHours::new(&settings, memory.awake_run),
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
             waking_since: None,
@@ -380,6 +377,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             self.wake(now, Cause::CrawlWindow, actions);
             self.reconsider(now);
         }
+        if self.hours_timer() <= now.mono {
+            self.open_for_hours(now, actions);
+        }
         if self.policy_wakes_at() <= now.mono {
             self.wake(now, Cause::Policy, actions);
         }
@@ -395,6 +395,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             .min(self.check_at)
             .min(self.crawl.next_timer(self.wake_time.expected()))
             .min(self.policy_wakes_at())
+            .min(self.hours_timer())
     }
 
     fn policy_wakes_at(&self) -> Mono {
@@ -435,7 +436,8 @@ impl<P: SleepPolicy> PowerManager<P> {
                 Hindrance::Until(then)
                 | Hindrance::Declined(then)
                 | Hindrance::WakeLoop(then)
-                | Hindrance::Hours(then),
+                | Hindrance::Hours(then)
+                | Hindrance::AwakeHours(then),
             ) => then,
             // A request that is not delayed would change it too: `count` looks again.
             Err(Hindrance::Sla) => self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now)),
@@ -563,6 +565,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             bill: self.bill(now),
             crawl_appointment: self.crawl.appointment(now),
             wake_time: self.wake_time.seen(),
+            awake_run: self.awake_hours.woken_for(),
         }
     }
 

@@ -1,17 +1,18 @@
 //! What a server, its proxy and its operator's wishes are: the one description that `analyze`,
 //! `demo`, `serve` and `fleet` share, so that they speak of the same thing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::bad_value::BadValue;
 use crate::electricity::Electricity;
-use crate::hours::Hours;
+use crate::hours::{DaysOff, Hours};
 use crate::sla::Sla;
 use crate::sleep::{Constraints, PolicyChoice, Terms};
 use nightwatt_energy::duration_text;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules, Watts};
 
 /// A scenario, as its TOML file says it. Everything left out is the default: the published server
@@ -38,6 +39,14 @@ pub struct Scenario {
     pub crawl_window: CrawlWindow,
     /// Local hours in which a server that is awake is not put to sleep.
     pub never_sleep: Vec<Hours>,
+    /// Local hours for which the server is woken, and in which it stays awake.
+    pub awake: Vec<Hours>,
+    /// An iCalendar file whose whole days are days without these hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holidays: Option<PathBuf>,
+    /// The days in that file, which the program reads.
+    #[serde(skip)]
+    pub days_off: DaysOff,
     /// What the energy costs and emits.
     pub electricity: Electricity,
 }
@@ -267,6 +276,14 @@ impl Scenario {
         Ok(())
     }
 
+    fn check_hours(&self) -> Result<(), BadValue> {
+        let unused = self.holidays.as_ref().filter(|_| self.awake.is_empty());
+        unused.map_or(Ok(()), |path| {
+            let rule = "it has no effect without `awake`: write the hours that apply on other days";
+            Err(BadValue { key: "holidays", value: path.display().to_string(), rule })
+        })
+    }
+
     /// Checks that every figure can be true.
     pub fn check(&self) -> Result<(), BadValue> {
         let watts = "watts must be a number from 0 to 100,000";
@@ -287,6 +304,7 @@ impl Scenario {
             }
         }
         self.check_asleep()?;
+        self.check_hours()?;
         self.check_delay_price()?;
         let day = Duration::from_hours(24);
         let lengths = [

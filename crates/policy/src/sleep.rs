@@ -1,5 +1,6 @@
 //! When to sleep: the policies on offer, behind one trait.
 
+mod choice;
 mod learned;
 mod oracle;
 pub mod timeouts;
@@ -7,16 +8,13 @@ mod window;
 
 use std::time::Duration;
 
-use serde::de;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+pub use self::choice::PolicyChoice;
 pub use self::learned::{Learned, Lessons};
 pub use self::oracle::{Busy, BusyTimes, Constraints, Oracle, Plan, Waking, plan};
 pub use self::window::Window;
 use super::admission::ClientClass;
 use crate::visit::Visitor;
-use nightwatt_energy::duration_text;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::{Mono, Now};
 
@@ -121,126 +119,6 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
     }
 }
 
-/// What can be chosen, for messages.
-fn choices() -> String {
-    let [learned, window, ski_rental, timeout, always_on] = PolicyChoice::EXAMPLES;
-    format!("`{learned}`, `{window}`, `{ski_rental}`, `{timeout}` or `{always_on}`")
-}
-
-/// Which policy, as configured: one line of text, as in `policy = "timeout 5s"`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum PolicyChoice {
-    /// Weighs what a sleep saves against whom it delays, by what the past has taught.
-    #[default]
-    Learned,
-    /// Never sleeps.
-    AlwaysOn,
-    /// Sleeps after a fixed idle time.
-    Timeout {
-        /// That time.
-        idle: Duration,
-    },
-    /// Sleeps when the mean of the last gaps says that it pays (published).
-    Window,
-    /// Sleeps after idling for the break-even time: never worse than twice the optimum.
-    SkiRental,
-}
-
-impl std::fmt::Display for PolicyChoice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Learned => f.write_str("learned"),
-            Self::AlwaysOn => f.write_str("always-on"),
-            Self::Timeout { idle } => write!(f, "timeout {}", duration_text::format(*idle)),
-            Self::Window => f.write_str("window"),
-            Self::SkiRental => f.write_str("ski-rental"),
-        }
-    }
-}
-
-impl std::str::FromStr for PolicyChoice {
-    type Err = String;
-
-    /// Reads what [`Display`](std::fmt::Display) writes: `window`, `timeout 5s`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once([' ', '=', ':']) {
-            None if text == "learned" => Ok(Self::Learned),
-            None if text == "always-on" => Ok(Self::AlwaysOn),
-            None if text == "window" => Ok(Self::Window),
-            None if text == "ski-rental" => Ok(Self::SkiRental),
-            Some(("timeout", idle)) => Ok(Self::Timeout { idle: duration_text::parse(idle)? }),
-            _ => Err(format!("`{text}` is not a policy: choose {}", choices())),
-        }
-    }
-}
-
-impl Serialize for PolicyChoice {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for PolicyChoice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Line;
-
-        impl de::Visitor<'_> for Line {
-            type Value = PolicyChoice;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "a policy: {}", choices())
-            }
-
-            fn visit_str<E: de::Error>(self, line: &str) -> Result<PolicyChoice, E> {
-                line.parse().map_err(E::custom)
-            }
-        }
-
-        deserializer.deserialize_str(Line)
-    }
-}
-
-impl PolicyChoice {
-    /// Each policy once, for help and messages.
-    pub const EXAMPLES: [Self; 5] = [
-        Self::Learned,
-        Self::Window,
-        Self::SkiRental,
-        Self::Timeout { idle: Duration::from_secs(5) },
-        Self::AlwaysOn,
-    ];
-
-    /// Builds the policy.
-    pub fn build(&self, terms: &Terms) -> Box<dyn SleepPolicy + Send> {
-        let states = &terms.states;
-        match self {
-            Self::Learned => Box::new(Learned::new(*terms)),
-            Self::AlwaysOn => Box::new(AlwaysOn),
-            Self::Timeout { idle } => Box::new(Timeout { idle: *idle }),
-            Self::Window => Box::new(Window::new(states.break_even())),
-            Self::SkiRental => Box::new(Timeout { idle: states.break_even() }),
-        }
-    }
-
-    /// Does it learn, so that there are [`Lessons`] to be stored?
-    pub const fn learns(&self) -> bool {
-        matches!(self, Self::Learned)
-    }
-
-    /// Builds the policy, going on with what it has learned before (if it learns).
-    pub fn resume(
-        &self,
-        terms: &Terms,
-        lessons: Option<Lessons>,
-        now: Now,
-    ) -> Box<dyn SleepPolicy + Send> {
-        match (self, lessons) {
-            (Self::Learned, Some(lessons)) => Box::new(Learned::resume(*terms, lessons, now)),
-            _ => self.build(terms),
-        }
-    }
-}
-
 /// Never sleeps.
 #[derive(Debug, Clone, Copy)]
 pub struct AlwaysOn;
@@ -274,21 +152,6 @@ impl SleepPolicy for Timeout {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn policies_are_named_as_they_are_written() {
-        for choice in [
-            PolicyChoice::Learned,
-            PolicyChoice::AlwaysOn,
-            PolicyChoice::Window,
-            PolicyChoice::SkiRental,
-            PolicyChoice::Timeout { idle: Duration::from_secs(5) },
-        ] {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
-        }
-        assert!("timeout".parse::<PolicyChoice>().is_err());
-        assert!("timeout soon".parse::<PolicyChoice>().is_err());
-    }
 
     #[test]
     fn a_timeout_says_when_to_ask_again() {

@@ -13,7 +13,7 @@ use hyper::body::Bytes;
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
 use nightwatt_energy::duration_text;
-use nightwatt_host::http::{Answer, Ask, Connection, HttpError};
+use nightwatt_host::http::{Ask, Connection, HttpError, HttpResponse};
 use nightwatt_host::text::brief;
 use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
@@ -203,7 +203,7 @@ impl Container {
         format!("{} at {}", self.dialect.daemon, self.address)
     }
 
-    async fn connect_and_ask(&self, method: Method, path: &str) -> Result<Answer, HttpError> {
+    async fn connect_and_ask(&self, method: Method, path: &str) -> Result<HttpResponse, HttpError> {
         let ask = Ask { method, ..Ask::get(path) };
         let request = ask.request("localhost")?;
         let no_one = |source| HttpError::Connect { authority: self.address.to_string(), source };
@@ -235,7 +235,7 @@ impl Container {
             hint: "ask it by hand what it is busy with; if it is meant to take that long, raise `timeout`",
         };
         let answer = answer.map_err(silent)?;
-        let Answer { status, body, .. } = answer.map_err(|error| self.no_answer(error))?;
+        let HttpResponse { status, body, .. } = answer.map_err(|error| self.no_answer(error))?;
         let hint = match status {
             // It was so already.
             200..=299 | 304 => return Ok(body),

@@ -5,7 +5,7 @@
 //!
 //! # Adding a driver
 //!
-//! One file with a `Config` and its `build`, and one line in the list in `config`.
+//! One file with a `Config` and its `build`, and one line in the list in `drivers`.
 //!
 //! # Time
 //!
@@ -16,8 +16,8 @@
 
 mod again;
 mod complaints;
-mod config;
 mod container;
+mod drivers;
 mod error;
 mod helper;
 pub mod neighbour;
@@ -50,7 +50,7 @@ use std::pin::Pin;
 
 use nightwatt_clock::Clock;
 
-pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
+pub use drivers::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
 pub use nightwatt_host::tls::Fingerprint;
 

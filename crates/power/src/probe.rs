@@ -290,7 +290,7 @@ fn silent(whom: &str, limit: Duration) -> Verdict {
 }
 
 impl Http {
-    async fn ask(&self) -> io::Result<http::Answer> {
+    async fn ask(&self) -> io::Result<http::ProbeAnswer> {
         let stream = connect(&self.url.address()).await?;
         let text = self.contains.as_deref().unwrap_or_default();
         if !self.url.by_tls {
@@ -313,7 +313,7 @@ impl Http {
         Verdict { up, reason: format!("{}: {error}", self.url) }
     }
 
-    fn judge(&self, answer: &http::Answer) -> Verdict {
+    fn judge(&self, answer: &http::ProbeAnswer) -> Verdict {
         let status = answer.status;
         let expected = match &self.expect {
             Some(expected) => expected.iter().any(|range| range.contains(status)),

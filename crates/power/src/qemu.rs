@@ -130,13 +130,13 @@ struct Message {
     greeting: Option<serde::de::IgnoredAny>,
     event: Option<serde::de::IgnoredAny>,
     #[serde(rename = "return")]
-    answer: Option<Answer>,
+    answer: Option<QmpAnswer>,
     error: Option<Complaint>,
 }
 
 /// The answer to `query-status`; to other commands it is empty.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Answer {
+pub struct QmpAnswer {
     #[serde(default)]
     status: Option<String>,
 }
@@ -155,7 +155,7 @@ pub enum Line {
     /// Something happened to the guest.
     Event,
     /// What was asked is answered, or done.
-    Answer(Answer),
+    Answer(QmpAnswer),
     /// It says no, and why.
     No(String),
 }
@@ -244,7 +244,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Line::read(&line).map_err(Broken::Nonsense)
     }
 
-    async fn command(&mut self, name: &'static str) -> Result<Answer, Broken> {
+    async fn command(&mut self, name: &'static str) -> Result<QmpAnswer, Broken> {
         debug!(command = name, "QMP");
         let message = format!("{{\"execute\": \"{name}\"}}\r\n");
         self.stream.get_mut().write_all(message.as_bytes()).await?;
@@ -410,11 +410,11 @@ mod tests {
             Ok(Line::Greeting)
         );
         assert_eq!(read(r#"{"event": "STOP", "timestamp": {"seconds": 1}}"#), Ok(Line::Event));
-        assert_eq!(read(r#"{"return": {}}"#), Ok(Line::Answer(Answer::default())));
+        assert_eq!(read(r#"{"return": {}}"#), Ok(Line::Answer(QmpAnswer::default())));
         let status = Some("paused".to_owned());
         assert_eq!(
             read(r#"{"return": {"running": false, "status": "paused"}}"#),
-            Ok(Line::Answer(Answer { status }))
+            Ok(Line::Answer(QmpAnswer { status }))
         );
         let no = r#"{"error": {"class": "GenericError", "desc": "not\u001b now"}}"#;
         assert_eq!(read(no), Ok(Line::No("not\u{fffd} now".to_owned())));

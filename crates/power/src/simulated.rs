@@ -9,6 +9,7 @@
 //! command = ["python3", "-m", "http.server", "8080"]
 //! ```
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,12 +18,25 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
-use crate::{ConfigError, Context, Controller, ControllerConfig, Error, Observed, Work};
+use crate::{ConfigError, Context, Controller, Error, Observed, Work};
+
+/// The configuration of a controller that a simulated server starts and stops.
+pub trait InnerConfig {
+    /// The controller so configured.
+    fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError>;
+}
+
+/// For a simulated server without an inner controller.
+impl InnerConfig for Infallible {
+    fn build(&self, _: &Context) -> Result<Box<dyn Controller>, ConfigError> {
+        match *self {}
+    }
+}
 
 /// The table `[site.power.simulated]`. All times pass on the clock, real or virtual.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
+pub struct Config<Inner = Infallible> {
     /// From the wake command until it is done.
     #[serde(with = "duration_text")]
     pub wake_time: Duration,
@@ -42,10 +56,10 @@ pub struct Config {
     /// Is the server up at the start? Where there is an inner controller, it is the one to know.
     pub starts_up: bool,
     /// A controller that is called after the wake delay and before the sleep delay.
-    pub inner: Option<Box<ControllerConfig>>,
+    pub inner: Option<Box<Inner>>,
 }
 
-impl Default for Config {
+impl<Inner> Default for Config<Inner> {
     fn default() -> Self {
         Self {
             wake_time: Duration::from_secs(5),
@@ -60,13 +74,23 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl<Inner: InnerConfig> Config<Inner> {
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Simulated, ConfigError> {
         let inner = self.inner.as_ref().map(|inner| inner.build(context)).transpose()?;
         let up_from = (self.starts_up || inner.is_some()).then_some(Mono::ZERO);
+        let config = Config {
+            wake_time: self.wake_time,
+            sleep_time: self.sleep_time,
+            ready_after: self.ready_after,
+            fail_wakes: self.fail_wakes,
+            fail_sleeps: self.fail_sleeps,
+            never_wakes: self.never_wakes,
+            starts_up: self.starts_up,
+            inner: None,
+        };
         Ok(Simulated(Arc::new(Shared {
-            config: self.clone(),
+            config,
             clock: context.clock.clone(),
             inner,
             one_at_a_time: tokio::sync::Mutex::new(()),

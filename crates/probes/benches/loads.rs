@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_probes::{InstructionKind, Place, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{InstructionKind, ProbeSite, SectionProbes, Watch, function_entries};
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
@@ -151,7 +151,7 @@ fn watched(load: &Load, folder: &Path) -> (f64, (u64, u64)) {
 }
 
 /// Watches its sections; where each begins.
-fn watch(probes: &mut SectionProbes, load: &Load) -> Vec<Place> {
+fn watch(probes: &mut SectionProbes, load: &Load) -> Vec<ProbeSite> {
     let place = |text: &str| {
         let point = text.parse().expect("a place");
         function_entries(&point).expect("it is there").swap_remove(0)

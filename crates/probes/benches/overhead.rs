@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, Object, ObjectBuilder, UprobeOpts};
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_probes::{Extras, Place, Point, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{Extras, Point, ProbeSite, SectionProbes, Watch, function_entries};
 
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
@@ -82,7 +82,7 @@ impl Drop for Probes {
 }
 
 impl Bench {
-    fn place(&self) -> Place {
+    fn place(&self) -> ProbeSite {
         let point = Point {
             program: self.program.display().to_string(),
             symbol: format!("entry_{}", self.kind),

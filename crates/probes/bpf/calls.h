@@ -31,6 +31,7 @@ static __always_inline void tell(struct thread *t, __u32 place, const struct fra
 	call->ended = used->began;
 	call->ran = used->ran;
 	call->preempted = used->preempted;
+	call->stepped = used->stepped;
 	call->pid = whose >> 32;
 	call->tid = (__u32)whose;
 	call->section = frame->section;

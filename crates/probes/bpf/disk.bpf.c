@@ -222,8 +222,9 @@ static __always_inline void dirtied(struct folio *folio, __u64 page, struct inod
 	struct file file;
 	struct sums *s;
 
-	/* A journal that keeps files' contents writes them back for the process that made them dirty. */
-	if (held && task->flags & PF_KTHREAD)
+	/* A journal that keeps files' contents writes them back for the process that made them dirty. Threads
+	 * of the kernel that write by themselves (a loop device, nfsd) own what they make dirty. */
+	if (held && task->flags & PF_KTHREAD && !same(held->owner, owner))
 		return;
 	if (held && by_block) {
 		file = held->file;
@@ -405,8 +406,8 @@ static __always_inline struct inode *inode_of(struct folio *folio)
 static __always_inline void carried(struct walk *walk, __u32 bytes)
 {
 	struct file stacked = { .device = walk->device, .inode = STACKED };
-	struct owner nobody = {};
-	struct sums *s = sums_of(nobody, stacked, bytes);
+	struct owner no_owner = {};
+	struct sums *s = sums_of(no_owner, stacked, bytes);
 
 	if (!s)
 		return;
@@ -442,7 +443,7 @@ static __always_inline void wrote(struct walk *walk, struct folio *folio, __u64 
 	bool from_cache = in_writeback(folio);
 	struct inode *inode = inode_of(folio);
 	struct file no_file = { .device = walk->device, .inode = walk->is_stacked ? STACKED : 0 };
-	struct owner nobody = {};
+	struct owner no_owner = {};
 	bool is_direct = !walk->is_kernel && !walk->is_meta && !from_cache;
 	struct sums *s;
 
@@ -454,7 +455,7 @@ static __always_inline void wrote(struct walk *walk, struct folio *folio, __u64 
 		wrote_back(walk, folio, page, inode, bytes);
 		return;
 	}
-	s = sums_of(is_direct && !walk->is_stacked ? walk->me : nobody, no_file, bytes);
+	s = sums_of(is_direct && !walk->is_stacked ? walk->me : no_owner, no_file, bytes);
 	if (!s)
 		return;
 	if (walk->is_stacked)
@@ -475,7 +476,7 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 {
 	struct inode *inode = inode_of(folio);
 	struct file file = { .device = walk->device, .inode = walk->is_stacked ? STACKED : 0 };
-	struct owner nobody = {};
+	struct owner no_owner = {};
 	struct known *known = NULL;
 	struct sums *s;
 
@@ -485,7 +486,7 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 			carried(walk, bytes);
 		known = known_of(file, inode);
 	}
-	s = sums_of(walk->is_stacked ? nobody : walk->me, file, bytes);
+	s = sums_of(walk->is_stacked ? no_owner : walk->me, file, bytes);
 	if (!s)
 		return;
 	add(walk->is_stacked ? &s->stacked_read : &s->read, bytes);
@@ -546,8 +547,8 @@ static long step(__u32 number, struct walk *walk)
 static __always_inline void wrote_zeroes(struct walk *walk)
 {
 	struct file no_file = { .device = walk->device };
-	struct owner nobody = {};
-	struct sums *s = sums_of(walk->is_kernel ? nobody : walk->me, no_file, walk->left);
+	struct owner no_owner = {};
+	struct sums *s = sums_of(walk->is_kernel ? no_owner : walk->me, no_file, walk->left);
 
 	if (!s)
 		return;

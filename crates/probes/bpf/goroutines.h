@@ -45,7 +45,7 @@ struct goroutine {
 	__u32 pad;
 };
 
-/* The end of `struct thread`. `ran` and `preempted` of frames are those since they began. */
+/* The end of `struct thread`. `ran`, `preempted` and `stepped` of frames are those since they began. */
 struct aside {
 	__u32 depth;
 	__u32 beyond;
@@ -119,6 +119,7 @@ static __always_inline void put_aside(struct thread *t, __u32 tgid)
 
 		frame->ran = t->ran - frame->ran;
 		frame->preempted = t->preempted - frame->preempted;
+		frame->stepped = t->stepped - frame->stepped;
 	}
 	if (!bpf_map_update_elem(&goroutines, &key, &t->aside, BPF_NOEXIST)) {
 		add(&aside, 1);
@@ -142,6 +143,7 @@ static __always_inline void take_up(struct thread *t, __u32 tgid)
 		*frame = from->frames[i];
 		frame->ran = t->ran - frame->ran;
 		frame->preempted = t->preempted - frame->preempted;
+		frame->stepped = t->stepped - frame->stepped;
 	}
 	t->beyond = from->beyond;
 	t->depth = from->depth <= DEPTH ? from->depth : 0;

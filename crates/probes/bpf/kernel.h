@@ -83,6 +83,8 @@ struct task_struct {
 	char comm[16];
 	unsigned int __state;
 	struct sched_entity se;
+	__u64 utime;
+	__u64 stime;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 };

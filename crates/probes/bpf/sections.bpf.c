@@ -24,6 +24,7 @@ struct frame {
 	__u64 sp;        /* stack pointer at the beginning */
 	__u64 ran;       /* what the thread had run when it began, ns */
 	__u64 preempted; /* what it had been kept from running, ns */
+	__u64 stepped;   /* what the kernel had stepped for it, ns */
 	__u32 section;
 	__u32 node;
 };
@@ -32,6 +33,7 @@ struct thread {
 	__u64 since;     /* up to here its running time is counted, ns */
 	__u64 ran;       /* running time so far, ns */
 	__u64 preempted; /* time for which it wanted to run and did not, ns */
+	__u64 stepped;   /* of `ran`, what the kernel needed to single-step behind probes, ns */
 	__u64 left;      /* when it was taken off its CPU, ns */
 	__u64 robbed;    /* what a hypervisor took and is in no node yet, ns */
 	__u64 booked;    /* running time when it left, by the scheduler's account, ns */
@@ -154,14 +156,15 @@ static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 		add(time, now - since - robbed);
 }
 
-/* A thread's account at one moment: `since`, `ran` and `preempted` that belong together, though the
- * thread may be taken off its CPU between any two instructions of ours. */
+/* A thread's account at one moment: `since`, `ran`, `preempted` and `stepped` that belong together,
+ * though the thread may be taken off its CPU between any two instructions of ours. */
 static __always_inline void read_books(const struct thread *t, struct frame *books)
 {
 	for (int i = 0; i < 4; i++) {
 		books->began = *(volatile const __u64 *)&t->since;
 		books->ran = *(volatile const __u64 *)&t->ran;
 		books->preempted = *(volatile const __u64 *)&t->preempted;
+		books->stepped = *(volatile const __u64 *)&t->stepped;
 		if (books->began == *(volatile const __u64 *)&t->since)
 			return;
 	}
@@ -171,7 +174,9 @@ static __always_inline void read_books(const struct thread *t, struct frame *boo
 static __always_inline void comes(struct thread *t, __u64 now)
 {
 	t->runs = 1;
-	t->since = now;
+	/* It may have been taken off its CPU in a step that is counted already. */
+	if (now > t->since)
+		t->since = now;
 	if (t->was_preempted)
 		t->preempted += now - t->left;
 }
@@ -268,12 +273,29 @@ static __always_inline __u32 band(__u64 length)
 
 #include "calls.h"
 
+/* The instruction behind this probe is single-stepped, which costs its thread time that is not the
+ * section's: it counts as in no section, and in no call's length. It is skipped before it passes. */
+static __always_inline void skip_step(struct thread *t, __u64 cookie, __u64 now)
+{
+	__u64 *outside = bpf_map_lookup_elem(&node_time, &zero), step = settings.step_ns;
+
+	/* Two sections may begin or end at the same instruction: it is stepped once. */
+	if (!(cookie & STEPPED) || !step || !outside || t->since > now + step / 2)
+		return;
+	add(&t->since, step);
+	add(&t->ran, step);
+	add(&t->stepped, step);
+	add(outside, step);
+}
+
 /* What the thread has used since `frame` began; `began` becomes the present. */
 static __always_inline void used_since(const struct thread *t, const struct frame *frame,
 				       struct frame *used)
 {
 	read_books(t, used);
+	used->stepped -= frame->stepped;
 	used->ran -= frame->ran;
+	used->ran = used->ran > used->stepped ? used->ran - used->stepped : 0;
 	/* What was taken for preemption may have turned out to be running. */
 	used->preempted = used->preempted > frame->preempted ? used->preempted - frame->preempted : 0;
 }
@@ -319,23 +341,13 @@ static __always_inline bool is_last_call(struct pt_regs *ctx)
 	return area && !RETURNS_TO(ctx, &to) && to == BPF_CORE_READ(area, vaddr);
 }
 
-SEC("uprobe")
-int begin(struct pt_regs *ctx)
+/* The thread enters section `s`. */
+static __always_inline void enter(struct thread *t, struct section *s, __u64 cookie, __u64 sp,
+				  struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
 	__u32 section = (__u32)cookie, top;
-	struct section *s = bpf_map_lookup_elem(&sections, &section);
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *t = record_of(task, now);
-	__u64 sp = REGS_SP(ctx);
 	struct frame *frame;
 
-	on_own_stack(ctx);
-	if (!t || !s)
-		return 0;
-	account(t, now, 0);
-	if (cookie & IN_GO && !(sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
-		return 0;
 	if (cookie & IS_FUNCTION && t->depth && node_sp(t) <= sp)
 		drop_left(t, sp, is_last_call(ctx));
 	top = t->depth;
@@ -343,7 +355,7 @@ int begin(struct pt_regs *ctx)
 		add(&s->too_deep, 1);
 		if (cookie & IS_FUNCTION)
 			t->beyond++;
-		return 0;
+		return;
 	}
 	t->beyond = 0;
 	add(&s->begun, 1);
@@ -354,6 +366,25 @@ int begin(struct pt_regs *ctx)
 	frame->section = section;
 	frame->node = child(node_of(t), section);
 	t->depth = top + 1;
+}
+
+SEC("uprobe")
+int begin(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+	__u32 section = (__u32)cookie;
+	struct section *s = bpf_map_lookup_elem(&sections, &section);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = record_of(task, now);
+	__u64 sp = REGS_SP(ctx);
+
+	on_own_stack(ctx);
+	if (!t || !s)
+		return 0;
+	account(t, now, 0);
+	if (!(cookie & IN_GO) || (sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
+		enter(t, s, cookie, sp, ctx);
+	skip_step(t, cookie, now);
 	return 0;
 }
 
@@ -365,6 +396,7 @@ static __always_inline void count(struct section *s, struct thread *t, __u32 pla
 
 	used_since(t, frame, &used);
 	length = used.began - frame->began;
+	length = length > used.stepped ? length - used.stepped : 0;
 	add(&s->calls, 1);
 	add(&s->length, length);
 	add(&s->ran, used.ran);
@@ -389,23 +421,11 @@ static __always_inline void take_out(struct thread *t, __u32 place)
 	t->depth--;
 }
 
-SEC("uprobe")
-int end(struct pt_regs *ctx)
+/* The thread leaves section `s`. */
+static __always_inline void leave(struct thread *t, struct section *s, __u64 cookie, __u64 sp)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
-	__u32 section = (__u32)cookie;
-	__u64 sp = REGS_SP(ctx);
-	struct section *s = bpf_map_lookup_elem(&sections, &section);
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *t = record_of(task, now);
-	__u32 place;
+	__u32 section = (__u32)cookie, place;
 
-	on_own_stack(ctx);
-	if (!t || !s)
-		return 0;
-	account(t, now, 0);
-	if (cookie & IN_GO && !(sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
-		return 0;
 	if (!(cookie & IS_FUNCTION))
 		sp = ~0ULL;
 	else if (!(cookie & AT_RETURN))
@@ -415,7 +435,7 @@ int end(struct pt_regs *ctx)
 	/* It was entered when there was no room: what is open is further up the stack. */
 	if (cookie & IS_FUNCTION && t->beyond && t->depth && node_sp(t) > sp) {
 		t->beyond--;
-		return 0;
+		return;
 	}
 	place = t->depth;
 	for (int i = 0; i < DEPTH && place; i++) {
@@ -425,9 +445,28 @@ int end(struct pt_regs *ctx)
 			continue;
 		count(s, t, place);
 		take_out(t, place);
-		return 0;
+		return;
 	}
 	add(&s->unbegun, 1);
+}
+
+SEC("uprobe")
+int end(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+	__u32 section = (__u32)cookie;
+	__u64 sp = REGS_SP(ctx);
+	struct section *s = bpf_map_lookup_elem(&sections, &section);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = record_of(task, now);
+
+	on_own_stack(ctx);
+	if (!t || !s)
+		return 0;
+	account(t, now, 0);
+	if (!(cookie & IN_GO) || (sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
+		leave(t, s, cookie, sp);
+	skip_step(t, cookie, now);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #define IS_FUNCTION (1ULL << 32) /* begins and ends with a frame of the stack */
 #define AT_RETURN (1ULL << 33)   /* ends at an instruction: the return address is on the stack yet */
 #define IN_GO (1ULL << 34)       /* in code that Go compiled: on a goroutine's stack */
+#define STEPPED (1ULL << 35)     /* the kernel single-steps the instruction behind the probe */
 
 /* Calls of one section, on one CPU. */
 struct section {
@@ -48,6 +49,7 @@ struct call {
 	__u64 ended;     /* ns; when it was seen to have been left, if it was left by another way */
 	__u64 ran;       /* ns, likewise below */
 	__u64 preempted;
+	__u64 stepped;   /* between began and ended, and no part of the call's length */
 	__u32 pid;
 	__u32 tid;
 	__u32 section;
@@ -62,4 +64,5 @@ struct call {
 struct settings {
 	__u32 tell_calls; /* each call that ends is told */
 	__u32 wake_after; /* so many on one CPU wake the reader */
+	__u64 step_ns;    /* what a thread needs to get past an instruction that is single-stepped */
 };

@@ -9,28 +9,34 @@ use crate::addresses::{code_at, file_offset};
 use crate::code::{Piece, ways_out};
 use crate::error::ProbeError;
 use crate::go;
-use crate::place::Place;
+use crate::place::{InstructionKind, ProbeSite, instruction_kind};
 
 /// Where a function ends, for probes at these instructions instead of a return probe. Its stack
 /// stays unchanged, so that it may be unwound and moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
-    /// Bytes from the file's beginning.
-    pub(crate) ends: Vec<u64>,
+    /// Bytes from the file's beginning, and what stands there.
+    pub(crate) ends: Vec<(u64, InstructionKind)>,
     /// Jumps that may or may not leave it: there is no probe at them.
     pub unsure: usize,
 }
 
+impl Body {
+    /// Does the kernel single-step an instruction at which it ends?
+    pub fn is_stepped(&self) -> bool {
+        self.ends.iter().any(|(_, kind)| *kind == InstructionKind::Stepped)
+    }
+}
+
 /// Bodies of functions, in their order.
-pub fn function_bodies(places: &[&Place]) -> Result<Vec<Body>, ProbeError> {
+pub fn function_bodies(places: &[&ProbeSite]) -> Result<Vec<Body>, ProbeError> {
     let mut bodies = Vec::new();
     // Places of a file follow one another.
     for same in places.chunk_by(|one, other| one.path == other.path) {
         let path = &same[0].path;
         let data = crate::read::elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
-        let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
-            .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+        let elf = crate::read::parsed(path, &data)?;
         let functions = functions(&elf);
         for place in same {
             bodies.push(body(&elf, &data, &functions, place)?);
@@ -77,7 +83,7 @@ fn body(
     elf: &ElfFile64<'_, Endianness>,
     data: &[u8],
     functions: &[Function],
-    place: &Place,
+    place: &ProbeSite,
 ) -> Result<Body, ProbeError> {
     let function = functions.iter().find(|function| {
         file_offset(elf, function.range.start).is_some_and(|begin| {
@@ -101,7 +107,12 @@ fn body(
         // Go passes its entries twice.
         let first = if function.is_go { begin } else { function.range.start };
         let ways = ways_out(&(first..=begin), &pieces, |at| word_at(elf, data, at)).ok()?;
-        let ends = ways.at.iter().map(|at| file_offset(elf, *at)).collect::<Option<_>>()?;
+        let end = |at: &u64| {
+            let offset = file_offset(elf, *at)?;
+            let code = data.get(usize::try_from(offset).ok()?..)?;
+            Some((offset, instruction_kind(code)))
+        };
+        let ends = ways.at.iter().map(end).collect::<Option<_>>()?;
         Some(Body { ends, unsure: ways.unsure })
     });
     understood.ok_or_else(|| {

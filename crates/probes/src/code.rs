@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 
+use crate::place::{InstructionKind, instruction_kind};
+
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 /// Instructions before an indirect jump in which is looked for where it goes.
@@ -213,6 +215,73 @@ pub(crate) fn behind_stack_check(piece: Piece<'_>) -> u64 {
     0
 }
 
+/// Instructions at a function's entry among which is looked for one that the kernel need not single-step.
+const AT_ENTRY: usize = 16;
+
+/// How far behind the entry of a function the first instruction is that the kernel need not single-step, if each
+/// call comes by it once, with the stack pointer of the entry. 0 if no such instruction exists.
+pub(crate) fn first_unstepped(pieces: &[Piece<'_>]) -> u64 {
+    let Some(entry) = pieces.first() else { return 0 };
+    let mut behind = None;
+    for instruction in instructions(*entry).take(AT_ENTRY) {
+        let at = (instruction.ip() - entry.address) as usize;
+        if instruction_kind(&entry.code[at..]) != InstructionKind::Stepped {
+            behind = Some(at as u64);
+            break;
+        }
+        if !is_passed(&instruction) {
+            return 0;
+        }
+    }
+    let Some(behind) = behind else { return 0 };
+    let comes_back = |instruction: &Instruction| {
+        instruction.is_invalid()
+            || instruction.mnemonic() == Mnemonic::Jmp && branch_target(instruction).is_none()
+            || branch_target(instruction)
+                .is_some_and(|to| (entry.address + 1..=entry.address + behind).contains(&to))
+    };
+    let once = !pieces.iter().flat_map(|piece| instructions(*piece)).any(|it| comes_back(&it));
+    if once { behind } else { 0 }
+}
+
+/// Does an instruction lead to the next one in no time, and leave the stack pointer as it is?
+fn is_passed(instruction: &Instruction) -> bool {
+    let is_plain = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Endbr64
+            | Mnemonic::Mov
+            | Mnemonic::Movzx
+            | Mnemonic::Movsx
+            | Mnemonic::Movsxd
+            | Mnemonic::Lea
+            | Mnemonic::Xor
+            | Mnemonic::And
+            | Mnemonic::Or
+            | Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::Cmp
+            | Mnemonic::Test
+            | Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Not
+            | Mnemonic::Neg
+            | Mnemonic::Inc
+            | Mnemonic::Dec
+            | Mnemonic::Pxor
+            | Mnemonic::Xorps
+            | Mnemonic::Movaps
+            | Mnemonic::Movups
+            | Mnemonic::Movdqa
+            | Mnemonic::Movdqu
+            | Mnemonic::Movd
+            | Mnemonic::Movq
+    );
+    let sets_stack = instruction.op0_kind() == OpKind::Register
+        && number(instruction.op0_register()) == number(Register::RSP);
+    is_plain && !sets_stack
+}
+
 /// The addresses of a piece's instructions that fit.
 pub(crate) fn find(piece: Piece<'_>, fits: impl Fn(&Instruction) -> bool) -> Option<u64> {
     let found = instructions(piece).take_while(|it| !it.is_invalid()).find(|it| fits(it));
@@ -325,6 +394,35 @@ mod tests {
         // An instruction that goes on behind the function's end; one that there is not.
         assert_eq!(ways(&[(0x1000, &[0xb8, 0xc3])]), Err(NotUnderstood));
         assert_eq!(ways(&[(0x1000, &[0x06, 0xc3])]), Err(NotUnderstood));
+    }
+
+    #[test]
+    fn a_function_is_entered_at_the_first_instruction_that_is_not_stepped() {
+        let behind = |code: &[u8]| first_unstepped(&[Piece { address: 0x1000, code }]);
+        for (code, at) in [
+            // push %rbx; ret
+            (&[0x53, 0xc3][..], 0),
+            // endbr64; push %rbp; ret
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xc3], 4),
+            // mov %rdi, %rax; push %rbx; ret
+            (&[0x48, 0x89, 0xf8, 0x53, 0xc3], 3),
+            // test %rdi, %rdi; je 0x1006; ret; ret
+            (&[0x48, 0x85, 0xff, 0x74, 1, 0xc3, 0xc3], 3),
+            // sub $8, %rsp; push %rbx; ret: the return address is elsewhere by then
+            (&[0x48, 0x83, 0xec, 8, 0x53, 0xc3], 0),
+            // xor %eax, %eax; syscall; push %rbx; ret: which may take any time
+            (&[0x31, 0xc0, 0x0f, 0x05, 0x53, 0xc3], 0),
+            // xor %eax, %eax; inc %eax; jne 0x1002; ret: a loop comes by the jump
+            (&[0x31, 0xc0, 0xff, 0xc0, 0x75, 0xfc, 0xc3], 0),
+            // xor %eax, %eax; push %rbx; jmp *%rdi: the target is unknown
+            (&[0x31, 0xc0, 0x53, 0xff, 0xe7], 0),
+        ] {
+            assert_eq!(behind(code), at, "{code:x?}");
+        }
+        // A part that was moved away jumps back between: jmp 0x1003.
+        let (entry, cold) = ([0x48, 0x89, 0xf8, 0x53, 0xc3], [0xe9, 0xfe, 0xef, 0xff, 0xff]);
+        let pieces = [(0x1000, &entry[..]), (0x2000, &cold)];
+        assert_eq!(first_unstepped(&pieces.map(|(address, code)| Piece { address, code })), 0);
     }
 
     #[test]

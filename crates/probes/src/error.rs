@@ -110,7 +110,7 @@ pub enum ProbeError {
     },
     /// A Go program's function that follows other rules than those of Go.
     #[error(
-        "`{symbol}` in {} is written in assembly: nobody knows where it keeps the goroutine",
+        "`{symbol}` in {} is written in assembly: where it keeps the goroutine is unknown",
         path.display()
     )]
     GoAssembly {

@@ -8,13 +8,13 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
 use crate::addresses::{code_at, file_offset};
-use crate::code::{Piece, behind_stack_check, has_instruction_at};
+use crate::code::{Piece, behind_stack_check, first_unstepped, has_instruction_at};
 use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
-use crate::names::{demangled, fits, without_arguments};
-use crate::place::{InstructionKind, Place, instruction_kind};
-use crate::read::elf_file;
+use crate::names::{Names, demangled, fits};
+use crate::place::{InstructionKind, ProbeSite, instruction_kind};
+use crate::read::{elf_file, parsed};
 use crate::target::{Point, resolve_file};
 use crate::usdt;
 
@@ -25,25 +25,25 @@ const MOST: usize = 64;
 const TOLD: usize = 3;
 
 /// All functions, or USDT probes, that a point names.
-pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
+pub fn function_entries(point: &Point) -> Result<Vec<ProbeSite>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
         elf_file(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
-    let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
-        .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    let elf = parsed(&path, &data)?;
     if let Some(probe) = point.usdt() {
         return usdt::probes(&elf, &data, &path, probe);
     }
     let of_go = go::table(&elf).map(|table| go::functions(&elf, table).unwrap_or_default());
+    let symbols = debug::functions(&elf, &path);
+    let program = Program { elf: &elf, data: &data, path: &path, symbols: &symbols, of_go };
     let found = if point.symbol.is_empty() {
-        vec![(format!("{:#x}", point.offset), point.offset)]
+        vec![(format!("{:#x}", point.offset), 0)]
     } else {
-        matching(&elf, of_go.as_deref(), &path, &point.symbol)?
+        program.matching(&point.symbol)?
     };
     if point.offset > 0 {
         for (_, address) in &found {
-            let at = if point.symbol.is_empty() { 0 } else { *address } + point.offset;
-            is_instruction(&elf, &data, of_go.as_deref(), (&path, at))?;
+            program.is_instruction(address + point.offset)?;
         }
     }
     // What is to be done on the way of an exception: C, Go and Fortran have no such tables.
@@ -51,8 +51,9 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let may_unwind = table.is_some_and(|table| table.size() > 0);
     let may_switch_stacks = switches_stacks(&elf);
     let place = |(name, address): (String, u64)| {
-        let address = if point.symbol.is_empty() { address } else { address + point.offset };
-        let behind = behind_entry(&elf, &data, of_go.as_deref().unwrap_or_default(), address);
+        let address = address + point.offset;
+        let is_entry = point.offset == 0 || point.symbol.is_empty();
+        let behind = if is_entry { program.behind_entry(address) } else { 0 };
         let offset = file_offset(&elf, address + behind)
             .ok_or_else(|| ProbeError::NoCode { path: path.clone(), offset: address })?;
         let code = usize::try_from(offset).ok().and_then(|at| data.get(at..)).unwrap_or_default();
@@ -61,7 +62,7 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
             _ => name,
         };
         let instruction = instruction_kind(code);
-        Ok(Place {
+        Ok(ProbeSite {
             path: path.clone(),
             offset,
             semaphore: None,
@@ -75,104 +76,143 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     found.into_iter().map(place).collect()
 }
 
-/// A probe within an instruction changes it into another one: only what begins one is taken, as far as
-/// the function is known that it is in.
-fn is_instruction(
-    elf: &ElfFile64<'_, Endianness>,
-    data: &[u8],
-    of_go: Option<&[GoFunction]>,
-    (path, address): (&Path, u64),
-) -> Result<(), ProbeError> {
-    let named = debug::functions(elf, path).found.into_iter().map(|function| {
-        let range = function.address..function.address.saturating_add(function.size);
-        (function.name, range)
-    });
-    let by_go = of_go.unwrap_or_default();
-    let by_go = by_go.iter().map(|function| (function.name.clone(), function.range.clone()));
-    let around: Vec<_> = named.chain(by_go).filter(|(_, it)| it.contains(&address)).collect();
-    let begins_one = |range: &Range<u64>| {
-        let piece = code_at(elf, data, range).map(|code| Piece { address: range.start, code });
-        piece.is_some_and(|piece| has_instruction_at(piece, address))
-    };
-    match around.first() {
-        Some((name, range)) if !around.iter().any(|(_, range)| begins_one(range)) => {
-            Err(ProbeError::NoInstruction {
-                path: path.to_owned(),
-                address,
-                name: demangled(name),
-                behind: address - range.start,
-            })
-        }
-        _ => Ok(()),
-    }
+/// What is known of a program.
+struct Program<'a> {
+    elf: &'a ElfFile64<'a, Endianness>,
+    data: &'a [u8],
+    path: &'a Path,
+    symbols: &'a debug::Functions,
+    /// Of Go's own table, in a program of Go's.
+    of_go: Option<Vec<GoFunction>>,
 }
 
-/// Functions by name, as it stands in the file or as its author wrote it; `*` stands for anything.
-fn matching(
-    elf: &ElfFile64<'_, Endianness>,
-    of_go: Option<&[GoFunction]>,
-    path: &Path,
-    wanted: &str,
-) -> Result<Vec<(String, u64)>, ProbeError> {
-    let symbols = debug::functions(elf, path);
-    let named = symbols
-        .found
-        .iter()
-        .map(|function| (&*function.name, function.address))
-        // Parts that a compiler has moved away are jumped to, not called: where a return probe
-        // would write the return address, there is a variable.
-        .filter(|(name, _)| !name.contains(".cold"));
-    // A stripped Go program has a table of its own.
-    let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();
-    // What assembly calls by another convention, and what that calls. Only symbols tell it from what
-    // else is written in assembly.
-    let of_assembly =
-        |name: &str| name.strip_suffix(".abi0").filter(|_| of_go.is_some()).map(str::to_owned);
-    let is_assembly = by_go.iter().any(|it| it.is_assembly && fits(wanted, &it.name))
-        || symbols.found.iter().any(|it| of_assembly(&it.name).is_some_and(|it| fits(wanted, &it)));
-    let by_go = by_go.iter().filter(|function| !function.is_assembly);
-    let by_go = by_go.map(|function| (&*function.name, function.range.start));
-    let functions: Vec<(&str, u64)> =
-        named.chain(by_go).filter(|(name, _)| of_assembly(name).is_none()).collect();
-    // `main.(*T).Work` is a name of Go's, and fits `main.(*Thing).Work` as a pattern.
-    let exact = functions.iter().any(|(raw, _)| *raw == wanted);
-    let functions = functions.into_iter().filter(|(raw, _)| !exact || *raw == wanted);
-    let mut found: Vec<(String, u64)> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut like = Vec::new();
-    for (raw, address) in functions {
-        let name = demangled(raw);
-        if fits(wanted, raw) || fits(wanted, &name) || fits(wanted, without_arguments(&name)) {
-            // A function has several names, and stands in both tables.
-            if seen.insert(address) {
-                found.push((name, address));
-            }
-        } else if like.len() < TOLD && name.contains(wanted.trim_matches('*')) {
-            like.push(name);
-        }
+impl Program<'_> {
+    fn of_go(&self) -> &[GoFunction] {
+        self.of_go.as_deref().unwrap_or_default()
     }
-    if found.is_empty() && of_go.is_some() {
-        let (path, symbol) = (path.to_owned(), wanted.to_owned());
-        if is_assembly {
-            return Err(ProbeError::GoAssembly { path, symbol });
-        }
-        return Err(ProbeError::NoGoSymbol { path, symbol, like });
-    }
-    if found.is_empty() {
-        return Err(ProbeError::NoSymbol {
-            path: path.to_owned(),
-            symbol: wanted.to_owned(),
-            like,
-            stripped: symbols.is_stripped,
-            looked: symbols.looked,
+
+    /// A probe within an instruction changes it into another one: only what begins one is taken, as far as
+    /// the function is known that it is in.
+    fn is_instruction(&self, address: u64) -> Result<(), ProbeError> {
+        let named = self.symbols.found.iter().map(|function| {
+            let range = function.address..function.address.saturating_add(function.size);
+            (&function.name, range)
         });
+        let by_go = self.of_go().iter().map(|function| (&function.name, function.range.clone()));
+        let around: Vec<_> = named.chain(by_go).filter(|(_, it)| it.contains(&address)).collect();
+        let begins_one = |range: &Range<u64>| {
+            self.piece(range).is_some_and(|piece| has_instruction_at(piece, address))
+        };
+        match around.first() {
+            Some((name, range)) if !around.iter().any(|(_, range)| begins_one(range)) => {
+                Err(ProbeError::NoInstruction {
+                    path: self.path.to_owned(),
+                    address,
+                    name: demangled(name),
+                    behind: address - range.start,
+                })
+            }
+            _ => Ok(()),
+        }
     }
-    if found.len() > MOST {
-        let pattern = wanted.to_owned();
-        return Err(ProbeError::TooMany { pattern, found: found.len(), most: MOST });
+
+    fn piece(&self, range: &Range<u64>) -> Option<Piece<'_>> {
+        let code = code_at(self.elf, self.data, range)?;
+        Some(Piece { address: range.start, code })
     }
-    found.sort_by_key(|(_, address)| *address);
-    Ok(found)
+
+    /// Functions by name, as it stands in the file or as its author wrote it; `*` stands for anything.
+    fn matching(&self, wanted: &str) -> Result<Vec<(String, u64)>, ProbeError> {
+        let (symbols, of_go) = (self.symbols, self.of_go.as_deref());
+        let named = symbols
+            .found
+            .iter()
+            .map(|function| (&*function.name, function.address))
+            // Parts that a compiler has moved away are jumped to, not called: where a return probe
+            // would write the return address, there is a variable.
+            .filter(|(name, _)| !name.contains(".cold"));
+        // A stripped Go program has a table of its own.
+        let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();
+        // What assembly calls by another convention, and what that calls. Only symbols tell it from what
+        // else is written in assembly.
+        let of_assembly =
+            |name: &str| name.strip_suffix(".abi0").filter(|_| of_go.is_some()).map(str::to_owned);
+        let is_assembly = by_go.iter().any(|it| it.is_assembly && fits(wanted, &it.name))
+            || symbols
+                .found
+                .iter()
+                .any(|it| of_assembly(&it.name).is_some_and(|it| fits(wanted, &it)));
+        let by_go = by_go.iter().filter(|function| !function.is_assembly);
+        let by_go = by_go.map(|function| (&*function.name, function.range.start));
+        let functions: Vec<(&str, u64)> =
+            named.chain(by_go).filter(|(name, _)| of_assembly(name).is_none()).collect();
+        // `main.(*T).Work` is a name of Go's, and fits `main.(*Thing).Work` as a pattern.
+        let exact = functions.iter().any(|(raw, _)| *raw == wanted);
+        let functions = functions.into_iter().filter(|(raw, _)| !exact || *raw == wanted);
+        let mut found: Vec<(Names, u64)> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut like = Vec::new();
+        for (raw, address) in functions {
+            let known = Names::of(raw);
+            if fits(wanted, raw) || known.fit(wanted) {
+                // A function has several names, and stands in both tables.
+                if seen.insert(address) {
+                    found.push((known, address));
+                }
+            } else if like.len() < TOLD && known.whole.contains(wanted.trim_matches('*')) {
+                like.push(known.whole);
+            }
+        }
+        if found.is_empty() && of_go.is_some() {
+            let (path, symbol) = (self.path.to_owned(), wanted.to_owned());
+            if is_assembly {
+                return Err(ProbeError::GoAssembly { path, symbol });
+            }
+            return Err(ProbeError::NoGoSymbol { path, symbol, like });
+        }
+        if found.is_empty() {
+            return Err(ProbeError::NoSymbol {
+                path: self.path.to_owned(),
+                symbol: wanted.to_owned(),
+                like,
+                stripped: symbols.is_stripped,
+                looked: symbols.looked.clone(),
+            });
+        }
+        // `F::operator*` is a name, and a pattern that others fit.
+        if found.iter().any(|(names, _)| names.is(wanted)) {
+            found.retain(|(names, _)| names.is(wanted));
+        }
+        if found.len() > MOST {
+            let pattern = wanted.to_owned();
+            return Err(ProbeError::TooMany { pattern, found: found.len(), most: MOST });
+        }
+        found.sort_by_key(|(_, address)| *address);
+        Ok(found.into_iter().map(|(names, address)| (names.whole, address)).collect())
+    }
+
+    /// How far behind an address the probe has to be, if a function begins there, or may.
+    fn behind_entry(&self, address: u64) -> u64 {
+        if let Some(function) = self.of_go().iter().find(|it| it.range.start == address) {
+            return self.piece(&function.range).map_or(0, behind_stack_check);
+        }
+        let named = &self.symbols.found;
+        let function = named.iter().find(|it| it.address == address && it.size > 0);
+        let behind = function.map_or(0, |function| {
+            // GCC and clang move what is seldom needed to `NAME.cold`.
+            let cold = format!("{}.cold", function.name);
+            let moved = named.iter().filter(|other| other.name.starts_with(&cold));
+            let ranges = std::iter::once(function).chain(moved);
+            let ranges = ranges.map(|it| it.address..it.address.saturating_add(it.size));
+            let pieces: Option<Vec<_>> = ranges.map(|range| self.piece(&range)).collect();
+            first_unstepped(&pieces.unwrap_or_default())
+        });
+        if behind > 0 {
+            return behind;
+        }
+        let begin = file_offset(self.elf, address).and_then(|begin| usize::try_from(begin).ok());
+        begin.and_then(|begin| self.data.get(begin..)).map_or(0, behind_mark)
+    }
 }
 
 /// What gives code a stack of its own.
@@ -187,21 +227,6 @@ fn switches_stacks(elf: &ElfFile64<'_, Endianness>) -> bool {
     let mut taken = elf.dynamic_symbols().filter(ObjectSymbol::is_undefined);
     let is_static = elf.dynamic_symbols().next().is_none();
     taken.any(|symbol| named(&symbol)) || is_static && elf.symbols().any(|symbol| named(&symbol))
-}
-
-/// How far behind an address the probe has to be, where a function of Go's begins there, or may be.
-fn behind_entry(
-    elf: &ElfFile64<'_, Endianness>,
-    data: &[u8],
-    of_go: &[GoFunction],
-    address: u64,
-) -> u64 {
-    if let Some(function) = of_go.iter().find(|function| function.range.start == address) {
-        let code = code_at(elf, data, &function.range);
-        return code.map_or(0, |code| behind_stack_check(Piece { address, code }));
-    }
-    let begin = file_offset(elf, address).and_then(|begin| usize::try_from(begin).ok());
-    begin.and_then(|begin| data.get(begin..)).map_or(0, behind_mark)
 }
 
 /// Compilers mark where indirect calls may lead (`-fcf-protection`).

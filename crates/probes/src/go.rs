@@ -111,8 +111,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 pub fn go_runtime(path: &Path) -> Result<Option<GoRuntime>, ProbeError> {
     let data = crate::read::elf_file(path)
         .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
-    let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
-        .map_err(|error| ProbeError::NotElf { path: path.to_owned(), why: error.to_string() })?;
+    let elf = crate::read::parsed(path, &data)?;
     let Some(table) = table(&elf) else { return Ok(None) };
     let unknown = |why: &'static str| ProbeError::UnknownGo { path: path.to_owned(), why };
     if half(table, 0).is_some_and(|magic| OLD_MAGIC.contains(&magic)) {

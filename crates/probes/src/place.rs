@@ -20,7 +20,7 @@ impl Location {
 
 /// A place in a file that a probe can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProbeSite {
     /// The file.
     pub path: PathBuf,
     /// Bytes from its beginning.
@@ -41,7 +41,7 @@ pub struct Place {
     pub may_switch_stacks: bool,
 }
 
-impl Place {
+impl ProbeSite {
     /// All locations of it.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         let first = Location { offset: self.offset, semaphore: self.semaphore };

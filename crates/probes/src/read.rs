@@ -5,7 +5,36 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use object::Endianness;
+use object::read::elf::ElfFile64;
 use rustix::fs::OFlags;
+
+use crate::error::ProbeError;
+
+/// Reads what `elf_file` gave.
+pub(crate) fn parsed<'a>(
+    path: &Path,
+    data: &'a [u8],
+) -> Result<ElfFile64<'a, Endianness>, ProbeError> {
+    ElfFile64::parse(data).map_err(|error| {
+        let why = script_for(data).map_or_else(
+            || error.to_string(),
+            |program| format!("it is a script: name the program that runs it, `{program}`"),
+        );
+        ProbeError::NotElf { path: path.to_owned(), why }
+    })
+}
+
+/// The program that a script names in its first line.
+fn script_for(data: &[u8]) -> Option<String> {
+    let line = data.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let program = words.next()?;
+    // `#!/usr/bin/env -S python3 -u`
+    let by_env = words.find(|word| !word.starts_with('-')).filter(|_| program.ends_with("/env"));
+    Some(by_env.unwrap_or(program).to_owned())
+}
 
 /// Longer files are no programs. The largest debug files take some 2 GB.
 const MOST: u64 = 4 << 30;
@@ -45,6 +74,20 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_script_is_told_with_the_program_that_runs_it() {
+        for (text, program) in [
+            ("#!/bin/sh\necho hi\n", "/bin/sh"),
+            ("#! /usr/bin/env -S python3 -u\n", "python3"),
+            ("#!/usr/bin/perl -w", "/usr/bin/perl"),
+        ] {
+            let error = parsed(Path::new("./it"), text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("script") && error.contains(&format!("`{program}`")), "{error}");
+        }
+        let error = parsed(Path::new("./it"), b"GIF89a").unwrap_err().to_string();
+        assert!(!error.contains("script"), "{error}");
+    }
 
     #[test]
     fn what_has_no_end_or_is_waited_for_is_refused() {

@@ -6,6 +6,7 @@
 
 mod everything;
 mod kernel;
+mod perf_map;
 mod programs;
 
 use std::collections::HashMap;
@@ -18,7 +19,9 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_energy::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
+use nightwatt_energy::samples::{
+    ANONYMOUS, Frame, MappedFile, Mapping, Processes, Record, Seen, is_generated,
+};
 use nightwatt_energy::time::Mono;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
@@ -27,6 +30,7 @@ use crate::error::ProbeError;
 use crate::sections::Watch;
 use crate::symbolize::Symbols;
 use kernel::KernelSymbols;
+use perf_map::PerfMap;
 use programs::Programs;
 
 pub use everything::Look;
@@ -80,6 +84,8 @@ pub struct Samples {
     files: Vec<Option<LoadedFile>>,
     functions: Vec<Function>,
     numbers: HashMap<(usize, Option<usize>), usize>,
+    /// Places in code that was made as a program ran.
+    generated: Vec<Generated>,
     of_kernel: HashMap<usize, usize>,
     lost: u64,
     throttled: u64,
@@ -91,6 +97,17 @@ struct Rings {
     of_cpus: Vec<Sampler>,
     /// Records that were read and may have to wait for those of other CPUs.
     waiting: Vec<(u64, Record)>,
+}
+
+/// Bytes of code that are one place, where functions are not known yet: they begin at multiples of this.
+const PART: u64 = 32;
+
+/// A place in code that was made as a program ran.
+struct Generated {
+    /// Of the function.
+    number: usize,
+    pid: u32,
+    address: u64,
 }
 
 /// A file and its functions.
@@ -132,6 +149,7 @@ impl Samples {
             files: Vec::new(),
             functions: Vec::new(),
             numbers: HashMap::new(),
+            generated: Vec::new(),
             of_kernel: HashMap::new(),
             lost: 0,
             throttled: 0,
@@ -163,6 +181,13 @@ impl Samples {
     /// One more process is watched, and what it starts from now on.
     pub fn watch(&mut self, pid: u32) {
         self.processes.watch(pid, threads(pid), mapped(pid));
+    }
+
+    /// All processes are watched that run now, and what they start.
+    pub fn watch_everything(&mut self) {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.for_each(|pid| self.watch(pid));
     }
 
     /// Reads what watched processes have mapped by now: a program of a hundred megabytes takes CPU time that
@@ -239,6 +264,9 @@ impl Samples {
             Frame::Kernel(address) => return self.kernel_function(address),
             Frame::File { file, offset } => (file, offset),
         };
+        if is_generated(&self.processes.files()[file].name) {
+            return self.generated(file, offset);
+        }
         self.load_files(file + 1);
         let loaded = self.files[file].as_ref();
         let symbol = loaded.and_then(|file| file.symbols.at(offset));
@@ -256,6 +284,36 @@ impl Samples {
             self.functions.push(Function { name, file: path, begins });
         }
         number
+    }
+
+    /// The number of a place in code that was made as a program ran: it has a name when the program has written it.
+    fn generated(&mut self, file: usize, address: u64) -> usize {
+        let next = self.functions.len();
+        let part = usize::try_from(address / PART).ok();
+        let number = *self.numbers.entry((file, part)).or_insert(next);
+        if number == next {
+            let pid = u32::try_from(self.processes.files()[file].inode).unwrap_or(0);
+            self.generated.push(Generated { number, pid, address });
+            let (name, file) = (unnamed(ANONYMOUS), PathBuf::from(ANONYMOUS));
+            self.functions.push(Function { name, file, begins: None });
+        }
+        number
+    }
+
+    /// Names functions that were made as programs ran, by what these have written by now. Was there any such code?
+    /// Several functions of one name and file may be the same one.
+    pub fn name_generated(&mut self) -> bool {
+        let mut maps: HashMap<u32, Option<(PathBuf, PerfMap)>> = HashMap::new();
+        for Generated { number, pid, address } in &self.generated {
+            let map = maps.entry(*pid).or_insert_with(|| PerfMap::of(*pid));
+            let named = map.as_ref().and_then(|(file, map)| Some((file, map.at(*address)?)));
+            if let Some((file, name)) = named {
+                let function = &mut self.functions[*number];
+                name.clone_into(&mut function.name);
+                function.file.clone_from(file);
+            }
+        }
+        !self.generated.is_empty()
     }
 
     fn kernel_function(&mut self, address: u64) -> usize {

@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, ON_CPU, half_word, refused, word};
-use crate::place::{Location, Place};
+use crate::place::{InstructionKind, Location, ProbeSite};
 use attach::Probe;
 
 use runs::Runs;
@@ -34,6 +34,9 @@ const IS_FUNCTION: u64 = 1 << 32;
 const AT_RETURN: u64 = 1 << 33;
 const IN_GO: u64 = 1 << 34;
 
+/// And of an instruction that the kernel single-steps (`STEPPED`).
+const STEPPED: u64 = 1 << 35;
+
 /// What costs something even where it is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
@@ -45,6 +48,8 @@ pub struct Extras {
     pub go: bool,
     /// [`SectionProbes::runs`] tells when threads run.
     pub runs: bool,
+    /// What single-stepping an instruction costs a thread: it is no section's time.
+    pub step: Option<Duration>,
 }
 
 /// Whose threads are watched.
@@ -69,6 +74,11 @@ pub struct SectionProbes {
     together: Option<Vec<Probe>>,
 }
 
+/// The cookie's bit of an instruction that is single-stepped.
+fn stepped(kind: InstructionKind) -> u64 {
+    if kind == InstructionKind::Stepped { STEPPED } else { 0 }
+}
+
 impl SectionProbes {
     /// Sections at a time: what the kernel's half has room for.
     pub const MOST: usize = maps::SECTIONS as usize;
@@ -89,7 +99,7 @@ impl SectionProbes {
             if extras.runs {
                 runs::prepare(object)?;
             }
-            events::prepare(object, extras.calls)
+            events::prepare(object, extras)
         };
         let (loaded, multi) = attach::load("sections", PROGRAM, prepare)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
@@ -110,11 +120,19 @@ impl SectionProbes {
     }
 
     fn watch(&self, watch: Watch) -> Result<(), ProbeError> {
-        let (pid, how) = match watch {
-            Watch::Children => (std::process::id(), 2),
-            Watch::Process(pid) => (pid, 1),
-            Watch::Everybody => return self.set_watch_all(),
-        };
+        match watch {
+            Watch::Children => self.set_watched(std::process::id(), 2),
+            Watch::Process(pid) => self.set_watched(pid, 1),
+            Watch::Everybody => self.set_watch_all(),
+        }
+    }
+
+    /// Watches one more process, and those that it starts from now on.
+    pub fn watch_process(&self, pid: u32) -> Result<(), ProbeError> {
+        self.set_watched(pid, 1)
+    }
+
+    fn set_watched(&self, pid: u32, how: u8) -> Result<(), ProbeError> {
         let cannot = refused("take the process to watch");
         self.loaded.map("watched").update(&pid.to_ne_bytes(), &[how], MapFlags::ANY).map_err(cannot)
     }
@@ -147,11 +165,11 @@ impl SectionProbes {
     }
 
     /// A function is section number `section`: from its entry to its return.
-    pub fn attach_function(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+    pub fn attach_function(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
         let cookie = u64::from(section) | IS_FUNCTION;
         // The return first: an entry without one would be counted as left by another way.
         self.attach("end", place, cookie, true)?;
-        self.attach("begin", place, cookie, false)
+        self.attach("begin", place, cookie | stepped(place.instruction), false)
     }
 
     /// Follows the goroutines of a Go program. Comes before what is attached to functions of it.
@@ -159,7 +177,7 @@ impl SectionProbes {
         let GoRuntime { path, leaves, comes, ends, .. } = &runtime;
         for (program, offsets) in [("go_comes", comes), ("go_ends", ends), ("go_leaves", leaves)] {
             for &offset in offsets {
-                self.attach_at(program, path, (Location::at(offset), "Go's runtime"), 0, false)?;
+                self.attach_at(program, path, Location::at(offset), "Go's runtime", 0, false)?;
             }
         }
         self.go.push(runtime);
@@ -170,27 +188,30 @@ impl SectionProbes {
     pub fn attach_body(
         &mut self,
         section: u32,
-        place: &Place,
+        place: &ProbeSite,
         body: &Body,
     ) -> Result<(), ProbeError> {
         let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
-        for &end in &body.ends {
-            self.attach_at("end", &place.path, (Location::at(end), &place.name), cookie, false)?;
+        for &(end, kind) in &body.ends {
+            let at = Location::at(end);
+            self.attach_at("end", &place.path, at, &place.name, cookie | stepped(kind), false)?;
         }
-        self.attach("begin", place, cookie, false)
+        self.attach("begin", place, cookie | stepped(place.instruction), false)
     }
 
     /// Section number `section` begins at a place.
-    pub fn attach_begin(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("begin", place, self.cookie(section, place), false)
+    pub fn attach_begin(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
+        let cookie = self.cookie(section, place) | stepped(place.instruction);
+        self.attach("begin", place, cookie, false)
     }
 
     /// Section number `section` ends at a place.
-    pub fn attach_end(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("end", place, self.cookie(section, place), false)
+    pub fn attach_end(&mut self, section: u32, place: &ProbeSite) -> Result<(), ProbeError> {
+        let cookie = self.cookie(section, place) | stepped(place.instruction);
+        self.attach("end", place, cookie, false)
     }
 
-    fn cookie(&self, section: u32, place: &Place) -> u64 {
+    fn cookie(&self, section: u32, place: &ProbeSite) -> u64 {
         let is_go =
             self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
         u64::from(section) | if is_go { IN_GO } else { 0 }
@@ -199,12 +220,12 @@ impl SectionProbes {
     fn attach(
         &mut self,
         program: &'static str,
-        place: &Place,
+        place: &ProbeSite,
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
         for location in place.locations() {
-            self.attach_at(program, &place.path, (location, &place.name), cookie, retprobe)?;
+            self.attach_at(program, &place.path, location, &place.name, cookie, retprobe)?;
         }
         Ok(())
     }
@@ -213,7 +234,8 @@ impl SectionProbes {
         &mut self,
         program: &'static str,
         path: &Path,
-        (location, name): (Location, &str),
+        location: Location,
+        name: &str,
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {

@@ -11,10 +11,10 @@ use crate::debug;
 use crate::error::ProbeError;
 use crate::go;
 use crate::names::demangled;
-use crate::place::Place;
-use crate::read::elf_file;
+use crate::place::ProbeSite;
+use crate::read::{elf_file, parsed};
 
-impl Place {
+impl ProbeSite {
     /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
     /// does not tell. A probe may be some bytes behind its function's beginning.
     pub fn function(&self) -> Result<Option<u64>, ProbeError> {
@@ -44,9 +44,7 @@ impl Symbols {
     pub(crate) fn read(path: &Path) -> Result<Self, ProbeError> {
         let data = elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
-        let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|error| {
-            ProbeError::NotElf { path: path.to_owned(), why: error.to_string() }
-        })?;
+        let elf = parsed(path, &data)?;
         let mut functions = debug::functions(&elf, path);
         if functions.is_stripped {
             functions.found.extend(of_go(&elf));

@@ -10,7 +10,7 @@ use object::{Endian, Endianness, Object, ObjectSection};
 use crate::addresses::file_offset;
 use crate::error::ProbeError;
 use crate::names::fits;
-use crate::place::{Location, Place, instruction_kind};
+use crate::place::{Location, ProbeSite, instruction_kind};
 
 /// What a place begins with that is such a probe: `postgres:usdt:postgresql:transaction__start`.
 pub(crate) const PREFIX: &str = "usdt:";
@@ -65,10 +65,10 @@ pub(crate) fn probes(
     data: &[u8],
     path: &Path,
     wanted: &str,
-) -> Result<Vec<Place>, ProbeError> {
+) -> Result<Vec<ProbeSite>, ProbeError> {
     let notes = notes(elf, data);
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<ProbeSite> = Vec::new();
     let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     for note in notes.iter().filter(|note| note.is(wanted)) {
         let moved = base.map_or(0, |base| base.wrapping_sub(note.base));
@@ -89,7 +89,7 @@ pub(crate) fn probes(
             continue;
         }
         let code = usize::try_from(offset).ok().and_then(|at| data.get(at..)).unwrap_or_default();
-        let place = Place {
+        let place = ProbeSite {
             path: path.to_owned(),
             offset,
             semaphore,

@@ -97,7 +97,7 @@ impl Watched {
             let ended = || of_it().filter(|event| !event.is_left);
             assert_eq!(ended().count() as u64, sums.ended, "{function}");
             assert_eq!(of_it().count() as u64 - sums.ended, sums.unended, "{function}");
-            let length: Duration = ended().map(|event| event.end.since(event.begin)).sum();
+            let length: Duration = ended().map(|event| event.length()).sum();
             let ran: Duration = ended().map(|event| event.ran).sum();
             let preempted: Duration = ended().map(|event| event.preempted).sum();
             let all = (sums.length, sums.ran, sums.preempted);
@@ -136,7 +136,7 @@ fn calls_of_threads_that_take_each_others_cpus_away_add_up_to_the_kernels_sums()
     for (section, least_us) in [(0, 7500), (1, 2500)] {
         let least = Duration::from_micros(least_us);
         let mut of_it = events.iter().filter(|event| event.section == section);
-        assert!(of_it.all(|event| event.end.since(event.begin) >= least));
+        assert!(of_it.all(|event| event.length() >= least));
     }
 }
 

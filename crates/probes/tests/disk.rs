@@ -404,7 +404,7 @@ fn what_was_dirty_before_anybody_watched_is_nobodys() {
     disk.sync();
     let seen = Seen::of(&mut probes, disk.device);
     assert_eq!(seen.by(child.id()), Traffic::default());
-    let nobody = seen.by(Process::NOBODY.pid);
+    let nobody = seen.by(Process::NONE.pid);
     assert!(nobody.written <= 8 * MIB && close(nobody.written, 8 * MIB), "{nobody:?}");
 }
 
@@ -505,4 +505,31 @@ fn whoever_writes_to_a_device_itself_has_the_bytes() {
     assert!(child.wait().unwrap().success());
     let seen = Seen::of(&mut probes, disk.device);
     assert!(close(seen.by(child.id()).written, 16 * MIB), "{:?}", seen.sum());
+}
+
+#[test]
+fn a_thread_of_the_kernel_that_writes_owns_what_it_makes_dirty() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 200), watching()) else { return };
+    // A disk on a file of this one: a thread of the kernel writes the file.
+    let image = disk.file("image");
+    fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+    let mut losetup = nightwatt_needs::command("losetup");
+    let found = losetup.args(["--find", "--show"]).arg(&image).output().unwrap();
+    let inner = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    let inode = fs::metadata(&image).unwrap().st_ino();
+    disk.sync();
+    Seen::of(&mut probes, disk.device);
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/zero", "bs=64k", "count=800", "conv=fsync", "status=none"]);
+    run(dd.arg(format!("of={inner}")));
+    disk.sync();
+    let seen = Seen::of(&mut probes, disk.device);
+    run(nightwatt_needs::command("losetup").arg("--detach").arg(&inner));
+    let of_image = seen.by.iter().filter(|(whose, _)| whose.file.inode == inode);
+    let sum = of_image.fold(Traffic::default(), |sum, (_, (_, traffic))| sum.and(traffic));
+    assert!(close(sum.written, 50 * MIB), "{sum:?}");
+    let missed = seen.missed;
+    let is_kept =
+        close(sum.dirtied, 50 * MIB) || (sum.dirtied..=sum.dirtied + missed).contains(&(50 * MIB));
+    assert!(is_kept, "{sum:?}, {missed} bytes missed");
 }

@@ -13,7 +13,10 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::sections::{Shares, Tree};
 use nightwatt_energy::time::Mono;
-use nightwatt_probes::{Calls, Point, ProbeError, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{
+    Calls, Extras, InstructionKind, Point, ProbeError, SectionProbes, Watch, function_entries,
+    step_cost,
+};
 
 /// The program: a file for each test, since probes are in files and tests run side by side.
 struct Program(tempfile::TempDir);
@@ -38,7 +41,16 @@ impl Program {
 
     /// Probes on functions of it. None, with the reason told, where this kernel or user cannot.
     fn watched(&self, watch: Watch, functions: &[&'static str]) -> Option<Watched> {
-        let mut probes = match SectionProbes::load(watch) {
+        self.watched_with(watch, Extras::default(), functions)
+    }
+
+    fn watched_with(
+        &self,
+        watch: Watch,
+        extras: Extras,
+        functions: &[&'static str],
+    ) -> Option<Watched> {
+        let mut probes = match SectionProbes::load_with(watch, extras) {
             Ok(probes) => probes,
             Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
                 println!("skipped: {error}");
@@ -366,4 +378,74 @@ fn a_place_within_an_instruction_is_refused() {
         assert!(matches!(error, ProbeError::NoInstruction { .. }), "{error}");
         assert!(error.to_string().contains("into `outer`"), "{error}");
     }
+}
+
+/// CPU time of a call of each function, with what single-stepping costs known or not, for a body of so many turns;
+/// and all CPU time of the process by the kernel's sums and by its own clock.
+fn times_of_one_body(
+    turns: &str,
+    step: Option<Duration>,
+) -> Option<([Duration; 4], [Duration; 2])> {
+    let program = Program::build();
+    let functions = ["pushed", "stepped", "moved", "around"];
+    let extras = Extras { step, ..Extras::default() };
+    let mut watched = program.watched_with(Watch::Children, extras, &functions)?;
+    let told = program.run(&["same", "2000", turns]);
+    let each = functions.map(|function| {
+        let calls = watched.calls(function);
+        assert!(calls.ended >= 2000 && calls.unended == 0, "{function}: {calls:?}");
+        calls.ran / u32::try_from(calls.ended).unwrap()
+    });
+    let all = watched.probes.usage().unwrap().nodes.iter().sum();
+    Some((each, [all, Duration::from_secs_f64(1e-9 * told[0])]))
+}
+
+#[test]
+fn two_functions_of_one_body_cost_the_same_though_one_is_single_stepped() {
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: no instruction is single-stepped here");
+    }
+    let step = match step_cost() {
+        Ok(Some(step)) => step,
+        Ok(None) => return println!("skipped: no program may be run from memory"),
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let difference = |one: Duration, other: Duration| one.as_secs_f64() - other.as_secs_f64();
+    // Some 100 us, and some 5.
+    for (turns, within) in [("80000", 0.05), ("4000", 0.0)] {
+        let Some((each, [all, told])) = times_of_one_body(turns, Some(step.each)) else { return };
+        let [pushed, stepped, moved, around] = each;
+        let half_width = step.half_width.as_secs_f64();
+        let bound = half_width.max(within * pushed.as_secs_f64());
+        let off = difference(stepped, pushed);
+        assert!(off.abs() < bound, "{turns}: {pushed:?} and {stepped:?}, {step:?}");
+        // It is entered behind its first instruction.
+        assert!(difference(moved, pushed).abs() < bound, "{turns}: {pushed:?} and {moved:?}");
+        // The stepped instructions inside of it are not its own: a probe costs it a microsecond.
+        let off = difference(around, pushed);
+        assert!(off < 2.0 * half_width + 2e-6 + bound, "{turns}: {pushed:?} and {around:?}");
+        // The time of the steps is the process's all the same.
+        let missing = difference(told, all);
+        assert!(missing < 0.05 * told.as_secs_f64(), "{turns}: {all:?} of {told:?}");
+    }
+    // Unknown, it is in the function: that is what is to be seen.
+    let Some((each, _)) = times_of_one_body("4000", None) else { return };
+    let seen = difference(each[1], each[0]);
+    let off = (seen - step.each.as_secs_f64()).abs();
+    assert!(off < 2.0 * step.half_width.as_secs_f64(), "{seen} s, {step:?}");
+}
+
+#[test]
+fn a_function_whose_first_instruction_need_not_be_the_place_is_not_single_stepped() {
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: no instruction is single-stepped here");
+    }
+    let program = Program::build();
+    let kind = |symbol: &str| {
+        let program = program.path().display().to_string();
+        let point = Point { program, symbol: symbol.to_owned(), offset: 0 };
+        function_entries(&point).unwrap()[0].instruction
+    };
+    assert_eq!((kind("pushed"), kind("moved")), (InstructionKind::Push, InstructionKind::Push));
+    assert_eq!(kind("stepped"), InstructionKind::Stepped);
 }

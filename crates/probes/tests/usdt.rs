@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nightwatt_probes::{Place, ProbeError, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{ProbeError, ProbeSite, SectionProbes, Watch, function_entries};
 
 /// The program.
 struct Program(tempfile::TempDir);
@@ -33,24 +33,24 @@ impl Program {
         self.0.path().join("usdt")
     }
 
-    fn probes(&self, probe: &str) -> Result<Vec<Place>, ProbeError> {
+    fn probes(&self, probe: &str) -> Result<Vec<ProbeSite>, ProbeError> {
         probes(&self.path(), probe)
     }
 }
 
-fn probes(program: &Path, probe: &str) -> Result<Vec<Place>, ProbeError> {
+fn probes(program: &Path, probe: &str) -> Result<Vec<ProbeSite>, ProbeError> {
     function_entries(&format!("{}:usdt:{probe}", program.display()).parse().unwrap())
 }
 
 /// The one that is meant.
-fn probe(program: &Path, name: &str) -> Place {
+fn probe(program: &Path, name: &str) -> ProbeSite {
     let mut found = probes(program, name).unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.pop().unwrap()
 }
 
 /// A section from one to the other. None, with the reason told, where this kernel or user cannot.
-fn watched(begin: &Place, end: &Place) -> Option<SectionProbes> {
+fn watched(begin: &ProbeSite, end: &ProbeSite) -> Option<SectionProbes> {
     let mut probes = match SectionProbes::load(Watch::Children) {
         Ok(probes) => probes,
         Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {

@@ -18,10 +18,10 @@ mod processes;
 pub(crate) mod result;
 mod returns;
 pub mod sampled;
+pub(crate) mod target;
 mod text;
 mod watcher;
 
-use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -35,7 +35,8 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
 use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_probes::{
-    Body, Extras, GoRuntime, Place, Point, SectionProbes, Watch, function_entries,
+    Body, Extras, GoRuntime, InstructionKind, Point, ProbeSite, SectionProbes, function_entries,
+    step_cost,
 };
 
 use crate::error::Error;
@@ -43,7 +44,7 @@ use energies::Energies;
 use events::Prepared;
 use live::{Live, Look};
 use nightwatt_measure::run::child::{self, Finished};
-use nightwatt_measure::run::{Running, measure_idle};
+use nightwatt_measure::run::{Idle, Running, measure_idle};
 use watcher::Watcher;
 
 pub use events::EventsReport;
@@ -52,6 +53,7 @@ pub use live::{LiveReport, LiveSection};
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
 pub use returns::Returns;
+pub use target::Target;
 
 /// How often is looked whether a process that is not ours is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -63,15 +65,6 @@ pub enum SectionSpec {
     Function(Point),
     /// From one place to another.
     Between(Point, Point),
-}
-
-/// What runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A command, and what it starts.
-    Command(Vec<OsString>),
-    /// A process that runs already, and what it starts from now on.
-    Process(u32),
 }
 
 /// What is to be measured, and how.
@@ -103,9 +96,9 @@ pub struct CaliperOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
     name: String,
-    begin: Place,
+    begin: ProbeSite,
     /// None of a function.
-    end: Option<Place>,
+    end: Option<ProbeSite>,
     /// The instructions at which a function ends; none where a return probe tells.
     body: Option<Body>,
 }
@@ -115,7 +108,7 @@ impl Section {
     fn marked(name: &str) -> Self {
         let instruction = nightwatt_probes::InstructionKind::Nop;
         let (path, name) = (PathBuf::new(), name.to_owned());
-        let begin = Place {
+        let begin = ProbeSite {
             path,
             offset: 0,
             semaphore: None,
@@ -130,6 +123,14 @@ impl Section {
 
     fn is_marked(&self) -> bool {
         self.begin.path.as_os_str().is_empty()
+    }
+
+    /// Does the kernel single-step an instruction behind one of its probes?
+    fn is_stepped(&self) -> bool {
+        let stepped = |place: &ProbeSite| place.instruction == InstructionKind::Stepped;
+        stepped(&self.begin)
+            || self.end.as_ref().is_some_and(stepped)
+            || self.body.as_ref().is_some_and(Body::is_stepped)
     }
 }
 
@@ -176,17 +177,16 @@ pub fn run(
     let go = returns::runtimes(&sections)?;
     returns::find(&mut sections, options.returns, &go)?;
     may_abort(&sections).into_iter().for_each(&mut step);
-    let watch = match options.target {
-        Target::Command(_) => Watch::Children,
-        Target::Process(pid) if is_there(pid) => Watch::Process(pid),
-        Target::Process(pid) => return Err(Error::NoProcess(pid)),
-    };
+    let watch = options.target.watch()?;
+    let is_stepped = sections.iter().any(Section::is_stepped);
+    let stepping = if is_stepped { step_cost()? } else { None };
     let extras = Extras {
         calls: options.events.as_ref().map(|_| events::RING),
         go: !go.is_empty(),
         runs: options.markers,
+        step: stepping.map(|stepping| stepping.each),
     };
-    let mut watcher = Watcher::new(watch, extras)?;
+    let mut watcher = Watcher::new(watch, extras, &options.target.running())?;
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -198,10 +198,11 @@ pub fn run(
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
         running.go_on()?;
     }
-    let energies = Energies::new(&meters, idle.as_deref());
+    let powers = idle.as_ref().map(|idle| &*idle.powers);
+    let energies = Energies::new(&meters, powers);
     let start_calls = |calls: Prepared| calls.start(&watcher.probes, &sections, energies.rates());
     let calls = calls.map(start_calls).transpose()?;
-    attach(&mut watcher.probes, &sections, go)?;
+    attach(&mut watcher.probes, &sections, go, &options.target)?;
     let main = main_channel(&meters);
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
@@ -221,7 +222,9 @@ pub fn run(
     let calls = calls.map(|calls| calls.finish(&watcher.probes)).transpose()?;
     let used = usage.since(energies.begun());
     let seen = seen(&sections, &watcher, &energies, used, &measured, &course, calls)?;
-    Ok(CaliperReport::of(options, &seen))
+    let mut report = CaliperReport::of(options, &result::Seen { stepping, ..seen });
+    report.warnings.extend(idle.as_ref().and_then(Idle::warning));
+    Ok(report)
 }
 
 /// What is kept while the target runs.
@@ -275,13 +278,13 @@ impl Books {
 /// switched.
 fn may_abort(sections: &[Section]) -> Vec<Step> {
     let by_probe = sections.iter().filter(|section| section.has_return_probe());
-    let mut places: Vec<&Place> = by_probe
+    let mut places: Vec<&ProbeSite> = by_probe
         .map(|section| &section.begin)
         .filter(|place| place.may_unwind || place.may_switch_stacks)
         .collect();
     places.sort_by_key(|place| &place.path);
     places.dedup_by_key(|place| &place.path);
-    let step = |place: &Place| Step::MayAbort {
+    let step = |place: &ProbeSite| Step::MayAbort {
         file: place.path.clone(),
         by_unwinding: place.may_unwind,
         by_switching: place.may_switch_stacks,
@@ -301,7 +304,7 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }
-                let function = |begin: Place| Section {
+                let function = |begin: ProbeSite| Section {
                     name: begin.name.clone(),
                     begin,
                     end: None,
@@ -347,7 +350,7 @@ fn one_path_for_each_file(sections: &mut [Section]) {
     }
 }
 
-fn single(point: &Point) -> Result<Place, Error> {
+fn single(point: &Point) -> Result<ProbeSite, Error> {
     let mut places = function_entries(point)?;
     if places.len() > 1 {
         return Err(Error::SeveralPlaces {
@@ -364,8 +367,13 @@ fn attach(
     probes: &mut SectionProbes,
     sections: &[Section],
     go: Vec<GoRuntime>,
+    target: &Target,
 ) -> Result<(), Error> {
     probes.start()?;
+    // What these start is watched by now: none is missed in between.
+    for pid in target.running() {
+        probes.watch_process(pid)?;
+    }
     let all = |probes: &mut SectionProbes| {
         for runtime in go {
             probes.attach_go(runtime)?;
@@ -461,14 +469,12 @@ fn follow(
                 step(Step::Live(report));
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
-            match options.target {
-                Target::Command(_) if is_over => {
+            if matches!(options.target, Target::Command(_)) {
+                if is_over {
                     running.interrupt(Some(rustix::process::Signal::TERM));
                 }
-                Target::Process(pid) if is_over || running.is_interrupted() || !is_there(pid) => {
-                    return Ok(Course { begin, end: monotonic(), finished: None });
-                }
-                _ => {}
+            } else if is_over || running.is_interrupted() || options.target.is_gone() {
+                return Ok(Course { begin, end: monotonic(), finished: None });
             }
         }
     })
@@ -509,5 +515,6 @@ fn seen<'a>(
         course,
         events,
         warnings,
+        stepping: None,
     })
 }

@@ -7,7 +7,9 @@
 
 mod devices;
 mod report;
+mod row;
 mod text;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::storage::{Books, Class, File, Process, StorageModel};
+use nightwatt_energy::storage::{Class, File, Process, StorageAccounting, StorageModel};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
 use nightwatt_probes::{DiskProbes, News};
@@ -26,7 +28,9 @@ use devices::Devices;
 use nightwatt_measure::run::Running;
 use nightwatt_measure::run::child::{self, Finished};
 
-pub use report::{DeviceReport, DiskReport, DiskRow};
+pub use report::{DeviceReport, DiskReport};
+pub use row::DiskRow;
+pub use totals::DiskTotal;
 
 /// Rows that are kept: a day of compiling has some hundred thousand pairs of a process and a file.
 const MOST_ROWS: usize = 20_000;
@@ -65,7 +69,7 @@ struct Session<'a> {
     options: &'a DiskOptions,
     host: Host,
     probes: DiskProbes,
-    books: Books,
+    books: StorageAccounting,
     devices: Devices,
     begin: Mono,
 }
@@ -83,7 +87,7 @@ pub fn run(
     probes.start()?;
     let begin = monotonic();
     let mut session =
-        Session { options, host, probes, books: Books::new(MOST_ROWS), devices, begin };
+        Session { options, host, probes, books: StorageAccounting::new(MOST_ROWS), devices, begin };
     let finished = session.follow(running, watcher)?;
     if options.sync {
         // What others have made dirty is written too: that is in their rows.
@@ -148,7 +152,7 @@ impl Session<'_> {
         let mut rows = Vec::new();
         for mut one in news {
             let path = self.path(&one)?;
-            if one.whose.process != Process::NOBODY && one.command.is_empty() {
+            if one.whose.process != Process::NONE && one.command.is_empty() {
                 // Another process's write was the first of the file that we saw.
                 one.command = command_of(&self.host, one.whose.process);
             }

@@ -58,7 +58,8 @@ pub fn run(
     let mut samples = Samples::open_everything(options.hz)?;
     let (meters, idle) =
         run::opened(&options.meters, options.idle, options.interval, running, tell)?;
-    let mut books = Books::new(&meters, idle.as_deref());
+    let powers = idle.as_ref().map(|idle| &*idle.powers);
+    let mut books = Books::new(&meters, powers);
     start(&mut samples, options.command.is_some(), &options.processes)?;
     let (sender, events) = channel();
     let metering = caliper::start(meters, options.interval, &sender)?;
@@ -76,6 +77,7 @@ pub fn run(
     report.command =
         options.command.iter().flatten().map(|it| it.to_string_lossy().into_owned()).collect();
     report.processes.clone_from(&options.processes);
+    report.warnings.extend(idle.as_ref().and_then(run::Idle::warning));
     report.exit_status = course.finished.map_or(0, |run| run.ended.code());
     Ok(report)
 }

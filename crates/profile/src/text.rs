@@ -3,15 +3,16 @@
 use nightwatt_report::Table;
 
 use crate::caliper::ChannelTotal;
+use crate::caliper::target::named;
 
 /// Names longer than this are cut.
 pub(crate) const NAME: usize = 32;
 
 /// What was watched: `process 12`, `'make all'`.
-pub(crate) fn subject(pid: Option<u32>, command: &[String]) -> String {
-    match pid {
-        Some(pid) => format!("process {pid}"),
-        None => format!("'{}'", command.join(" ")),
+pub(crate) fn subject(pids: &[u32], command: &[String]) -> String {
+    match command {
+        [] => named(pids),
+        words => format!("'{}'", words.join(" ")),
     }
 }
 

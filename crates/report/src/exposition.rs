@@ -6,7 +6,7 @@ use nightwatt_energy::display;
 
 /// What kind of metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, until the proxy restarts.
     Counter,
     /// Goes up and down.
@@ -15,7 +15,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -31,7 +31,7 @@ pub struct Family {
     /// Its name, with the unit.
     pub name: &'static str,
     /// What kind of metric.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Names of the labels.
     pub labels: &'static [&'static str],
     /// What it means: one sentence, in `docs/metrics.md` too.
@@ -153,17 +153,19 @@ mod tests {
         let mut page = Exposition::default();
         let requests = Family {
             name: "requests_total",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             labels: &["site", "answer"],
             help: "Requests.\nA second \\ line",
         };
         page.family(requests, |samples| samples.add(&["a\"b\\c\nd", "cache"], 7));
-        let up = Family { name: "up", kind: Kind::Gauge, labels: &[], help: "Up." };
+        let up = Family { name: "up", kind: MetricKind::Gauge, labels: &[], help: "Up." };
         page.single(up, 0.5);
-        let state = Family { name: "state", kind: Kind::Gauge, labels: &["is"], help: "State." };
+        let state =
+            Family { name: "state", kind: MetricKind::Gauge, labels: &["is"], help: "State." };
         page.family(state, |samples| samples.states(&[], ["on", "off"], "off"));
         let counts = Counts { buckets: vec![(0.1, 2), (1.0, 0), (5.0, 3)], beyond: 1, sum: 12.25 };
-        let delay = Family { name: "d_seconds", kind: Kind::Histogram, labels: &["a"], help: "D." };
+        let delay =
+            Family { name: "d_seconds", kind: MetricKind::Histogram, labels: &["a"], help: "D." };
         page.family(delay, |samples| samples.histogram(&["x"], &counts));
         // Written by hand, by https://prometheus.io/docs/instrumenting/exposition_formats/.
         let expected = r#"# HELP requests_total Requests.\nA second \\ line

@@ -277,6 +277,9 @@ const fn class(column: &Column) -> &'static str {
     }
 }
 
+/// The darkest of the classes `heat-0` to `heat-8` of the style sheet.
+const SHADES: f64 = 8.0;
+
 fn cell(cell: &Cell, column: &Column, out: &mut String) {
     let class = class(column);
     match cell {
@@ -288,7 +291,13 @@ fn cell(cell: &Cell, column: &Column, out: &mut String) {
         Cell::Number { value, decimals } if value.is_finite() => {
             let _ = write!(out, "<td{class} data-v=\"{value}\">{}", grouped(*value, *decimals));
         }
-        Cell::Number { .. } | Cell::Empty => {
+        Cell::Shaded { value, decimals, shade } if value.is_finite() => {
+            // A page may have no styles of its own, so each shade is a class.
+            let shade = (shade.clamp(0.0, 1.0) * SHADES).round();
+            let text = grouped(*value, *decimals);
+            let _ = write!(out, "<td class=\"n heat-{shade}\" data-v=\"{value}\">{text}");
+        }
+        Cell::Number { .. } | Cell::Shaded { .. } | Cell::Empty => {
             let _ = write!(out, "<td{class}>–");
         }
     }

@@ -50,6 +50,15 @@ pub enum Cell {
         /// Digits behind the point, for people.
         decimals: usize,
     },
+    /// A number on a coloured ground: many of them are a heat map.
+    Shaded {
+        /// The number.
+        value: f64,
+        /// Digits behind the point, for people.
+        decimals: usize,
+        /// How much of the colour, from 0 to 1.
+        shade: f64,
+    },
     /// Nothing: not known, or not applicable.
     Empty,
 }
@@ -68,7 +77,7 @@ impl Column {
     }
 
     /// `title [unit]`.
-    pub(crate) fn heading(&self) -> Cow<'_, str> {
+    pub fn heading(&self) -> Cow<'_, str> {
         if self.unit.is_empty() {
             Cow::Borrowed(&self.title)
         } else {
@@ -141,8 +150,10 @@ fn record(out: &mut String, fields: impl Iterator<Item = String>) {
 fn field(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text_field(text),
-        Cell::Number { value, .. } if value.is_finite() => value.to_string(),
-        Cell::Number { .. } | Cell::Empty => String::new(),
+        Cell::Number { value, .. } | Cell::Shaded { value, .. } if value.is_finite() => {
+            value.to_string()
+        }
+        Cell::Number { .. } | Cell::Shaded { .. } | Cell::Empty => String::new(),
     }
 }
 

@@ -14,8 +14,8 @@ const WIDTH: usize = 80;
 const INDENT: usize = 2;
 /// Between two columns of a table.
 const GAP: usize = 2;
-/// A column of text is not made narrower than this.
-const NARROWEST: usize = 16;
+/// Cells are not broken into lines that are shorter than this.
+const NARROWEST: usize = 14;
 
 impl Document {
     /// The report for a terminal of 80 columns: the verdict first, then sections with their tables. Charts,
@@ -166,7 +166,9 @@ fn columns(table: &Table) -> Vec<Shown> {
 fn cell(cell: Option<&Cell>) -> String {
     match cell {
         Some(Cell::Text(text)) => printable(text),
-        Some(Cell::Number { value, decimals }) => grouped(*value, *decimals),
+        Some(Cell::Number { value, decimals } | Cell::Shaded { value, decimals, .. }) => {
+            grouped(*value, *decimals)
+        }
         Some(Cell::Empty) | None => "–".to_owned(),
     }
 }
@@ -209,36 +211,49 @@ fn body(table: &Table) -> String {
     out
 }
 
-/// Breaks headings into two lines, and then into words, as far as the table has to be narrower; then makes the
-/// widest column of text narrower, if that is enough.
+/// Makes the table fit: headings break into two lines, then text into lines, the widest column first, then
+/// headings into words. If all that is not enough, columns follow below, and headings have two lines.
 fn fit(columns: &mut [Shown]) {
-    let spaces = INDENT + GAP * columns.len().saturating_sub(1);
-    let widths = |columns: &[Shown], lines| -> Vec<usize> {
-        columns.iter().map(|it| it.width.max(width_in(&it.heading, lines))).collect()
+    let room = WIDTH.saturating_sub(INDENT + GAP * columns.len().saturating_sub(1));
+    let widths = |columns: &[Shown], lines, of: fn(&Shown) -> usize| -> Vec<usize> {
+        columns.iter().map(|it| of(it).max(width_in(&it.heading, lines))).collect()
     };
-    let over = |widths: &[usize]| (spaces + widths.iter().sum::<usize>()).saturating_sub(WIDTH);
-    let text = columns.iter().filter(|it| it.align == Align::Left).map(|it| it.width).max();
-    let spare = text.map_or(0, |widest| widest.saturating_sub(NARROWEST));
-    let tried = [1, 2, usize::MAX].map(|lines| widths(columns, lines));
-    let fits = tried
-        .iter()
-        .position(|it| over(it) == 0)
-        .or_else(|| (over(&tried[2]) <= spare).then_some(2));
-    // Columns that have no room follow below, and then headings have room.
-    let chosen = &tried[fits.unwrap_or(1)];
-    let excess = fits.map_or(0, |_| over(chosen));
-    columns.iter_mut().zip(chosen).for_each(|(it, width)| it.width = *width);
-    let text = columns.iter_mut().filter(|it| it.align == Align::Left);
-    if let Some(widest) = text.max_by_key(|it| it.width) {
-        widest.width -= excess.min(widest.width.saturating_sub(NARROWEST));
+    for (lines, can_break) in
+        [(1, false), (2, false), (2, true), (usize::MAX, false), (usize::MAX, true)]
+    {
+        let mut chosen = widths(columns, lines, |it| it.width);
+        let least = widths(columns, lines, if can_break { Shown::least } else { |it| it.width });
+        if least.iter().sum::<usize>() > room {
+            continue;
+        }
+        while chosen.iter().sum::<usize>() > room {
+            let widest = (0..chosen.len()).filter(|at| chosen[*at] > least[*at]);
+            let Some(widest) = widest.max_by_key(|at| chosen[*at]) else { break };
+            chosen[widest] -= 1;
+        }
+        columns.iter_mut().zip(chosen).for_each(|(it, width)| it.width = width);
+        return;
     }
-    let first = columns.first().map_or(0, |it| it.width.min(WIDTH / 2));
-    let room = WIDTH - INDENT - GAP - first;
-    for (index, it) in columns.iter_mut().enumerate() {
-        it.width = it.width.min(if index == 0 { WIDTH - INDENT } else { room });
+    let chosen = widths(columns, 2, |it| it.width);
+    let first = chosen.first().map_or(0, |width| (*width).min(WIDTH / 2));
+    for (index, (it, width)) in columns.iter_mut().zip(chosen).enumerate() {
+        it.width = if index == 0 { first } else { width.min(WIDTH - INDENT - GAP - first) };
     }
-    if let Some(column) = columns.first_mut().filter(|_| fits.is_none()) {
-        column.width = first;
+}
+
+impl Shown {
+    /// The width below which it cannot be read: short cells are not broken, and of long figures no word is.
+    fn least(&self) -> usize {
+        let of_cell = |cell: &String| {
+            let letters = cell.chars().count();
+            let word = || cell.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+            match self.align {
+                Align::Left => letters.min(NARROWEST),
+                Align::Right if letters <= NARROWEST => letters,
+                Align::Right => word(),
+            }
+        };
+        self.cells.iter().map(of_cell).max().unwrap_or(0)
     }
 }
 

@@ -18,7 +18,6 @@ mod charts;
 mod costs;
 mod crew;
 mod formats;
-mod gaps;
 mod hide;
 mod holes;
 mod mirror;
@@ -33,6 +32,8 @@ mod what_if;
 mod year;
 mod zones;
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,15 +52,15 @@ use nightwatt_traffic::traits::Rules;
 use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
 use self::crew::{Job, Purpose, SiteJob};
-pub use self::gaps::{GapBand, GapFigures};
 pub use self::holes::Hole;
 use self::pass::Pass;
-pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures};
+pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures, SizeFigures};
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};
 pub use self::what_if::WhatIf;
 pub use self::year::YearFigures;
 use crate::error::Error;
+pub use crate::gaps::{GapBand, GapFigures};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -68,6 +69,8 @@ const DAY: Duration = Duration::from_hours(24);
 pub struct AnalyzeOptions {
     /// Logs; `-` is standard input.
     pub logs: Vec<PathBuf>,
+    /// What reports and errors call logs that have another name than their path.
+    pub names: BTreeMap<PathBuf, String>,
     /// How all logs are to be read.
     pub reading: Reading,
     /// Only this many days from the first request on.
@@ -81,16 +84,11 @@ pub struct AnalyzeOptions {
 /// Policies that are compared as `serve` would run them, beside the scenario's own.
 fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
     let timeout = |secs| PolicyChoice::Timeout { idle: Duration::from_secs(secs) };
-    let mut choices = vec![
-        PolicyChoice::Learned,
-        PolicyChoice::Window,
-        PolicyChoice::SkiRental,
-        timeout(5),
-        timeout(30),
-        timeout(120),
-        timeout(300),
-        PolicyChoice::AlwaysOn,
-    ];
+    let each = |choice| match choice {
+        PolicyChoice::Timeout { .. } => [5, 30, 120, 300].map(timeout).to_vec(),
+        other => vec![other],
+    };
+    let mut choices: Vec<_> = PolicyChoice::EXAMPLES.into_iter().flat_map(each).collect();
     if !choices.contains(&scenario.policy) {
         choices.insert(0, scenario.policy.clone());
     }
@@ -103,7 +101,9 @@ fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
     let idle = match choice {
         PolicyChoice::Timeout { idle } => *idle,
         PolicyChoice::SkiRental => scenario.power_states().break_even(),
-        _ => return choice.clone(),
+        PolicyChoice::Learned | PolicyChoice::Window | PolicyChoice::AlwaysOn => {
+            return choice.clone();
+        }
     };
     let asked = scenario.server.min_on.min(scenario.server.quiet);
     PolicyChoice::Timeout { idle: if idle <= asked { Duration::ZERO } else { idle } }
@@ -157,15 +157,26 @@ fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
     alike
 }
 
-/// Reads the logs and draws up the analysis.
-pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
+/// Reads the logs and draws up the analysis. `progress` may stop it by `Break`.
+pub fn run(
+    options: &AnalyzeOptions,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
-    let scan_options =
-        scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
+    let scan_options = scan::Options {
+        reading: options.reading.clone(),
+        names: options.names.clone(),
+        ..scan::Options::default()
+    };
     let mut pass: Option<Pass> = None;
     let until = options.days.map(|days| Mono(DAY * days));
-    let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
+    let goes_on = Cell::new(true);
+    let report = |at| goes_on.set(goes_on.get() && progress(at).is_continue());
+    let scan = scan::scan(&options.logs, &rules, &scan_options, report, |logged| {
+        if !goes_on.get() {
+            return ControlFlow::Break(());
+        }
         let pass = pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged));
         if until.is_some_and(|until| pass.time_of(logged.at) >= until) {
             return ControlFlow::Break(());
@@ -173,5 +184,5 @@ pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<A
         pass.request(&logged);
         ControlFlow::Continue(())
     });
-    result::draw_up(options, scan, pass)
+    if goes_on.get() { result::draw_up(options, scan, pass) } else { Err(Error::Stopped) }
 }

@@ -1,7 +1,5 @@
 //! What can go wrong with an analysis.
 
-use std::path::PathBuf;
-
 use nightwatt_traffic::Reading;
 use nightwatt_traffic::scan::Scan;
 
@@ -32,6 +30,9 @@ pub enum Error {
         /// Lines that hold no HTTP request.
         bad: u64,
     },
+    /// The caller stopped it.
+    #[error("the logs were not read to their end: the caller stopped it")]
+    Stopped,
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] nightwatt_policy::scenario::BadValue),
@@ -39,11 +40,11 @@ pub enum Error {
 
 impl Error {
     /// Why there was nothing in these logs.
-    pub(crate) fn nothing_asked(logs: &[PathBuf], reading: &Reading, scan: Scan) -> Self {
+    pub(crate) fn nothing_asked(reading: &Reading, scan: Scan) -> Self {
         if let Some(failure) = scan.failures.into_iter().next() {
             return failure.into();
         }
-        let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
+        let names: Vec<String> = scan.logs.into_iter().map(|log| log.name).collect();
         let first = scan.counts.malformed_samples.first().map_or_else(String::new, |sample| {
             let why = reading.explain(&sample.excerpt).unwrap_or_else(|| sample.reason.to_string());
             format!("; line {} ({why}): `{}`", sample.line, excerpt(sample))

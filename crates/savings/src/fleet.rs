@@ -60,6 +60,9 @@ pub enum Error {
     /// Values on the command line that do not go together.
     #[error("{0}")]
     Flags(String),
+    /// The caller stopped it.
+    #[error("the plan was not simulated to its end: the caller stopped it")]
+    Stopped,
     /// No pool keeps the promise.
     #[error("{0}")]
     TooFew(String),

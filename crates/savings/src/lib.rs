@@ -8,8 +8,11 @@
 pub mod analyze;
 mod error;
 pub mod fleet;
+mod gaps;
 pub mod published;
 mod resources;
+pub mod scenario_file;
+pub mod summary;
 mod warnings;
 
 pub use self::error::Error;

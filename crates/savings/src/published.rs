@@ -102,7 +102,7 @@ pub fn run(
         ControlFlow::Continue(())
     });
     let Some(pass) = pass else {
-        return Err(Error::nothing_asked(&options.logs, &options.reading, scan));
+        return Err(Error::nothing_asked(&options.reading, scan));
     };
     Ok(result::draw_up(options, &scan, pass))
 }

@@ -2,6 +2,7 @@
 //!
 //! They lie beside the project's data and not in it; without them these tests say so and pass.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use nightwatt_policy::admission::ClientClass;
@@ -26,7 +27,7 @@ fn analyzed(log: PathBuf) -> Analysis {
     let mut scenario = Scenario { policy: PolicyChoice::Learned, ..Scenario::default() };
     scenario.sla.share = 1.0;
     let options = AnalyzeOptions { logs: vec![log], scenario, ..AnalyzeOptions::default() };
-    run(&options, |_| {}).unwrap()
+    run(&options, |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// What a log is read as, and what is in it.

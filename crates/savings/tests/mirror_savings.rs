@@ -2,6 +2,7 @@
 //!
 //! `make mirror` prints the figures of all logs.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions, MirrorRun};
@@ -19,7 +20,7 @@ fn march() -> Option<Analysis> {
         return None;
     }
     let options = AnalyzeOptions { logs: vec![log], ..AnalyzeOptions::default() };
-    Some(analyze::run(&options, |_| {}).expect("the log can be analysed"))
+    Some(analyze::run(&options, |_| ControlFlow::Continue(())).expect("the log can be analysed"))
 }
 
 fn delayed(run: &MirrorRun) -> f64 {

@@ -2,6 +2,7 @@
 //!
 //! The bounds are those of the project's plan. Every figure is printed; `make policies` shows them.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ fn shared(file: &str) -> Option<PathBuf> {
 
 fn analyze(log: PathBuf, scenario: Scenario) -> Analysis {
     let options = AnalyzeOptions { logs: vec![log], scenario, ..AnalyzeOptions::default() };
-    analyze::run(&options, |_| {}).expect("the log can be analysed")
+    analyze::run(&options, |_| ControlFlow::Continue(())).expect("the log can be analysed")
 }
 
 #[test]

@@ -115,9 +115,10 @@ impl Year {
         let Settings { min_on, quiet, .. } = world.settings;
         let mut busy = BusyTimes::new(quiet);
         needed.for_each(|demand| busy.push(demand.at));
-        let span = (Mono::ZERO, Mono(DAY * DAYS));
+        let end = Mono(DAY * DAYS);
         let rules = Constraints { states: world.states, min_on, quiet };
-        Oracle::new(plan(busy.times(), span, Waking::Ahead, &rules), world.states.wake_time)
+        let plan = plan(busy.times(), Mono::ZERO, end, Waking::Ahead, &rules);
+        Oracle::new(plan, world.states.wake_time)
     }
 }
 

@@ -73,7 +73,7 @@ impl CacheModel {
         if !resource.is_read {
             return Cached::Nothing;
         }
-        let Some(entry) = self.entries.get((resource.key, resource.slot)) else {
+        let Some(entry) = self.entries.get(resource.key, resource.slot) else {
             return Cached::Nothing;
         };
         let age = now.since(self.fetched(&entry));
@@ -103,10 +103,11 @@ impl CacheModel {
     /// The server answered. What may be stored is; a change forgets what it changed.
     pub fn answered(&mut self, resource: &Resource, now: Mono) {
         if !resource.is_read {
-            self.entries.remove((resource.key, resource.slot));
+            self.entries.remove(resource.key, resource.slot);
         } else if resource.storable && resource.bytes <= self.settings.bytes / LARGEST {
             self.entries.insert(
-                (resource.key, resource.slot),
+                resource.key,
+                resource.slot,
                 Entry { fetched: now, bytes: resource.bytes },
             );
         }

@@ -100,7 +100,7 @@ impl Entries {
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, (key, slot): (u64, Slot)) -> Option<Entry> {
+    pub(crate) fn get(&mut self, key: u64, slot: Slot) -> Option<Entry> {
         match &mut self.kept {
             Kept::Plain(plain) => plain.get(slot),
             Kept::Evicting(evicting) => evicting.get(&key).copied(),
@@ -108,7 +108,7 @@ impl Entries {
     }
 
     /// No entry may be larger than half of the cache.
-    pub(crate) fn insert(&mut self, (key, slot): (u64, Slot), entry: Entry) {
+    pub(crate) fn insert(&mut self, key: u64, slot: Slot, entry: Entry) {
         if let Kept::Plain(plain) = &mut self.kept {
             let most = self.bytes / PLAIN.1 * PLAIN.0;
             if slot != Slot::NONE && plain.weight + weight(entry.bytes) <= most {
@@ -121,7 +121,7 @@ impl Entries {
         }
     }
 
-    pub(crate) fn remove(&mut self, (key, slot): (u64, Slot)) {
+    pub(crate) fn remove(&mut self, key: u64, slot: Slot) {
         match &mut self.kept {
             Kept::Plain(plain) => plain.remove(slot),
             Kept::Evicting(evicting) => drop(evicting.remove(&key)),
@@ -250,18 +250,18 @@ mod tests {
             let mut evicting = Plain::default().evicting(BYTES);
             let mut slots = Slots::default();
             for (second, (step, key)) in steps.into_iter().enumerate() {
-                let name = (key, slots.of(key, matches!(step, Step::Insert(_))));
+                let slot = slots.of(key, matches!(step, Step::Insert(_)));
                 match step {
                     Step::Get => {
-                        prop_assert_eq!(entries.get(name), evicting.get(&key).copied());
+                        prop_assert_eq!(entries.get(key, slot), evicting.get(&key).copied());
                     }
                     Step::Insert(bytes) => {
                         let entry = Entry { fetched: Mono::from_secs(second as u64), bytes };
-                        entries.insert(name, entry);
+                        entries.insert(key, slot, entry);
                         evicting.insert(key, entry);
                     }
                     Step::Remove => {
-                        entries.remove(name);
+                        entries.remove(key, slot);
                         evicting.remove(&key);
                     }
                 }

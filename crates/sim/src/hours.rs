@@ -1,6 +1,6 @@
 //! What sleeping saves, by hour of the local week: for bills at prices that differ by hour.
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::time::Now;
 use nightwatt_policy::electricity::EnergyByHour;
 

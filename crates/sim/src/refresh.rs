@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::Mono;
 use nightwatt_mirror::pure::refresh::RefreshRules;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_policy::admission::{Request, Route};
 use nightwatt_policy::awake_budget::UNLIMITED;

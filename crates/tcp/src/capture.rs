@@ -20,7 +20,7 @@ pub use connection::{At, Closed, ConnectionRow, Side};
 pub use counts::Counts;
 pub use file::{CaptureFile, FileEnd, Frame};
 pub use flow::RoundTrips;
-pub use headers::{ACK, FIN, Kind, Packet, RST, SYN, TcpOptions, packet};
+pub use headers::{ACK, FIN, FrameKind, Packet, RST, SYN, TcpOptions, packet};
 pub use report::{CaptureReport, Packets, capture_text, check, check_while};
 pub use table::{Table, Totals};
 

@@ -135,7 +135,7 @@ impl Serialize for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Refused => "nobody listens there (connection refused)",
+            Self::Refused => "no program listens there (connection refused)",
             Self::Reset => "the connection was reset",
             Self::ConnectTimeout => "the server does not answer the handshake",
             Self::Stalled => "nothing moved for longer than `--timeout`",

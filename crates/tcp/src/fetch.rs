@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::options::SocketOptions;
 use crate::tally::Second;
-use crate::wire::{ANSWER, Kind, Name, REQUEST, Request};
+use crate::wire::{ANSWER, Name, REQUEST, Request, RequestKind};
 
 /// The side that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +135,8 @@ impl Plan {
         };
         Request {
             kind: match self.direction {
-                Direction::Fetch => Kind::Fetch,
-                Direction::Send => Kind::Send,
+                Direction::Fetch => RequestKind::Fetch,
+                Direction::Send => RequestKind::Send,
             },
             nodelay: options.nodelay,
             verify: self.verify,

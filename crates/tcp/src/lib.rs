@@ -7,7 +7,7 @@
 
 mod address;
 pub mod capture;
-mod course;
+mod connection;
 mod error;
 mod fault;
 mod fetch;
@@ -28,7 +28,7 @@ mod usage;
 pub mod wire;
 
 pub use address::{PORT, resolve};
-pub use course::{rehearse_client, rehearse_server};
+pub use connection::{rehearse_client, rehearse_server};
 pub use error::Error;
 pub use fault::Fault;
 pub use fetch::{CpuPer, CpuReport, Direction, Ended, FetchReport, Plan, ServerSide, Until, fetch};

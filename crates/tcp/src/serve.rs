@@ -1,6 +1,6 @@
 //! The server: all its connections in one thread.
 
-mod door;
+mod listener;
 mod server;
 mod sessions;
 
@@ -103,7 +103,7 @@ impl Server {
             Ok(TcpListener::from(socket))
         };
         let listener = listen().map_err(|source| Error::Listen { address, source })?;
-        let most = plan.max_connections.min(allowed.saturating_sub(door::SPARE)).max(1);
+        let most = plan.max_connections.min(allowed.saturating_sub(listener::SPARE)).max(1);
         Ok(Self { plan, listener, most })
     }
 

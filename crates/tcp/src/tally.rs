@@ -9,7 +9,7 @@ use nightwatt_energy::stats::moments;
 use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
-use crate::course::client::Moments;
+use crate::connection::client::Moments;
 use crate::fault::Fault;
 use crate::info::{TcpInfo, TcpInfos};
 
@@ -231,7 +231,8 @@ impl Tally {
     pub(crate) fn finish(
         &mut self,
         number: u64,
-        (moments, now): (&Moments, Mono),
+        moments: &Moments,
+        now: Mono,
         bytes: u64,
         fault: Option<Fault>,
         tcp: &TcpInfo,
@@ -338,11 +339,11 @@ mod tests {
         for (number, lasted) in [(0, 10), (1, 20), (2, 60)] {
             tally.start_one();
             let tcp = TcpInfo::default().with(Figure::RetransmittedSegments, number);
-            tally.finish(number, (&moments(0, lasted), ms(90)), 100, None, &tcp);
+            tally.finish(number, &moments(0, lasted), ms(90), 100, None, &tcp);
         }
         tally.start_one();
         let none = TcpInfo::default();
-        tally.finish(3, (&moments(5, 7), ms(90)), 50, Some(Fault::Reset), &none);
+        tally.finish(3, &moments(5, 7), ms(90), 50, Some(Fault::Reset), &none);
         // 10, 20 and 60: mean 30, squared deviations 400 + 100 + 900, so sd = sqrt(700) = 26.4575;
         // Student's quantile for 2 degrees of freedom is 4.30265 (tables).
         let times = tally.lifetime.times().unwrap();
@@ -367,7 +368,7 @@ mod tests {
         let mut tally = Tally::new(ms(0), 0);
         let mut fails = |number, fault| {
             tally.start_one();
-            tally.finish(number, (&moments(0, 10), ms(90)), 0, Some(fault), &TcpInfo::default());
+            tally.finish(number, &moments(0, 10), ms(90), 0, Some(fault), &TcpInfo::default());
             tally.telling_fault()
         };
         assert_eq!(fails(0, Fault::Reset), Some(Fault::Reset));
@@ -387,8 +388,8 @@ mod tests {
         }
         // Cut at 100 ms: the first after 70 of them; the second had all after 40, and waited for the end.
         let first = Moments { called: ms(30), ..Moments::default() };
-        tally.finish(0, (&first, ms(100)), 7, cut, &none);
-        tally.finish(1, (&Moments { closed: None, ..moments(5, 40) }, ms(100)), 7, cut, &none);
+        tally.finish(0, &first, ms(100), 7, cut, &none);
+        tally.finish(1, &Moments { closed: None, ..moments(5, 40) }, ms(100), 7, cut, &none);
         assert_eq!((tally.cut, tally.cut_lived), (2, Duration::from_millis(70 + 40)));
         assert_eq!(tally.lifetime.times(), None);
     }
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(tally.latest, None);
         tally.pass(ms(2500));
         assert_eq!(tally.latest, tally.seconds.last().copied());
-        tally.finish(0, (&moments(0, 2500), ms(2500)), 7, None, &TcpInfo::default());
+        tally.finish(0, &moments(0, 2500), ms(2500), 7, None, &TcpInfo::default());
         tally.end();
         let row = |second, running, started, completed, bytes| Second {
             second,

@@ -1,4 +1,4 @@
-//! Bytes between a socket and a course: one write or one read.
+//! Bytes between a socket and a connection: one write or one read.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;

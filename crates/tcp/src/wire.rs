@@ -33,7 +33,7 @@ pub const NAME: usize = 16;
 
 /// The side that sends, or what else is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// The server sends, the client receives.
     Fetch,
     /// The client sends, the server receives and confirms.
@@ -94,7 +94,7 @@ impl Serialize for Name {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The side that sends.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// Send small pieces at once (`TCP_NODELAY`).
     pub nodelay: bool,
     /// The server compares what it receives with the pattern.
@@ -131,9 +131,9 @@ impl Request {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_be_bytes());
         bytes[10] = match self.kind {
-            Kind::Fetch => 1,
-            Kind::Send => 2,
-            Kind::Report => 3,
+            RequestKind::Fetch => 1,
+            RequestKind::Send => 2,
+            RequestKind::Report => 3,
         };
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         bytes[11] =
@@ -158,9 +158,9 @@ impl Request {
             return Err(Wrong::Version(version));
         }
         let kind = match bytes[10] {
-            1 => Kind::Fetch,
-            2 => Kind::Send,
-            3 => Kind::Report,
+            1 => RequestKind::Fetch,
+            2 => RequestKind::Send,
+            3 => RequestKind::Report,
             _ => return Err(Wrong::Field("kind")),
         };
         if bytes[11] & !(NODELAY | VERIFY | DISCARD) != 0 {
@@ -168,9 +168,9 @@ impl Request {
         }
         let length = u64::from_be_bytes(part(bytes, 32));
         let least = match kind {
-            Kind::Fetch => ANSWER as u64,
-            Kind::Send => REQUEST as u64,
-            Kind::Report => 0,
+            RequestKind::Fetch => ANSWER as u64,
+            RequestKind::Send => REQUEST as u64,
+            RequestKind::Report => 0,
         };
         // Positions in the stream are counted in signed numbers by kernels.
         if length < least || i64::try_from(length).is_err() {
@@ -220,7 +220,7 @@ pub enum Wrong {
 
 /// The beginning of what a server says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct ServerAnswer {
     /// How it takes the request.
     pub status: Status,
     /// Bytes that follow and are no payload: the text of a refusal, the number of a confirmation, a
@@ -228,7 +228,7 @@ pub struct Answer {
     pub length: u32,
 }
 
-impl Answer {
+impl ServerAnswer {
     /// As it goes over the wire.
     pub fn to_bytes(self) -> [u8; ANSWER] {
         let mut bytes = [0; ANSWER];
@@ -259,7 +259,7 @@ mod tests {
 
     fn request() -> Request {
         Request {
-            kind: Kind::Send,
+            kind: RequestKind::Send,
             nodelay: true,
             verify: false,
             discard: true,
@@ -315,21 +315,21 @@ mod tests {
         assert_eq!(changed(63, b'x'), Err(Wrong::Field("congestion")));
         let short = Request { bytes: 63, ..request() };
         assert_eq!(Request::from_bytes(&short.to_bytes()), Err(Wrong::Field("bytes")));
-        let fetch = Request { kind: Kind::Fetch, bytes: 16, ..request() };
+        let fetch = Request { kind: RequestKind::Fetch, bytes: 16, ..request() };
         assert_eq!(Request::from_bytes(&fetch.to_bytes()), Ok(fetch));
     }
 
     #[test]
     fn an_answer_of_another_server_or_version_is_told_apart() {
-        let answer = Answer { status: Status::Congestion, length: 7 };
-        assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
-        assert_eq!(Answer::from_bytes(b"HTTP/1.1 400 Bad"), Err(Fault::NotNightwatt));
+        let answer = ServerAnswer { status: Status::Congestion, length: 7 };
+        assert_eq!(ServerAnswer::from_bytes(&answer.to_bytes()), Ok(answer));
+        assert_eq!(ServerAnswer::from_bytes(b"HTTP/1.1 400 Bad"), Err(Fault::NotNightwatt));
         let mut other = answer.to_bytes();
         other[9] = 7;
-        assert_eq!(Answer::from_bytes(&other), Err(Fault::Version));
+        assert_eq!(ServerAnswer::from_bytes(&other), Err(Fault::Version));
         other = answer.to_bytes();
         other[10] = 99;
-        assert_eq!(Answer::from_bytes(&other), Err(Fault::Corrupt));
+        assert_eq!(ServerAnswer::from_bytes(&other), Err(Fault::Corrupt));
     }
 
     #[test]

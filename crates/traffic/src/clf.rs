@@ -6,6 +6,7 @@
 //! between size and referer.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use memchr::{memchr, memchr2, memmem, memrchr};
 use nightwatt_energy::time::Wall;
@@ -191,7 +192,7 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         client,
         user,
         request: request.span(),
-        http: http_request(line, (request.start, request.end), status),
+        http: http_request(line, request.start..request.end, status),
         query: Span::default(),
         status,
         bytes,
@@ -437,12 +438,9 @@ pub(crate) fn looks_like_agent(field: &[u8]) -> bool {
 
 /// Method, target and protocol. The target may hold spaces: clients do send such.
 #[inline]
-pub(crate) fn http_request(
-    line: &[u8],
-    (from, to): (usize, usize),
-    status: u16,
-) -> Option<[Span; 3]> {
-    let request = &line[from..to];
+pub(crate) fn http_request(line: &[u8], range: Range<usize>, status: u16) -> Option<[Span; 3]> {
+    let from = range.start;
+    let request = &line[range];
     let method = request.iter().take(33).position(|&byte| byte == b' ')?;
     // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.
     if !is_method(&request[..method]) || &request[..method] == b"TCP" {

@@ -19,7 +19,7 @@ const VOTES: usize = 100;
 
 /// What the first lines of a log tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum DetectedFormat {
     Format(Format),
     /// Nearly a format, with the agents where it has none: how to describe it.
     Misfit(String),
@@ -27,14 +27,14 @@ pub(crate) enum Told {
 
 /// The format that most of the first hundred lines are in that are in any, and of two the one that
 /// comes first; what stands between them is passed over. `None` where no line is in any.
-pub(crate) fn detect(text: &[u8]) -> Option<Told> {
+pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let mut votes: Vec<(Format, usize)> = Vec::new();
     let mut misfits = Vec::new();
     let told = |line| detect_line(line).map(|format| (format, line));
     for (format, line) in text.split(|&byte| byte == b'\n').filter_map(told).take(VOTES) {
         if format == Format::W3c {
             // It says so itself, and says it once.
-            return Some(Told::Format(format));
+            return Some(DetectedFormat::Format(format));
         }
         match votes.iter_mut().find(|(voted, _)| *voted == format) {
             Some((_, count)) => *count += 1,
@@ -46,11 +46,11 @@ pub(crate) fn detect(text: &[u8]) -> Option<Told> {
     }
     let all: usize = votes.iter().map(|(_, count)| count).sum();
     if 2 * misfits.len() > all {
-        return misfits.into_iter().next().map(Told::Misfit);
+        return misfits.into_iter().next().map(DetectedFormat::Misfit);
     }
     // Of equal ones the last is taken: here, the first.
     let most = votes.into_iter().rev().max_by_key(|&(_, count)| count);
-    most.map(|(format, _)| Told::Format(format))
+    most.map(|(format, _)| DetectedFormat::Format(format))
 }
 
 /// The format of a line without its end; `None` where it is in none, or too long to be parsed.
@@ -63,7 +63,7 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         return Some(Format::W3c);
     }
     if line.starts_with(b"{") {
-        return detect_json(line);
+        return json::detect(line);
     }
     let memo = &mut Memo::default();
     if let Ok(spans) = clf::find(line, memo)
@@ -80,25 +80,6 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         layouts.iter().any(|layout| layout.find(line, memo).is_ok_and(|spans| spans.is_request()))
     });
     fitting.next().map(|(format, _)| *format)
-}
-
-fn detect_json(line: &[u8]) -> Option<Format> {
-    let from = client::ClientFrom::default();
-    if json::traefik(line, from).is_ok() {
-        return Some(Format::Traefik);
-    }
-    if json::caddy(line, from).is_ok() {
-        return Some(Format::Caddy);
-    }
-    keys::find(line, from).ok()?;
-    let has = |part: &str| memmem::find(line, part.as_bytes()).is_some();
-    Some(if has("\"ClientRequestMethod\"") || has("\"EdgeStartTimestamp\"") {
-        Format::Cloudflare
-    } else if has("\"@timestamp\"") && (has("\"http.") || has("\"http\":") || has("\"ecs")) {
-        Format::Ecs
-    } else {
-        Format::Json
-    })
 }
 
 /// Whether the client is the second word, and the first is the name of a host.

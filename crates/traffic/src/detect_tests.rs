@@ -97,7 +97,9 @@ fn agents_where_no_format_has_them_are_refused_with_a_description() {
     ] {
         let line = format!("203.0.113.9 - - {REQUEST} {tail}");
         let log = format!("{line}\n").repeat(5);
-        let Some(Told::Misfit(described)) = detect(log.as_bytes()) else { panic!("{line}") };
+        let Some(DetectedFormat::Misfit(described)) = detect(log.as_bytes()) else {
+            panic!("{line}")
+        };
         assert!(described.ends_with(format), "{described}");
         let pattern: crate::Pattern = described.parse().unwrap();
         let spans = pattern.0.find(line.as_bytes(), &mut Memo::default()).unwrap();
@@ -107,7 +109,7 @@ fn agents_where_no_format_has_them_are_refused_with_a_description() {
         let combined = format!("203.0.113.9 - - {REQUEST} \"-\" \"{AGENT}\"\n").repeat(6);
         assert_eq!(
             detect(format!("{log}{combined}").as_bytes()),
-            Some(Told::Format(Format::Combined))
+            Some(DetectedFormat::Format(Format::Combined))
         );
     }
 }

@@ -159,12 +159,13 @@ impl Found {
     fn http(&self, line: &[u8], status: u16, has_urls: bool) -> (Option<[Span; 3]>, Span) {
         let path_of = |target: Span| if has_urls { behind_host(line, target) } else { target };
         if let Some(request) = self.given(Kind::Request, line) {
-            let range = (request.from as usize, request.to as usize);
+            let range = request.from as usize..request.to as usize;
             let http = clf::http_request(line, range, status);
             let http = http.map(|[method, target, protocol]| [method, path_of(target), protocol]);
             return (http, Span::default());
         }
         let method = self.given(Kind::Method, line).filter(|it| clf::is_method(it.of(line)));
+        let method = method.or_else(|| (!self.has(Kind::Method)).then(Span::default));
         let target = self.given(Kind::Target, line).or_else(|| self.given(Kind::Path, line));
         let protocol = self.given(Kind::Protocol, line);
         let protocol = protocol.filter(|it| clf::is_protocol(it.of(line))).unwrap_or_default();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::detect::{Told, detect, detect_line};
+use crate::detect::{DetectedFormat, detect, detect_line};
 use crate::reader::MAX_LINE;
 use crate::record::Line;
 
@@ -26,8 +26,8 @@ fn read(format: Format, log: &str) -> Vec<Arrival> {
 /// The format that the first lines tell.
 fn told(text: &[u8]) -> Option<Format> {
     match detect(text) {
-        Some(Told::Format(format)) => Some(format),
-        Some(Told::Misfit(format)) => panic!("{format}"),
+        Some(DetectedFormat::Format(format)) => Some(format),
+        Some(DetectedFormat::Misfit(format)) => panic!("{format}"),
         None => None,
     }
 }

@@ -1,6 +1,7 @@
-//! The JSON access logs of Caddy and Traefik: one object a line. Those of others are read by
-//! [`keys`].
+//! Access logs in JSON, one object a line: [`FORMATS`] lists them. Those of Caddy and Traefik are read here,
+//! others by [`keys`].
 
+use memchr::memmem;
 use nightwatt_energy::time::Wall;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,11 +9,49 @@ use serde_json::value::RawValue;
 use crate::civil;
 use crate::clf::{is_method, is_protocol};
 use crate::client::{self, ClientFrom};
+use crate::formats::Format;
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
 use crate::when;
 
 pub(crate) mod keys;
+
+/// A format of JSON lines.
+pub(crate) struct JsonFormat {
+    pub(crate) format: Format,
+    /// Whether the line has the keys that only this format has. If `read` alone decides, it is true.
+    has_its_keys: fn(&[u8]) -> bool,
+    pub(crate) read: fn(&[u8], ClientFrom) -> Result<Spans, Reason>,
+}
+
+/// All of them. A line that fits several is in the first.
+pub(crate) const FORMATS: &[JsonFormat] = &[
+    JsonFormat { format: Format::Traefik, has_its_keys: |_| true, read: traefik },
+    JsonFormat { format: Format::Caddy, has_its_keys: |_| true, read: caddy },
+    JsonFormat { format: Format::Cloudflare, has_its_keys: is_cloudflare, read: keys::find },
+    JsonFormat { format: Format::Ecs, has_its_keys: is_ecs, read: keys::find },
+    JsonFormat { format: Format::Json, has_its_keys: |_| true, read: keys::find },
+];
+
+/// The format of a line of JSON; `None` if it is in none.
+pub(crate) fn detect(line: &[u8]) -> Option<Format> {
+    let from = ClientFrom::default();
+    let is_in = |it: &&JsonFormat| (it.has_its_keys)(line) && (it.read)(line, from).is_ok();
+    FORMATS.iter().find(is_in).map(|it| it.format)
+}
+
+fn has(line: &[u8], part: &str) -> bool {
+    memmem::find(line, part.as_bytes()).is_some()
+}
+
+fn is_cloudflare(line: &[u8]) -> bool {
+    has(line, "\"ClientRequestMethod\"") || has(line, "\"EdgeStartTimestamp\"")
+}
+
+fn is_ecs(line: &[u8]) -> bool {
+    has(line, "\"@timestamp\"")
+        && (has(line, "\"http.") || has(line, "\"http\":") || has(line, "\"ecs"))
+}
 
 /// What Caddy 2 logs of a request, as far as we need it. Version 2.5 put `remote_ip` in the place
 /// of `remote_addr`; `client_ip` (2.7) is the client's behind trusted proxies.
@@ -107,7 +146,7 @@ struct Parts<'a> {
 }
 
 /// Parses a line of Caddy's.
-pub(crate) fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
+fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Caddy<'_> = object(line)?;
     let request = entry.request.ok_or(Reason::NoRequest)?;
     let first = |values: Vec<_>| values.into_iter().next();
@@ -129,7 +168,7 @@ pub(crate) fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
 }
 
 /// Parses a line of Traefik's.
-pub(crate) fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
+fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Traefik<'_> = object(line)?;
     if entry.method.is_none() && entry.path.is_none() {
         return Err(Reason::NoRequest);

@@ -139,17 +139,15 @@ impl LineParser {
     fn find_other(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
         let from = self.memo.client_from;
         match self.format {
-            Format::Caddy => json::caddy(line, from).map(Some),
-            Format::Traefik => json::traefik(line, from).map(Some),
-            Format::Cloudflare | Format::Ecs | Format::Json => {
-                json::keys::find(line, from).map(Some)
-            }
             Format::W3c if Header::is_directive(line) => {
                 self.header.directive(line);
                 Ok(None)
             }
             Format::W3c => self.header.find(line, from).map(Some),
-            _ => {
+            format => {
+                if let Some(json) = json::FORMATS.iter().find(|it| it.format == format) {
+                    return (json.read)(line, from).map(Some);
+                }
                 let mut reason = Reason::Pattern;
                 for layout in &*self.layouts {
                     match layout.find(line, &mut self.memo) {

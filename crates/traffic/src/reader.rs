@@ -13,7 +13,7 @@ use crate::client::ClientFrom;
 use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
-use crate::detect::{Told, Unknown, detect, detect_line};
+use crate::detect::{DetectedFormat, Unknown, detect, detect_line};
 use crate::error::Error;
 use crate::line_parser::{Format, LineParser, Reading};
 pub use crate::record::MAX_LINE;
@@ -198,8 +198,8 @@ impl LogReader {
                 self.refill();
             }
             let format = match detect(&self.buffer[..self.end]) {
-                Some(Told::Format(format)) => format,
-                Some(Told::Misfit(description)) => {
+                Some(DetectedFormat::Format(format)) => format,
+                Some(DetectedFormat::Misfit(description)) => {
                     self.misfit = Some(description);
                     Format::Combined
                 }

@@ -17,6 +17,8 @@ pub enum Rule {
     WebSub,
     /// An agent that the operator names in `monitor_agents`.
     MonitorAgents,
+    /// The operator names its network in `access.monitors`.
+    MonitorNetworks,
     /// A monitor by the table.
     MonitorTable,
     /// A crawler by the table, or by `crawler_agents`.
@@ -49,7 +51,10 @@ impl Rule {
     /// The class that it gives.
     pub const fn class(self) -> ClientClass {
         match self {
-            Self::HealthCheck | Self::MonitorAgents | Self::MonitorTable => ClientClass::Monitor,
+            Self::HealthCheck
+            | Self::MonitorAgents
+            | Self::MonitorNetworks
+            | Self::MonitorTable => ClientClass::Monitor,
             Self::CrawlerTable | Self::WordPressCron | Self::RobotsTxt => ClientClass::Crawler,
             Self::Misses | Self::ScannerPath | Self::LogInGuessing => ClientClass::Scanner,
             Self::Browser => ClientClass::Human,
@@ -92,6 +97,7 @@ impl Rule {
             Self::AcmeChallenge => "acme-challenge",
             Self::WebSub => "web-sub",
             Self::MonitorAgents => "monitor-agents",
+            Self::MonitorNetworks => "monitor-networks",
             Self::MonitorTable => "monitor-table",
             Self::CrawlerTable => "crawler-table",
             Self::WordPressCron => "wordpress-cron",

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +72,8 @@ pub struct Logged<'a> {
 pub struct Options {
     /// How all logs are to be read.
     pub reading: Reading,
+    /// What reports and errors call logs that have another name than their path: a pipe from object storage.
+    pub names: BTreeMap<PathBuf, String>,
     /// How much may wait for its turn.
     pub hold: Hold,
     /// Threads that parse; `None`: one for each core.
@@ -82,7 +84,19 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reading: Reading::default(), hold: Hold::default(), workers: None, piece: 1 << 19 }
+        Self {
+            reading: Reading::default(),
+            names: BTreeMap::new(),
+            hold: Hold::default(),
+            workers: None,
+            piece: 1 << 19,
+        }
+    }
+}
+
+impl Options {
+    fn name(&self, path: &Path) -> String {
+        self.names.get(path).cloned().unwrap_or_else(|| path.display().to_string())
     }
 }
 
@@ -322,7 +336,7 @@ impl Books {
                 .iter()
                 .enumerate()
                 .map(|(input, path)| LogReport {
-                    name: path.display().to_string(),
+                    name: options.name(path),
                     format: sources.format(input),
                     containers: sources.containers(input).to_vec(),
                     lines: 0,

@@ -49,7 +49,8 @@ pub(crate) struct Spans {
     pub(crate) client: Span,
     pub(crate) user: Span,
     pub(crate) request: Span,
-    /// Method, target and protocol, where the request field is an HTTP request.
+    /// Method, target and protocol, where the request field is an HTTP request. An empty method is that of a log
+    /// that has no field for it.
     pub(crate) http: Option<[Span; 3]>,
     /// Query of the target where the format has it apart; else empty.
     pub(crate) query: Span,
@@ -108,7 +109,7 @@ impl Spans {
         }
     }
 
-    /// The fields of a line with a request; without one, its method and target are empty.
+    /// The fields of a line with a request; without one, its target is empty.
     pub(crate) fn cut_record<'a>(&self, line: &'a [u8]) -> Record<'a> {
         let [method, target, protocol] = self.http.unwrap_or_default();
         Record {
@@ -116,7 +117,8 @@ impl Spans {
             utc_offset: self.utc_offset,
             client: ascii(line, self.client),
             user: self.field(line, self.user).given(),
-            method: ascii(line, method),
+            // A log without a field for the method is one of pages.
+            method: if method == Span::default() { "GET" } else { ascii(line, method) },
             target: self.target(line, target),
             protocol: ascii(line, protocol),
             status: self.status,

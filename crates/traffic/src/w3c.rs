@@ -134,6 +134,8 @@ impl Header {
         let status = status.and_then(|span| civil::number(span.of(line))).ok_or(Reason::Status)?;
         let bytes = given(Kind::Bytes).map(|span| civil::number(span.of(line)).ok_or(Reason::Size));
         let method = given(Kind::Method).filter(|span| is_method(span.of(line)));
+        let has_none = !self.fields.contains(&Kind::Method);
+        let method = method.or_else(|| has_none.then(Span::default));
         let target = given(Kind::Uri).or_else(|| given(Kind::Stem));
         let protocol = given(Kind::Protocol).filter(|span| is_protocol(span.of(line)));
         let query = given(Kind::Query).filter(|_| given(Kind::Uri).is_none()).unwrap_or_default();

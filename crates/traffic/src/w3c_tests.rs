@@ -36,6 +36,21 @@ fn cloudfront_separates_by_tabs_and_encodes_agents() {
     assert_eq!(arrival.referer, None);
 }
 
+/// IIS 6 as many set it up: what is not chosen in its dialog has no column.
+#[test]
+fn a_log_without_a_column_for_the_method_is_one_of_pages() {
+    let log = "#Software: Microsoft Internet Information Services 6.0\n\
+        #Fields: date time c-ip cs-uri-stem sc-status sc-bytes cs(User-Agent)\n\
+        2024-01-01 00:00:01 203.0.113.1 /a 200 512 Mozilla/5.0+(X11)\n";
+    let [arrival] = &read(log)[..] else { panic!() };
+    assert_eq!((arrival.method.as_str(), arrival.target.as_str()), ("GET", "/a"));
+    // Where there is such a column, a line without a method is of no request.
+    let mut header = Header::default();
+    header.directive(b"#Fields: date time c-ip cs-method cs-uri-stem sc-status");
+    let spans = header.find(b"2024-01-01 00:00:01 203.0.113.1 - - 400", ClientFrom::default());
+    assert!(!spans.unwrap().is_request());
+}
+
 #[test]
 fn fields_may_change_within_a_log_and_dates_stand_above() {
     let log = "#Date: 2023-11-14 22:13:20\n\

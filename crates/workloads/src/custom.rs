@@ -124,7 +124,7 @@ impl JsonPlan {
         }
         match &self.main {
             Some(main) if !self.figures.contains_key(main) => {
-                return wrong(format!("`main` is `{main}`, which is none of the figures"));
+                return wrong(format!("`main` is `{main}`, which is not one of the figures"));
             }
             None if self.figures.len() > 1 => {
                 return wrong("say which of the figures is the `main` one".to_owned());

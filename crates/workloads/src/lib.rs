@@ -29,6 +29,7 @@ mod iperf3;
 mod linpack;
 mod longbottom;
 mod nightwatt_load;
+mod none;
 mod oha;
 mod openmp_mflops;
 mod pgbench;
@@ -58,6 +59,7 @@ pub const TOOLS: &[Tool] = &[
     openmp_mflops::TOOL,
     stress_ng::TOOL,
     idle::TOOL,
+    none::TOOL,
 ];
 
 /// The tool of that name.

@@ -62,6 +62,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "accept",
             "answers",
             "accounting",
+            "admittance",
             "client_facts",
             "client_limits",
             "clients",

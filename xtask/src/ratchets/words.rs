@@ -5,9 +5,14 @@ use regex::Regex;
 use super::Place;
 use crate::sources::{File, Source};
 
-/// Exempt: history, what others wrote, and this list.
-const EXEMPT: [&str; 4] =
-    ["docs/decisions/", "web/vendor/", "fuzz/seeds/", "xtask/src/ratchets/words.rs"];
+/// Exempt: history, the list of its titles, what others wrote, and this list.
+const EXEMPT: [&str; 5] = [
+    "docs/decisions/",
+    "docs/SUMMARY.md",
+    "web/vendor/",
+    "fuzz/seeds/",
+    "xtask/src/ratchets/words.rs",
+];
 
 /// Other files in which we write: scripts, settings, C. The rest is data.
 const OTHERS: [&str; 14] = [
@@ -64,19 +69,22 @@ fn places(words: &Regex, path: &str, text: &str) -> Vec<Place> {
         line += text[counted..word.start()].matches('\n').count();
         counted = word.start();
         let shown = word.as_str().split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-        let is_user = shown == "nobody" && is_quoted(text, word.range());
-        if !is_user && shown != "so long as" {
+        // `NoBody` is two words.
+        let is_fine = word.as_str() == "NoBody" || shown == "so long as";
+        let is_user = shown == "nobody" && is_user(text, word.range());
+        if !is_user && !is_fine {
             places.push(Place { path: path.to_owned(), line, text: format!("`{shown}`") });
         }
     }
     places
 }
 
-/// The user `nobody` stands alone in quotes, or behind `=`.
-fn is_quoted(text: &str, range: std::ops::Range<usize>) -> bool {
+/// The user `nobody` stands alone in quotes, or behind `=` or `-u`.
+fn is_user(text: &str, range: std::ops::Range<usize>) -> bool {
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();
-    before == Some('=') || before == after && matches!(before, Some('"' | '\'' | '`'))
+    let is_option = text[..range.start].ends_with("-u ");
+    is_option || before == Some('=') || before == after && matches!(before, Some('"' | '\'' | '`'))
 }
 
 #[cfg(test)]
@@ -122,7 +130,7 @@ fn nobody_asks() {} // anew
 
     #[test]
     fn the_user_and_the_conjunction_are_fine() {
-        let text = "User=nobody, `nobody`, so long as it runs, somebody gives up the book\n";
+        let text = "User=nobody, `nobody`, bonnie++ -u nobody, so long as it runs, somebody gives up the book\n";
         assert!(found("docs/a.md", text).docs.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 
 /// The crates, from the bottom up, and what each may use: crates above it in this list.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 36] = [
     ("needs", &[]),
     ("markers", &[]),
     ("energy", &[]),
@@ -22,6 +22,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("report", &["energy"]),
     ("mining", &["energy", "report"]),
     ("traffic", &["energy", "policy"]),
+    ("transfer", &["energy"]),
     ("agent", &["clock", "energy", "host"]),
     ("environments", &["clock", "energy", "host"]),
     ("http1", &["clock", "energy"]),
@@ -52,6 +53,10 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("profile", &["clock", "energy", "measure", "meters", "probes", "report"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
     (
+        "corun",
+        &["clock", "compare", "energy", "environments", "host", "meters", "report", "workloads"],
+    ),
+    (
         "netlab",
         &[
             "clock",
@@ -67,21 +72,22 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         ],
     ),
     ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
+    ("python", &["clock", "energy", "host", "policy", "report", "savings", "traffic"]),
     ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
     ("doctor", &["clock", "energy", "gateway", "power", "probes"]),
     (
         "claims",
         &[
-            "clock", "compare", "energy", "gateway", "load", "measure", "mining", "netlab",
-            "policy", "probes", "report", "savings", "sim", "traffic",
+            "clock", "compare", "corun", "energy", "gateway", "load", "measure", "mining",
+            "netlab", "policy", "probes", "report", "savings", "sim", "traffic", "transfer",
         ],
     ),
     (
         "cli",
         &[
-            "agent", "claims", "clock", "compare", "demo", "doctor", "energy", "gateway", "load",
-            "measure", "meters", "mining", "netlab", "policy", "power", "profile", "report",
-            "savings", "tcp", "traffic",
+            "agent", "claims", "clock", "compare", "corun", "demo", "doctor", "energy", "gateway",
+            "host", "load", "measure", "meters", "mining", "netlab", "policy", "power", "profile",
+            "report", "savings", "tcp", "traffic", "transfer",
         ],
     ),
     (
@@ -92,6 +98,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "clock",
             "energy",
             "gateway",
+            "host",
             "http1",
             "httpcache",
             "load",
@@ -103,6 +110,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "report",
             "tcp",
             "traffic",
+            "transfer",
             "workloads",
         ],
     ),

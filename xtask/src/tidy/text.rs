@@ -12,7 +12,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         if line.contains('\t') {
             say("tab", "write spaces (in a literal: `\\t`)");
         } else if line.ends_with(char::is_whitespace) {
-            say("trailing space", "remove what nobody sees");
+            say("trailing space", "remove it");
         }
     }
     findings

@@ -1,5 +1,13 @@
 //! S4: which compressor takes least energy, by the published table.
 
+use nightwatt_transfer::pure::bill::Bill;
+use nightwatt_transfer::pure::compress::{Compress, Settings};
+use nightwatt_transfer::pure::law::{LAW, Term, block, trace};
+use nightwatt_transfer::pure::policy::Policy;
+use nightwatt_transfer::pure::replay::Replay;
+use nightwatt_transfer::pure::rivals::{Fixed, Oracle, Published};
+use nightwatt_transfer::pure::trace::{Trace, TraceBlock};
+
 use crate::{Answer, Context, Error, Figure, Printed, rows};
 
 const TABLE: &str = include_str!("../../data/singh-compression.csv");
@@ -66,7 +74,88 @@ fn most_saved(rows: &[Row]) -> f64 {
     most
 }
 
-/// S4: the table against itself and against the text; what adapts is not built.
+/// Most that any printed energy is away from the law of the table, J/MB.
+fn off_the_law(rows: &[Row]) -> f64 {
+    let off = |row: &Row| {
+        let rate: f64 = row.rate.parse().unwrap_or(f64::NAN);
+        let of = |(term, joules): (&Term, &f64)| (term.joules(rate) - joules).abs();
+        LAW.iter().zip(&row.joules).map(of).fold(0.0, f64::max)
+    };
+    rows.iter().map(off).fold(0.0, f64::max)
+}
+
+/// What policies need for blocks that cost as the law says, J.
+struct Replayed {
+    published: f64,
+    ours: f64,
+    oracle: f64,
+    /// The best compressor for all blocks alike.
+    fixed: f64,
+    none: f64,
+}
+
+impl Replayed {
+    fn of(blocks: Vec<TraceBlock>) -> Self {
+        let trace: Trace = trace(blocks);
+        let replay = Replay { bill: Bill::PUBLISHED, window: 0, knows_length: true };
+        let run = |policy: &mut dyn Policy| replay.run(&trace, policy).bill();
+        let fixed: Vec<f64> = (0..trace.arms.len()).map(|arm| run(&mut Fixed(arm))).collect();
+        let settings = Settings::new(trace.arms.clone(), Bill::PUBLISHED);
+        Self {
+            published: Published::new(&trace.arms, Bill::PUBLISHED, 1.0)
+                .map_or(f64::NAN, |mut policy| run(&mut policy)),
+            ours: run(&mut Compress::new(settings)),
+            oracle: run(&mut Oracle::of(&trace, &Bill::PUBLISHED)),
+            none: fixed[0],
+            fixed: fixed.into_iter().fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    /// Periods of 50 blocks at each of these rates in turn, ten times.
+    fn steps(rates: &[f64]) -> Self {
+        let period = |rate: &f64| vec![block(*rate, true); 50];
+        Self::of((0..10).flat_map(|_| rates.iter().flat_map(period)).collect())
+    }
+
+    fn saved(&self, joules: f64) -> f64 {
+        100.0 * (1.0 - joules / self.fixed)
+    }
+}
+
+/// The published algorithm and ours on traces that follow the law.
+fn replayed() -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let slow = [1e7, 1e7, 1e7, 1e7, 1e4, 1e7, 1e7, 1e7, 1e7, 1e7];
+    let traces = [
+        ("steps between the four rates", Replayed::steps(&[1e4, 1e5, 1e6, 1e7])),
+        ("10 MB/s, and 10 kB/s for each tenth period", Replayed::steps(&slow)),
+    ];
+    for (name, it) in &traces {
+        let policies =
+            [("published algorithm", it.published), ("ours", it.ours), ("oracle", it.oracle)];
+        figures.extend(policies.map(|(policy, joules)| {
+            Figure::alone(format!("saved by the {policy}: {name}"), it.saved(joules), "%")
+        }));
+    }
+    let mut blocks = vec![block(1e5, false)];
+    blocks.extend(vec![block(1e5, true); 400]);
+    let locked = Replayed::of(blocks);
+    for (policy, joules) in [("published algorithm", locked.published), ("ours", locked.ours)] {
+        let what =
+            format!("energy over the least after a first block that cannot be packed: {policy}");
+        figures.push(Figure::alone(what, joules / locked.oracle, "times"));
+    }
+    let lost = |rate: f64| {
+        let it = Replayed::of(vec![block(rate, false); 400]);
+        100.0 * (it.ours / it.none - 1.0)
+    };
+    let lost = [1e4, 1e5, 1e6, 1e7].map(lost).into_iter().fold(0.0, f64::max);
+    let what = "lost at most by ours on what cannot be packed";
+    figures.push(Figure::accepting(what, lost, 0.0..=1.2, 0.0..=1.2, "%"));
+    figures
+}
+
+/// S4: the table against itself and against the text, and compressors that choose, on traces of its law.
 pub(crate) fn compressors(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     let rows = Row::all();
     let mut figures = Vec::new();
@@ -84,13 +173,17 @@ pub(crate) fn compressors(_: &mut Context<'_>, printed: &Printed) -> Result<Answ
     cheapest.dedup();
     figures.push(printed.figure("compressors", cheapest.len() as f64)?);
     figures.push(printed.figure("saving", 100.0 * most_saved(&rows))?);
+    let off = off_the_law(&rows);
+    figures.push(Figure::alone("the table is off an affine law by at most", off, "J/MB"));
+    figures.extend(replayed());
     Ok(Answer::by(
         figures,
         format!(
             "by their table the cheapest is {}. Its largest ratio is 26.9, at 10 MB/s, where the text says 17.3, \
-             which is the table's at 10 kB/s. Of adaptive choice the table shows only how much knowing the rate \
-             can save at most; not yet: a compressor that chooses, on a trace (theirs is not public), the 44 % \
-             of the interface's energy, and the 1.2 % lost on what cannot be compressed",
+             which is the table's at 10 kB/s. Their traces are not public. On ours, which follow the table's \
+             law, the published algorithm saves what it can until a first block cannot be packed: then it \
+             never packs again, because it does not try again what it did not choose. Not yet: the 44 % of \
+             the interface's energy, for which the table has no figures",
             by_rate.join(", ")
         ),
     ))

@@ -1,5 +1,6 @@
 //! V5: the policies, simulated with the published parameters.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
@@ -119,7 +120,10 @@ fn row(server: &Server, rate: u32, choice: FleetChoice, arrivals: u64) -> Result
 }
 
 /// Every policy at every rate for both kinds, on all cores; the order does not depend on them.
-pub(super) fn simulate(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Vec<PolicyRow>, Error> {
+pub(super) fn simulate(
+    arrivals: u64,
+    mut tell: impl FnMut(u64, u64),
+) -> Result<Vec<PolicyRow>, Error> {
     let mut jobs = Vec::new();
     for server in [PI, STANDARD] {
         for rate in RATES {
@@ -128,6 +132,10 @@ pub(super) fn simulate(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Vec<
     }
     let work =
         |&(server, rate, choice): &(Server, u32, FleetChoice)| row(&server, rate, choice, arrivals);
+    let tell = |done, all| {
+        tell(done, all);
+        ControlFlow::Continue(())
+    };
     jobs::all(&jobs, work, tell).into_iter().collect()
 }
 

@@ -1,26 +1,14 @@
 //! The comparison for a terminal.
 
-use std::fmt::Write as _;
+use nightwatt_report::{Document, Section, Table, Text};
 
-use nightwatt_report::Table;
-
-use super::Comparison;
+use super::{Claim, Comparison};
+use crate::page::figures_table;
 
 impl Comparison {
     /// The claims with ours beside theirs, and the simulated pools.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for claim in &self.claims {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{}  {}: {}", claim.id, claim.verdict.as_str(), claim.claim);
-            for figure in &claim.figures {
-                let _ = writeln!(text, "      {}", figure.line());
-            }
-            let _ = writeln!(text, "      {}\n", claim.why);
-        }
-        let caption =
-            format!("V5, each simulated pool ({} requests counted; modelled)", self.arrivals);
-        let table = Table::of(caption, &self.policies)
+        let pools = Table::of("", &self.policies)
             .text("kind", |it| it.kind)
             .number("rate", "/s", 0, |it| it.rate)
             .text("policy", |it| it.policy.as_str())
@@ -30,6 +18,19 @@ impl Comparison {
             .count("most on", |it| it.most_on)
             .number("refused", "%", 3, |it| 100.0 * it.refused)
             .number("mean", "ms", 2, |it| it.mean_response_ms);
-        text + &Table::from(table).to_text()
+        let title = format!("V5, each simulated pool ({} requests counted; modelled)", self.arrivals);
+        Document::default()
+            .sections(self.claims.iter().map(section))
+            .sections([Section::of_table(title, pools.into())])
+            .to_text()
     }
+}
+
+fn section(it: &Claim) -> Section {
+    let blocks = vec![
+        Text::from(format!("{}.", it.claim)).into(),
+        Text::from(it.why.as_str()).into(),
+        figures_table(&it.figures).into(),
+    ];
+    Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
 }

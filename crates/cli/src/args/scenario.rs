@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::PolicyChoice;
+use nightwatt_savings::scenario_file;
 
 use crate::errors::Failure;
 use crate::written;
@@ -31,21 +32,11 @@ impl ScenarioArgs {
     pub(crate) fn resolve(&self) -> Result<Scenario, Failure> {
         let mut scenario = match &self.scenario {
             None => Scenario::default(),
-            Some(path) => {
-                let name = path.display();
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    Failure::because(format!("cannot read {name}"), &error)
-                        .into_usage()
-                        .hint("`--scenario FILE` says where it is; without it the default is taken")
-                })?;
-                toml::from_str(&text).map_err(|error: toml::de::Error| {
-                    let place = error.to_string();
-                    Failure::saying(format!("{name} is no scenario\n{}", place.trim_end()))
-                        .into_usage()
-                        .hint("write what a configuration has under `[scenario]`: tables as `[server]`")
-                })?
-            }
+            Some(path) => scenario_file::read(path)
+                .map_err(|error| Failure::usage(&error).hint(error.hint()))?,
         };
+        nightwatt_gateway::config::read_holidays(&mut scenario)
+            .map_err(|why| Failure::saying(format!("`holidays`: {why}")).into_usage())?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();
         }

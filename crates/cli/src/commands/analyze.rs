@@ -1,7 +1,9 @@
 //! `nightwatt analyze`: what sleep would save on a log, and which clients it would delay.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -59,6 +61,7 @@ const EXAMPLES: &str = "Examples:
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = AnalyzeOptions {
         logs: args.logs.clone(),
+        names: BTreeMap::new(),
         reading: args.reading.reading(),
         days: args.days,
         scenario: args.scenario.resolve()?,
@@ -81,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {
     let mut reading = Reading::begin(clock, args.json);
-    let analysis = analyze::run(options, |at| reading.tell(at));
+    let analysis = analyze::run(options, |at| {
+        reading.update(at);
+        ControlFlow::Continue(())
+    });
     reading.end();
     analysis.map_err(|error| {
         let hint = error.hint();

@@ -42,6 +42,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt calibrate states --log night.parquet --times sleeps.csv
   nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
   nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
+  nightwatt calibrate utilisation powers.csv -o this-machine.json
   nightwatt run -m model,fitted=this-machine.json -- make
   nightwatt calibrate wakeups -m shelly=http://10.0.0.9
   nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv
@@ -59,13 +60,17 @@ pub(crate) enum Calibrate {
     /// Measure power awake, power asleep and energy of a sleep cycle: from runs, from a recording, or by
     /// putting the machine to sleep and waking it
     States(states::Args),
-    /// Measure power by CPU utilisation: keeps this machine busy in steps while it reads a meter
+    /// Measure power by CPU utilisation: keeps this machine busy in steps while it reads a meter, or reads a
+    /// table
     Utilisation {
+        /// CSV file of earlier measurements, with the columns `watts,busy` (0 to 1); `-` for stdin
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "meter", conflicts_with = "meter")]
+        table: Option<PathBuf>,
         /// The meter
         #[arg(short, long, value_name = "METER")]
-        meter: MeterSpec,
+        meter: Option<MeterSpec>,
         /// Channel of the meter [default: the one that covers the machine]
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", requires = "meter")]
         channel: Option<String>,
         /// Duration of each of 20 loads
         #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
@@ -99,10 +104,11 @@ fn recording(text: &str) -> Result<MeterSpec, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match &args.what {
         Calibrate::States(args) => states::run(args),
-        Calibrate::Utilisation { meter, channel, step, output, json } => {
-            let (meter, channel) = (meter.clone(), channel.clone());
-            let options = UtilisationOptions { meter, channel, step: *step };
-            calibrate_utilisation(&options, output.as_deref(), *json)
+        Calibrate::Utilisation { table, meter, channel, step, output, json } => {
+            let (channel, step) = (channel.clone(), *step);
+            let options = meter.clone().map(|meter| UtilisationOptions { meter, channel, step });
+            let table = table.as_deref().unwrap_or_else(|| Path::new("-"));
+            calibrate_utilisation(options.as_ref(), table, output.as_deref(), *json)
         }
         Calibrate::Storage(args) => storage::run(args),
         Calibrate::Wakeups(args) => wakeups::run(args),
@@ -116,25 +122,22 @@ fn failed(error: &Error) -> Failure {
 }
 
 fn calibrate_utilisation(
-    options: &UtilisationOptions,
+    options: Option<&UtilisationOptions>,
+    table: &Path,
     to: Option<&Path>,
     json: bool,
 ) -> Result<ExitStatus, Failure> {
     // Created before the measurement, so that a path that cannot be written does not cost minutes.
     let file = to.map(create).transpose()?;
-    let stop = signals::stop_on_signals()?;
-    let mut progress = Progress::by_time(json);
-    let began = monotonic();
-    let tell = |done: usize, of: usize| {
-        let left = options.step * u32::try_from(of - done).unwrap_or(0);
-        let elapsed: Duration = monotonic().since(began);
-        progress.tell((done as u64, of as u64), elapsed, Some(left), || {
-            format!("load {} of {of}", done + 1)
-        });
+    let calibration = if let Some(options) = options {
+        measured(options, json)?
+    } else {
+        let text = read(table).map_err(|error| {
+            Failure::because(format!("cannot read {}", table.display()), &error)
+                .hint("name a CSV file with the columns `watts,busy`, or `-` for stdin")
+        })?;
+        utilisation::of_table(&text).map_err(|error| failed(&error))?
     };
-    let calibration = utilisation::run(options, &stop, tell);
-    progress.end();
-    let calibration = calibration.map_err(|error| failed(&error))?;
     if json {
         output::say_json(&calibration)?;
     } else {
@@ -146,6 +149,23 @@ fn calibrate_utilisation(
         writeln!(file, "{text}").map_err(|error| cannot_write(path, &error))?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// Keeps the machine busy in steps.
+fn measured(options: &UtilisationOptions, json: bool) -> Result<Calibration, Failure> {
+    let stop = signals::stop_on_signals()?;
+    let mut progress = Progress::by_time(json);
+    let began = monotonic();
+    let tell = |done: usize, of: usize| {
+        let left = options.step * u32::try_from(of - done).unwrap_or(0);
+        let elapsed: Duration = monotonic().since(began);
+        progress.update(done as u64, of as u64, elapsed, Some(left), || {
+            format!("load {} of {of}", done + 1)
+        });
+    };
+    let calibration = utilisation::run(options, &stop, tell);
+    progress.end();
+    calibration.map_err(|error| failed(&error))
 }
 
 /// A table's text.

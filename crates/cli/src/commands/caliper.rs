@@ -17,8 +17,9 @@ use crate::report_file::Output;
 /// Measure how much energy functions and sections of a program use
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
-#[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
 pub(crate) struct Args {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`.
     /// `*` matches anything, and each matching function is a section of its own
@@ -51,9 +52,13 @@ pub(crate) struct Args {
     /// in Rust, `with nightwatt.caliper("parse"):` in Python (docs/markers.md)
     #[arg(long, conflicts_with_all = ["function", "start", "end", "sample", "events", "live", "returns"])]
     pub(crate) markers: bool,
-    /// Watch a running process, and what it starts from now on [until it ends, or Ctrl-C]
+    /// Watch a running process, what it has started, and what these start from now on [until it ends, or
+    /// Ctrl-C]. Several may be named
     #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
+    pub(crate) pid: Vec<u32>,
+    /// Watch every process [until Ctrl-C]
+    #[arg(long, conflicts_with = "markers")]
+    pub(crate) all: bool,
     /// Write every call as Parquet: section, thread, begin, length, CPU time, joules. The file must not
     /// exist yet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -75,6 +80,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f ./prog:work --live -p 4711
+  nightwatt caliper -f libz.so.1:deflate --all --for 1m
   nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
   nightwatt caliper --markers -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
@@ -118,9 +124,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         sections: sections(args).map_err(failed)?,
         returns: args.returns.into(),
         markers: args.markers,
-        target: match args.pid {
-            Some(pid) => Target::Process(pid),
-            None => Target::Command(args.watch.command.clone()),
+        target: match args.pid.as_slice() {
+            [] if args.all => Target::Everything,
+            [] => Target::Command(args.watch.command.clone()),
+            pids => Target::Processes(pids.to_vec()),
         },
         time: args.watch.time,
         idle: args.watch.idle,

@@ -19,8 +19,21 @@ use crate::signals;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// TOML file with environments, workloads and settings
-    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments"])]
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments", "commands"])]
     pub(crate) plan: Option<PathBuf>,
+    /// Instead of a plan: commands to compare, each in quotes, with `--` between them. Each run is one
+    /// operation; the folder of the results is `compare.results`, and earlier ones there are deleted
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "plan", value_hint = ValueHint::CommandString)]
+    pub(crate) commands: Vec<String>,
+    /// Run each of these commands N times [default: 8 to 30 times, until the mean is known to 3 %]
+    #[arg(short, long, value_name = "N", conflicts_with = "plan", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    pub(crate) repeat: Option<u32>,
+    /// Run each N times before that, unmeasured [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "plan")]
+    pub(crate) warm_up: Option<u32>,
+    /// A meter to read, as of `nightwatt run` [default: those of this machine]
+    #[arg(short, long, value_name = "METER", conflicts_with = "plan")]
+    pub(crate) meter: Vec<String>,
     /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
     /// in place of `.toml`]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -49,6 +62,7 @@ Examples:
   nightwatt compare experiments/quick.toml            make all runs; write quick.results/report.html
   nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
   nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare -- 'gzip -9 -k -f a' -- 'zstd -9 -k -f a'   compare two commands
   nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
 
 Docs: docs/compare.md";
@@ -67,37 +81,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Success);
     }
     // Unless one of the two lists is asked for, there is a plan: the rules of the command line require it.
-    let path = args.plan.as_deref().unwrap_or_else(|| Path::new(""));
-    let plan = read(path)?;
+    let path = args.plan.as_deref().unwrap_or_else(|| Path::new("compare"));
+    let plan = if args.commands.is_empty() { read(path)? } else { of_commands(args)? };
     let folder = args.out.clone().unwrap_or_else(|| beside(path));
+    let is_fresh = args.fresh || !args.commands.is_empty() && args.out.is_none();
     if args.dry_run {
         let schedule = compare::schedule(&plan).map_err(|error| failure(&error))?;
         output::say_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
-    let mut store = Store::open(&folder, &plan, args.fresh).map_err(|error| failure(&error))?;
+    let mut store =
+        Store::open(&folder, plan.subject(), is_fresh).map_err(|error| failure(&error))?;
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    let stop = signals::stop_on_signals()?;
-    let ran = {
-        let clock = Clock::real();
-        let started = clock.now().mono;
-        let mut progress = Progress::by_time(args.json);
-        let ran = compare::run(&plan, &mut store, &stop, &mut |told: &Told<'_>| {
-            let elapsed = clock.now().mono.since(started);
-            if let Some((run, why)) = &told.failed {
-                progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
-            }
-            let failed = match told.progress.failed {
-                0 => String::new(),
-                count => format!(", {count} failed"),
-            };
-            progress.tell(told.runs(), elapsed, told.left, || format!("{}{failed}", told.next));
-        });
-        progress.end();
-        ran
-    };
+    let ran = run_all(&plan, &mut store, args.json)?;
     // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
@@ -109,7 +107,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             let what = format!("interrupted after {} runs, which are kept", store.done.len());
             let out = args.out.as_ref().map(|out| format!(" --out {}", out.display()));
             let out = out.unwrap_or_default();
-            let again = format!("`nightwatt compare {}{out}` goes on from there", path.display());
+            let again = match args.plan {
+                Some(_) => {
+                    format!("`nightwatt compare {}{out}` goes on from there", path.display())
+                }
+                None => format!("`nightwatt report {}` shows them", folder.display()),
+            };
             return Err(Failure::saying(what).hint(again).ending_with(INTERRUPTED));
         }
         Err(error) => return Err(failure(&error)),
@@ -124,9 +127,45 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
+fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
+    let stop = signals::stop_on_signals()?;
+    let clock = Clock::real();
+    let started = clock.now().mono;
+    let mut progress = Progress::by_time(json);
+    let ran = compare::run(plan, store, &stop, &mut |told: &Told<'_>| {
+        let elapsed = clock.now().mono.since(started);
+        if let Some((run, why)) = &told.failed {
+            progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
+        }
+        let failed = match told.progress.failed {
+            0 => String::new(),
+            count => format!(", {count} failed"),
+        };
+        let (done, total) = told.runs();
+        progress.update(done, total, elapsed, told.left, || format!("{}{failed}", told.next));
+    });
+    progress.end();
+    Ok(ran)
+}
+
 fn failure(error: &Error) -> Failure {
     let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
     failure.maybe_hint(error.hint())
+}
+
+/// The plan that commands are.
+fn of_commands(args: &Args) -> Result<Plan, Failure> {
+    let lines: Vec<String> = args.commands.iter().filter(|line| *line != "--").cloned().collect();
+    if lines.len() < 2 {
+        return Err(Failure::saying("one command alone has nothing to be compared with")
+            .hint(
+                "write `nightwatt compare -- 'COMMAND' -- 'COMMAND'`; `nightwatt run` measures one",
+            )
+            .into_usage());
+    }
+    let (runs, warm_ups) = (args.repeat, args.warm_up);
+    let commands = compare::Commands { lines, runs, warm_ups, meters: args.meter.clone() };
+    commands.plan().map_err(|error| failure(&error))
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
@@ -141,7 +180,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
 }
 
 /// `quick.results` in the working directory for `experiments/quick.toml`.
-fn beside(plan: &Path) -> PathBuf {
+pub(super) fn beside(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push(".results");
     PathBuf::from(name)

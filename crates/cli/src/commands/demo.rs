@@ -16,7 +16,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::count;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, time_left};
 use crate::signals::stop_on_signals;
 
 /// Watch a day of traffic meet a server that sleeps, and see what that saves
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     pub(crate) log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    /// Without the mirror of the site, and without the second run that shows what it saves
+    #[arg(long)]
+    pub(crate) no_mirror: bool,
     /// Let a day take a day, instead of jumping over the time in which nothing happens
     #[arg(long)]
     pub(crate) real_time: bool,
@@ -78,20 +81,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         days: args.days,
         log: args.log.clone(),
         scenario: args.scenario.resolve()?,
+        mirror: !args.no_mirror,
         real_time: args.real_time,
         out: args.out.clone(),
         origin_program,
     };
     let mut progress = Progress::by_tenths(args.json);
     let clock = Clock::real();
-    let started = clock.now().mono;
+    let mut started = clock.now().mono;
     let mut first = None;
+    let mut is_again = false;
     let tell = |now: demo::Progress| {
+        if now.is_without_mirror && !is_again {
+            progress.end();
+            progress = Progress::by_tenths(args.json);
+            (first, started, is_again) = (None, clock.now().mono, true);
+        }
         let first = *first.get_or_insert(now.at);
         let elapsed = clock.now().mono.since(started);
-        let left = time_left((now.done, now.total), elapsed);
-        progress.tell((now.done, now.total), elapsed, left, || {
-            format!("{} requests, {}, server {}", count(now.done), time_of(&now, first), now.state)
+        let left = time_left(now.done, now.total, elapsed);
+        progress.update(now.done, now.total, elapsed, left, || {
+            let again = if now.is_without_mirror { "without the mirror: " } else { "" };
+            let (done, time) = (count(now.done), time_of(&now, first));
+            format!("{again}{done} requests, {time}, server {}", now.state)
         });
     };
     let report = demo::run(&options, |address| introduce(address, args.open), tell);
@@ -148,12 +160,6 @@ fn introduce(address: SocketAddr, open: bool) {
         let _ =
             output::say(&format!("There is no `{opener}` here: open that address in a browser."));
     }
-}
-
-/// Estimated from what is done so far; unknown at the very start.
-fn time_left((done, total): (u64, u64), elapsed: Duration) -> Option<Duration> {
-    let left = total.checked_sub(done)? as f64 / done as f64;
-    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
 }
 
 /// `14:30` or `day 2, 14:30`, by the demo's own clock.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueHint;
@@ -23,7 +23,7 @@ use crate::written;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Stop after this time [default: when the command ends, or at Ctrl-C]
+    /// Stop after this time; a command is ended then [default: when it ends, or at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Time between two updates of the table and the log
@@ -99,7 +99,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         interval: args.interval,
         sync: args.sync,
         classes: args.class.iter().cloned().collect(),
-        models: args.model.iter().map(model).collect::<Result<_, _>>().map_err(failed)?,
+        models: args
+            .model
+            .iter()
+            .map(|(device, path)| model(device, path))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?,
     };
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let mut shown = Shown { live: args.live, log: log(args).map_err(failed)? };
@@ -114,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 }
 
 /// Reads the model of a device that `calibrate storage` wrote.
-fn model((device, path): &(String, PathBuf)) -> Result<(String, StorageModel), Failure> {
+fn model(device: &str, path: &Path) -> Result<(String, StorageModel), Failure> {
     let hint = "`nightwatt calibrate storage -o FILE` writes such a file";
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::because(format!("cannot read {}", path.display()), &error).hint(hint)
@@ -123,7 +128,7 @@ fn model((device, path): &(String, PathBuf)) -> Result<(String, StorageModel), F
         let what = format!("{} is no model of a disk", path.display());
         Failure::because(what, &error).hint(hint)
     })?;
-    Ok((device.clone(), model))
+    Ok((device.to_owned(), model))
 }
 
 fn log(args: &Args) -> Result<Option<BufWriter<File>>, Failure> {

@@ -9,7 +9,7 @@ use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_doctor::cycle::{self, Cycle, Plan, Step, Times};
 use nightwatt_doctor::proxy::{self, Findings, Target};
-use nightwatt_doctor::{Place, Verdict, machine};
+use nightwatt_doctor::{HostView, Verdict, machine};
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::Config;
 use nightwatt_power::ControllerConfig;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.probes {
         return probes(args);
     }
-    let place = Place::default();
+    let place = HostView::default();
     let Some(path) = &args.config else {
         let findings = machine::examine(&place);
         return say(args, vec![Findings { name: "this machine".to_owned(), findings }]);

@@ -9,7 +9,7 @@ use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_measure::export::otlp::{Endpoint, Exporter};
 use nightwatt_measure::export::{self, Source};
 use nightwatt_meters::Host;
-use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_meters::sampler::Sampler;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -93,8 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn start(args: &Args) -> Result<Sampler, Failure> {
     let host = Host::default();
     let opened = args.meters.opened(&host, args.interval)?;
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    Sampler::start(opened, args.interval, nobody)
+    Sampler::start_without_sinks(opened, args.interval)
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))
 }
 

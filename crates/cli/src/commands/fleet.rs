@@ -3,6 +3,7 @@
 mod args;
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -103,10 +104,18 @@ fn told<T>(
     let result = work(&mut |done, all| {
         let elapsed = clock.now().mono.since(started);
         let left = elapsed.mul_f64(all.saturating_sub(done) as f64 / done.max(1) as f64);
-        progress.tell((done, all), elapsed, Some(left), || format!("{done} of {all} simulations"));
+        progress.update(done, all, elapsed, Some(left), || format!("{done} of {all} simulations"));
     });
     progress.end();
     result.map_err(|error| failure(&error))
+}
+
+/// The progress display of work that only ends when it is done.
+fn to_the_end(tell: &mut dyn FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
+    move |done, all| {
+        tell(done, all);
+        ControlFlow::Continue(())
+    }
 }
 
 fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
@@ -134,7 +143,7 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let sampling = &mut plan.sampling;
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
-    let result = told(args.json, |tell| plan.run(tell))?;
+    let result = told(args.json, |tell| plan.run(to_the_end(tell)))?;
     let warnings = [skipped(&plan), result.warnings.clone()].concat();
     output::say_result(&result, args.json, || result.text(), &warnings)?;
     write(args, &result)?;
@@ -270,7 +279,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let result = told(args.json, |tell| size::run(&plan, &scenario.electricity, tell))?;
+    let result = told(args.json, |tell| size::run(&plan, &scenario.electricity, to_the_end(tell)))?;
     let mut warnings = result.warnings();
     warnings.extend(skipped(&plan));
     output::say_result(&result, args.json, || result.text(), &warnings)?;

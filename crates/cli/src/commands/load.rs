@@ -213,9 +213,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let tell = |sending: Sending| {
         let end = sending.end.unwrap_or_default();
         let left = end.saturating_sub(sending.elapsed);
-        let done = (sending.elapsed.min(end), end);
-        let done = (done.0.as_millis() as u64, done.1.as_millis() as u64);
-        progress.tell(done, sending.elapsed, Some(left), || {
+        let done = sending.elapsed.min(end).as_millis() as u64;
+        progress.update(done, end.as_millis() as u64, sending.elapsed, Some(left), || {
             format!("{} due, {} done", count(sending.due), count(sending.done))
         });
     };

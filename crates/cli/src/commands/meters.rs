@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Scope};
 use serde::Serialize;
 
@@ -215,9 +215,8 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
     let opened = Opened::open(host, spec).map_err(cannot)?;
     let until = monotonic() + PATIENCE.max(opened.interval(None).mul_f64(1.5));
     let quick = Some(Duration::from_millis(100));
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    let sampler =
-        Sampler::start(vec![opened], quick, nobody).map_err(|error| (error.to_string(), None))?;
+    let sampler = Sampler::start_without_sinks(vec![opened], quick)
+        .map_err(|error| (error.to_string(), None))?;
     let stop = nightwatt_clock::meter::Stop::new().map_err(|error| (error.to_string(), None))?;
     let all_said = |measured: &Measured| measured.latest.iter().all(Option::is_some);
     while monotonic() < until && !sampler.so_far().iter().all(all_said) {

@@ -11,6 +11,7 @@ mod caliper;
 mod check;
 mod compare;
 mod completions;
+mod corun;
 mod demo;
 #[cfg(feature = "bpf")]
 mod disk;
@@ -27,12 +28,14 @@ mod mirror;
 mod origin;
 mod published;
 mod purge;
+mod receive;
 mod record;
 mod reload;
 mod replay;
 mod report;
 mod reproduce;
 mod run;
+mod send;
 mod serve;
 mod sleep;
 mod status;
@@ -101,11 +104,14 @@ commands! {
     Why = why,
     Forgive = forgive,
     Reload = reload,
+    Send = send,
+    Receive = receive,
     Analyze = analyze,
     Published = published,
     Fleet = fleet,
     Mining = mining,
     Compare = compare,
+    Corun = corun,
     Report = report,
     Reproduce = reproduce,
     Demo = demo,

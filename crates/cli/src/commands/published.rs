@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     let clock = Clock::real();
     let mut reading = Reading::begin(&clock, args.json);
-    let comparison = published::run(&options, |at| reading.tell(at));
+    let comparison = published::run(&options, |at| reading.update(at));
     reading.end();
     let comparison = comparison.map_err(|error| {
         let hint = error.hint();

@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     })
     .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
     let begin = monotonic();
-    watch(args, &sampler, &recorder, &mut cross, (&stop, begin));
+    watch(args, &sampler, &recorder, &mut cross, &stop, begin);
     let (measured, _) = sampler.finish(monotonic());
     let cross = cross.map(|mut cross| {
         cross.drain();
@@ -193,7 +193,8 @@ fn watch(
     sampler: &Sampler,
     recorder: &Recorder,
     cross: &mut Option<Cross>,
-    (stop, begin): (&Stop, Mono),
+    stop: &Stop,
+    begin: Mono,
 ) {
     let mut progress = Progress::by_time(args.json);
     let ends = args.time.map_or(Mono::NEVER, |time| begin + time);
@@ -211,8 +212,8 @@ fn watch(
         let elapsed = now.since(begin);
         let total = args.time.unwrap_or_default();
         let left = args.time.map(|time| time.saturating_sub(elapsed));
-        let done = (elapsed.as_secs(), total.as_secs());
-        progress.tell(done, elapsed, left, || latest(&sampler.so_far()));
+        let (done, total) = (elapsed.as_secs(), total.as_secs());
+        progress.update(done, total, elapsed, left, || latest(&sampler.so_far()));
     }
     progress.end();
 }

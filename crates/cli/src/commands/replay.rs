@@ -221,8 +221,7 @@ async fn send(args: &Args, requests: &[Arrival], clock: &Clock) -> Result<(Run, 
     let mut progress = Progress::by_time(args.json);
     let tell = |sent: Sent| {
         let left = span.saturating_sub(sent.elapsed);
-        let done = (sent.done as u64, sent.total as u64);
-        progress.tell(done, sent.elapsed, Some(left), || {
+        progress.update(sent.done as u64, sent.total as u64, sent.elapsed, Some(left), || {
             format!("{} sent, {} answered", count(sent.sent as u64), count(sent.done as u64))
         });
     };

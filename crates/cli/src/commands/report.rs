@@ -10,7 +10,6 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::report_pages;
-use crate::whole_file;
 
 /// Show what `compare` has measured
 #[derive(Debug, clap::Args)]
@@ -56,10 +55,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 /// Writes a report in all its forms into the folder of its results.
 pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
-    report_pages::page(&folder.join("report.html"), |by| report.document(by, folder))?;
-    let json = serde_json::to_vec(report)
-        .map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
-    let path = folder.join("report.json");
-    whole_file::write(&path, &json).map_err(|error| report_pages::cannot_write(&path, &error))?;
-    report_pages::tables(folder, &report.tables())
+    report_pages::folder(folder, report, |by| report.document(by, folder), &report.tables())
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut progress = Progress::by_time(args.json);
     let found = claims::run(&options, |id, done, all| {
         let elapsed = clock.now().mono.since(started);
-        progress.tell((done, all), elapsed, None, || format!("{done} of {all} claims; {id}"));
+        progress.update(done, all, elapsed, None, || format!("{done} of {all} claims; {id}"));
     });
     progress.end();
     let found = found.map_err(|error| failure(&error))?;

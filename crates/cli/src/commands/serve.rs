@@ -73,12 +73,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     logging::start(&args.log)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
-    runtime.block_on(serve(args, (config, inherited), clock, manager))
+    runtime.block_on(serve(args, config, inherited, clock, manager))
 }
 
 async fn serve(
     args: &Args,
-    (config, inherited): (Config, Inherited),
+    config: Config,
+    inherited: Inherited,
     clock: Clock,
     manager: ServiceManager,
 ) -> Result<ExitStatus, Failure> {

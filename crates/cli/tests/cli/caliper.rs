@@ -144,10 +144,7 @@ fn returns_are_seen_at_instructions_where_that_is_asked_for() {
         assert_eq!(section["returns"], "instructions");
     }
     let warnings = report["warnings"].to_string();
-    assert!(
-        warnings.contains("step through the instructions at which outer returns"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("single-step the instructions at which outer returns"), "{warnings}");
 }
 
 #[test]
@@ -304,6 +301,47 @@ fn whoever_is_killed_leaves_no_probe_behind() {
     eventually("no probe", || (first_byte() == before).then_some(()));
     drop(waits.stdin.take());
     assert!(waits.wait().unwrap().success());
+}
+
+#[test]
+fn workers_that_a_master_has_started_before_are_watched_with_it() {
+    let Some(bench) = Bench::new() else { return };
+    let script = format!("exec 3<&0; {} wait <&3 & echo $!; wait", bench.path().display());
+    let mut master = Command::new("sh");
+    let master = master.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut master = master.spawn().unwrap();
+    let mut lines = BufReader::new(master.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The worker's number and where its function is, in either order.
+    let told: Vec<String> = lines.by_ref().take(2).collect();
+    let is_address = |line: &&String| line.starts_with("0x");
+    let address = told.iter().find(is_address).unwrap().trim_start_matches("0x");
+    let address = u64::from_str_radix(address, 16).unwrap();
+    let worker = told.iter().find(|line| !is_address(line)).unwrap();
+    let out = bench.folder().join("report.json");
+    let mut caliper = program();
+    caliper.args(["caliper", "--json", "-f", &bench.at("nothing"), "-o"]).arg(&out);
+    caliper.args(["-p", &master.id().to_string(), "-p", &std::process::id().to_string()]);
+    // Ours does not end, so that a time has to.
+    let mut caliper = caliper.args(["--for", "20s"]).stderr(Stdio::null()).spawn().unwrap();
+    eventually("a probe", || {
+        let mut memory = File::open(format!("/proc/{worker}/mem")).unwrap();
+        let mut byte = [0];
+        memory.seek(SeekFrom::Start(address)).unwrap();
+        memory.read_exact(&mut byte).unwrap();
+        (byte[0] == BREAKPOINT).then_some(())
+    });
+    // Whom it watches it knows before it puts probes in.
+    drop(master.stdin.take());
+    assert!(master.wait().unwrap().success());
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&caliper),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    caliper.wait().unwrap();
+    let report: Value = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+    assert_eq!(report["sections"][0]["calls"], 1, "{report}");
+    assert_eq!(report["pids"].as_array().unwrap().len(), 2);
 }
 
 #[test]

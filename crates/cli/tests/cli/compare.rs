@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::harness::{eventually, program, told};
 
 /// A plug that always says 50 W.
-fn plug_of_50_w() -> SocketAddr {
+pub(crate) fn plug_of_50_w() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -116,7 +116,7 @@ impl Bench {
 }
 
 /// The program while it runs; it does not outlive the test.
-struct Started(Child);
+pub(crate) struct Started(pub(crate) Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -126,16 +126,16 @@ impl Drop for Started {
     }
 }
 
-fn started(mut command: std::process::Command) -> Started {
+pub(crate) fn started(mut command: std::process::Command) -> Started {
     Started(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-fn signal(Started(child): &Started, signal: Signal) {
+pub(crate) fn signal(Started(child): &Started, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
 /// Folders and cgroups that this process made: they have its number in their names.
-fn left_over(process: u32) -> Vec<PathBuf> {
+pub(crate) fn left_over(process: u32) -> Vec<PathBuf> {
     let places = ["/var/tmp", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
     let found = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let its = format!("nightwatt-{process}-");
@@ -146,7 +146,7 @@ fn left_over(process: u32) -> Vec<PathBuf> {
 }
 
 /// Processes whose command line has this text, but for zombies.
-fn processes_with(text: &str) -> Vec<String> {
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let of = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cmdline")).ok();
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(of);
     all.filter(|line| line.contains(text)).collect()
@@ -427,4 +427,38 @@ fn results_of_a_plan_stand_beside_the_claim_that_it_is_about() {
     assert!((here["ours"].as_f64().unwrap() - 200.0).abs() < 20.0, "{here}");
     let none = reproduce("H2", "nowhere");
     assert_eq!(none.status.code(), Some(2), "{}", told(&none));
+}
+
+#[test]
+fn plain_commands_are_compared_by_the_energy_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let meter = format!("http=http://{}/,pointer=/w", plug_of_50_w());
+    let compare = |args: &[&str]| {
+        let mut command = program();
+        command.current_dir(folder.path()).args(["compare", "--json", "-m", &meter]).args(args);
+        command.output().unwrap()
+    };
+    let done = compare(&["-r", "3", "--", "sleep 0.2", "--", "sleep 0.6; echo '{x}'"]);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let comparison = &report["comparisons"][0];
+    assert_eq!(comparison["main"], "energy_per_operation", "{comparison}");
+    assert_eq!(
+        (&report["compared"], &report["baseline"]),
+        (&"command".into(), &"command sleep 0.2".into())
+    );
+    let figure = |name: &str| &report["answers"]["figures"][name];
+    let mean = |name: &str, cell: usize| figure(name)["cells"][cell]["mean"].as_f64().unwrap();
+    for cell in 0..2 {
+        // 50 W for as long as it ran, whatever it printed.
+        let energy = mean("energy_per_operation", cell);
+        assert!((energy - 50.0 * mean("elapsed", cell)).abs() < 1e-6 * energy, "{report}");
+        assert!((energy - mean("energy", cell)).abs() < 1e-9, "{report}");
+    }
+    assert!(mean("elapsed", 1) > mean("elapsed", 0));
+    // It starts from the beginning each time: earlier results are of other commands.
+    let again = compare(&["-r", "3", "--", "true", "--", "sleep 0.1"]);
+    assert_eq!(again.status.code(), Some(0), "{}", told(&again));
+    let alone = compare(&["--", "true"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", told(&alone));
 }

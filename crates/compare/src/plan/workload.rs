@@ -79,10 +79,7 @@ pub enum Reader {
 
 impl Reader {
     /// Of the tool's name and what the plan says of reading; else the key and what is wrong with it.
-    pub(super) fn of(
-        name: &str,
-        read: Option<&toml::Table>,
-    ) -> Result<Self, (&'static str, String)> {
+    pub fn of(name: &str, read: Option<&toml::Table>) -> Result<Self, (&'static str, String)> {
         let table = |name: &str| {
             let why = format!("the tool `{name}` needs a `read` that says what its figures are");
             read.cloned().ok_or(("read", why))
@@ -111,7 +108,7 @@ impl Reader {
     }
 
     /// The figures of an output.
-    pub(crate) fn read(&self, output: &Output<'_>) -> Result<Outcome, ReadError> {
+    pub fn read(&self, output: &Output<'_>) -> Result<Outcome, ReadError> {
         match self {
             Self::Tool(tool) => tool.read(output),
             Self::Regex(reader) => reader.read(output),

@@ -36,6 +36,46 @@ fn verdicts_of_main_figures_are_those_that_were_judged_together() {
     assert_eq!(report.answers.figures["energy_per_operation"].to_baseline.judged, 1);
 }
 
+/// Two environments in which an operation costs 1 J and 1.6 J, with so much CPU time of a run's own.
+fn energies_beside_other_work(is_busy: bool, cpu: [f64; 2]) -> crate::Report {
+    report_of(|plan, record| {
+        let noise = f64::from(record.block) * 0.01;
+        let (energy, cpu) = match name(plan, record).as_str() {
+            "host: base" => (1.0 + noise, cpu[0]),
+            "jail: base" => (1.6 - noise, cpu[1]),
+            _ => return record.figures = vec![figure("power", 10.0, "W")],
+        };
+        record.figures =
+            [("energy_per_operation", energy, "J"), ("operations_per_second", 0.1, "1/s")]
+                .into_iter()
+                .chain([("command_cpu", cpu, "s")])
+                .map(|(name, value, unit)| figure(name, value, unit))
+                .collect();
+        record.warnings =
+            is_busy.then(|| crate::host::MACHINE_WAS_BUSY.to_owned()).into_iter().collect();
+    })
+}
+
+#[test]
+fn energies_that_differ_by_the_work_of_others_are_not_said_to() {
+    use nightwatt_energy::stats::equivalence::Verdict;
+    for (is_busy, cpu, verdict) in [
+        (false, [2.0, 2.0], Verdict::Differs),
+        (true, [2.0, 2.0], Verdict::CannotTell),
+        // A run that used 1.6 times the CPU time may well use 1.6 times the energy.
+        (true, [2.0, 3.2], Verdict::Differs),
+        (true, [3.2, 2.0], Verdict::CannotTell),
+        // Nothing is known of what waits.
+        (true, [0.01, 0.02], Verdict::Differs),
+    ] {
+        let report = energies_beside_other_work(is_busy, cpu);
+        let ratio = &report.answers.figures["energy_per_operation"].to_baseline.ratios[0];
+        assert_eq!(ratio.verdict, verdict, "{is_busy} {cpu:?}");
+        let warned = report.warnings.iter().any(|it| it.contains("may be that of other work"));
+        assert_eq!(warned, verdict == Verdict::CannotTell, "{:?}", report.warnings);
+    }
+}
+
 #[test]
 fn a_chart_of_shares_has_no_bar_that_is_none() {
     let report = report_of(|plan, record| {

@@ -48,7 +48,7 @@ impl Machine {
 
     fn findings(&self) -> Vec<Finding> {
         let (ethtool, date, synchronized) = (self.ethtool, self.date, self.synchronized);
-        let place = Place::new(self.dir.path().to_owned(), move |program, arguments| {
+        let place = HostView::new(self.dir.path().to_owned(), move |program, arguments| {
             let printed = match program {
                 "ethtool" => {
                     assert_eq!(arguments, ["enp1s0"]);

@@ -28,8 +28,8 @@ struct Proxy {
 const PROXY: Proxy = Proxy { route: NEIGHBOUR, card: CARD, programs: &["ip", "ssh"] };
 
 impl Proxy {
-    fn place(self, dir: &TempDir) -> Place {
-        Place::new(dir.path().to_owned(), move |program, arguments| {
+    fn place(self, dir: &TempDir) -> HostView {
+        HostView::new(dir.path().to_owned(), move |program, arguments| {
             let printed = match (program, arguments) {
                 ("ip", ["-json", "route", "get", "10.0.0.2"]) => self.route,
                 ("ip", ["-json", "neigh", "show", "to", "10.0.0.2"]) => self.card,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::area::{Head, Header, MAGIC, RECORDS, RingReader};
 use super::*;
 
-const ME: ThreadId = (7, 8);
+const ME: ThreadId = ThreadId { process: 7, thread: 8 };
 
 fn begin(at: u64, section: u32) -> Mark {
     Mark { at, section, edge: Edge::Begin }
@@ -142,20 +142,28 @@ fn time_in_sections_is_taken_from_that_of_all_watched_threads() {
 #[test]
 fn a_process_that_names_ever_more_threads_is_not_believed_forever_and_takes_nothing_from_others() {
     let mut merger = Merger::default();
-    let believed = (0..1 << 20).filter(|&thread| merger.mark((7, thread), begin(100, 0))).count();
+    let believed = (0..1 << 20)
+        .filter(|&thread| merger.mark(ThreadId { process: 7, thread }, begin(100, 0)))
+        .count();
     assert_eq!(believed, 1 << 14);
-    assert!(merger.mark((8, 1 << 20), begin(100, 1)));
+    assert!(merger.mark(ThreadId { process: 8, thread: 1 << 20 }, begin(100, 1)));
     // One that the kernel tells of makes room for another.
-    merger.run(&Run { thread: (7, 0), begin: 90, end: 110, ran: 20, then: Then::Gone });
-    assert!(merger.mark((7, 1 << 20), begin(100, 0)));
-    assert!(!merger.mark((7, 1 << 21), begin(100, 0)));
+    merger.run(&Run {
+        thread: ThreadId { process: 7, thread: 0 },
+        begin: 90,
+        end: 110,
+        ran: 20,
+        then: Then::Gone,
+    });
+    assert!(merger.mark(ThreadId { process: 7, thread: 1 << 20 }, begin(100, 0)));
+    assert!(!merger.mark(ThreadId { process: 7, thread: 1 << 21 }, begin(100, 0)));
 }
 
 #[test]
 fn threads_that_the_kernel_never_told_of_are_counted() {
     let mut merger = merged(&[begin(100, 0)], &[run(90, 110, Then::Waits)]);
-    merger.mark((7, 9), begin(100, 0));
-    merger.mark((7, 9), end(105, 0));
+    merger.mark(ThreadId { process: 7, thread: 9 }, begin(100, 0));
+    merger.mark(ThreadId { process: 7, thread: 9 }, end(105, 0));
     merger.finish();
     assert_eq!((merger.untold(), merger.calls(0).ended), (1, 1));
 }

@@ -9,12 +9,20 @@ use super::record::{Mapping, Record};
 pub struct MappedFile {
     /// Device (major, minor); zeroes of what is no file.
     pub device: (u32, u32),
-    /// Its number there.
+    /// Its number there; of code that was made as a program ran, the process.
     pub inode: u64,
     /// Its path as the process saw it, or something like `[vdso]`.
     pub name: String,
     /// The process that mapped it first.
     pub pid: u32,
+}
+
+/// Memory without a file, as the kernel reports it.
+pub const ANONYMOUS: &str = "//anon";
+
+/// Is this memory that holds code made as the program runs? Some runtimes map a file in memory for it.
+pub fn is_generated(name: &str) -> bool {
+    name == ANONYMOUS || name.starts_with("[anon:") || name.starts_with("/memfd:")
 }
 
 /// A place on a stack.
@@ -165,8 +173,13 @@ impl Processes {
     }
 
     fn map(&mut self, pid: u32, mapping: Mapping) {
-        let Mapping { address, length, offset, device, inode, name } = mapping;
-        let key = (device, inode, name);
+        let Mapping { address, length, mut offset, device, inode, name } = mapping;
+        let mut key = (device, inode, name);
+        if is_generated(&key.2) {
+            // Each process has its own, and its names go by addresses.
+            key = ((0, 0), pid.into(), ANONYMOUS.to_owned());
+            offset = address;
+        }
         let known = self.by_file.get(&key).copied();
         let file = known.unwrap_or_else(|| {
             let (device, inode, name) = key.clone();
@@ -270,6 +283,23 @@ mod tests {
         let kernel = Record::Sample { pid: 2, kernel: vec![7], user: vec![0x1100] };
         let both = vec![Frame::File { file: 0, offset: 0x500 }, Frame::Kernel(7)];
         assert_eq!(processes.take(kernel), Seen::Watched(both));
+    }
+
+    #[test]
+    fn code_made_as_a_program_runs_is_its_own_and_goes_by_addresses() {
+        let mut processes = watched();
+        processes.take(fork(3, 2));
+        for (pid, name) in
+            [(2, ANONYMOUS), (3, "[anon:code]"), (2, "/memfd:doublemapper (deleted)")]
+        {
+            let begin = if name == ANONYMOUS { 0x5000 } else { 0x9000 };
+            let mapping = Mapping { name: name.to_owned(), ..mapping(begin, 0x1000, 0x10, 9) };
+            processes.take(Record::Map { pid, mapping });
+        }
+        assert_eq!(processes.take(at(2, &[0x5123])), frames(&[(1, 0x5123)]));
+        assert_eq!(processes.take(at(3, &[0x9123])), frames(&[(2, 0x9123)]));
+        assert_eq!(processes.take(at(2, &[0x9004])), frames(&[(1, 0x9004)]));
+        assert!(!is_generated("[vdso]") && !is_generated("/usr/bin/node"));
     }
 
     #[test]

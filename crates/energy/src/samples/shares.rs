@@ -94,6 +94,11 @@ impl SampledShares {
         self.held = (Joules::ZERO, Duration::ZERO);
     }
 
+    /// What stacks have is that of others by `numbers`.
+    pub fn regroup(&mut self, numbers: &[usize]) {
+        self.shares.regroup(numbers);
+    }
+
     /// What came of it.
     pub const fn shares(&self) -> &Shares {
         &self.shares

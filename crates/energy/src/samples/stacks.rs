@@ -45,6 +45,17 @@ impl Stacks {
         parent
     }
 
+    /// The same stacks, with functions that are one by `of` (by function: which one it is), and which number each of
+    /// the old ones has now.
+    pub fn regrouped(&self, of: &[usize]) -> (Self, Vec<usize>) {
+        let mut stacks = Self { most: self.most, is_full: self.is_full, ..Self::default() };
+        let one = |function: usize| of.get(function).copied().unwrap_or(function);
+        let numbers = (0..self.tree.len())
+            .map(|old| stacks.number(self.tree.path(old).into_iter().map(one)))
+            .collect();
+        (stacks, numbers)
+    }
+
     /// Were there more stacks than there is room for?
     pub const fn is_full(&self) -> bool {
         self.is_full
@@ -95,6 +106,21 @@ mod tests {
         }
         let sums = stacks.by_function(&counts);
         assert_eq!((sums[&7], sums[&1], sums[&2]), ((4, 0), (2, 1), (3, 3)));
+    }
+
+    #[test]
+    fn functions_that_prove_to_be_one_are_one() {
+        let mut stacks = Stacks::default();
+        let numbers = [vec![7, 1], vec![7, 2], vec![7, 2, 1]].map(|stack| stacks.number(stack));
+        // 2 is 1.
+        let (one, now) = stacks.regrouped(&[0, 1, 1]);
+        assert_eq!(now[numbers[0]], now[numbers[1]]);
+        let mut counts = vec![0_u32; one.tree().len()];
+        for number in numbers {
+            counts[now[number]] += 1;
+        }
+        let sums = one.by_function(&counts);
+        assert_eq!((sums[&7], sums[&1], now[0]), ((3, 0), (3, 3), 0));
     }
 
     #[test]

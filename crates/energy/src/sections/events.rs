@@ -17,6 +17,8 @@ pub struct CallEvent {
     pub ran: Duration,
     /// Of that, ready to run while another thread had the CPU.
     pub preempted: Duration,
+    /// Between `begin` and `end`, what the kernel needed to single-step behind probes: no part of its length.
+    pub stepped: Duration,
     /// The process.
     pub pid: u32,
     /// The thread.
@@ -29,6 +31,13 @@ pub struct CallEvent {
     pub depth: u32,
     /// Left by another way than its end: `longjmp`, an exception, the end of its thread.
     pub is_left: bool,
+}
+
+impl CallEvent {
+    /// From its begin to its end, without what probes cost it.
+    pub fn length(&self) -> Duration {
+        self.end.since(self.begin).saturating_sub(self.stepped)
+    }
 }
 
 /// Slices that are kept; a call that began before all of them has no energy.
@@ -100,6 +109,7 @@ mod tests {
             end: at(end),
             ran: Duration::from_millis(ran),
             preempted: Duration::ZERO,
+            stepped: Duration::ZERO,
             pid: 1,
             tid: 1,
             section: 0,

@@ -154,7 +154,7 @@ impl Files {
                     .and_then(|name| fs::read_to_string(path.with_file_name(name)).ok());
                 if offered.is_some_and(|offered| offered.split_whitespace().all(|it| it != wanted))
                 {
-                    return Err(self.refused(path, &wanted, "it is none of them"));
+                    return Err(self.refused(path, &wanted, "it is not one of them"));
                 }
             }
         }

@@ -9,7 +9,9 @@ use nightwatt_environments::Started;
 use nightwatt_environments::guard::Guard;
 
 use crate::containers::podman;
-use crate::rig::{Daemon, Rig, commands_are_run, inside, output, program, root, scratch_is_empty};
+use crate::rig::{
+    Daemon, Rig, WITHOUT_IMAGES, commands_are_run, inside, output, program, root, scratch_is_empty,
+};
 
 /// An environment that runs on the host, with a folder of the same disk mounted in its scratch folder.
 fn with_a_mount(rig: &Rig, guard: &Guard) -> Started {
@@ -80,7 +82,7 @@ fn nobody_finds_the_scratch_folder_who_is_not_told_where_it_is() {
     }
     let rig = Rig::new();
     let work = rig.path("work").display().to_string();
-    for kind in ["host", "netns", "chroot", "bubblewrap", "nspawn", "lxc"] {
+    for kind in WITHOUT_IMAGES {
         if kind == "nspawn" && program("systemd-nspawn").is_none()
             || kind == "lxc" && program("lxc-execute").is_none()
         {
@@ -118,8 +120,8 @@ fn the_name_of_its_folder_may_have_blanks_and_quotes() {
     let rig = Rig::new();
     let scratch = rig.path("work/it's \"a  b\" $x");
     fs::create_dir(&scratch).unwrap();
-    let kinds = ["host", "chroot", "bubblewrap", "netns", "nspawn", "lxc"];
-    let mut options: Vec<_> = kinds.iter().map(|kind| format!("kind = \"{kind}\"")).collect();
+    let mut options: Vec<_> =
+        WITHOUT_IMAGES.iter().map(|kind| format!("kind = \"{kind}\"")).collect();
     options.push(podman(&rig, ""));
     for options in options {
         let guard = rig.guard();

@@ -10,7 +10,7 @@ use nightwatt_needs::programs;
 use rustix::process::Signal;
 
 use crate::containers::podman;
-use crate::rig::{Rig, root};
+use crate::rig::{Rig, WITHOUT_IMAGES, root};
 
 #[test]
 fn killed_at_any_moment_of_its_start_nothing_is_left() {
@@ -19,8 +19,8 @@ fn killed_at_any_moment_of_its_start_nothing_is_left() {
         return;
     }
     let rig = Rig::new();
-    let kinds = ["host", "chroot", "bubblewrap", "netns", "nspawn", "lxc"];
-    let mut options: Vec<_> = kinds.iter().map(|kind| format!("kind = \"{kind}\"")).collect();
+    let mut options: Vec<_> =
+        WITHOUT_IMAGES.iter().map(|kind| format!("kind = \"{kind}\"")).collect();
     options.push(podman(&rig, ""));
     let tables: Vec<_> =
         options.iter().map(|options| format!("[[environment]]\n{}", rig.text(options))).collect();

@@ -15,11 +15,25 @@ use std::time::Duration;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_environments::guard::Guard;
 use nightwatt_environments::shell::quote;
-use nightwatt_environments::{EnvironmentConfig, Started};
+use nightwatt_environments::{EnvironmentConfig, KINDS, Started};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// For what is to happen at once; a slow machine is no failure.
 const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Kinds that start on this machine from nothing but programs.
+pub(crate) const WITHOUT_IMAGES: [&str; 6] =
+    ["host", "chroot", "bubblewrap", "netns", "nspawn", "lxc"];
+
+/// Kinds that need an image, a daemon or another machine.
+const OTHERS: [&str; 5] = ["docker", "libvirt", "podman", "qemu", "ssh"];
+
+#[test]
+fn every_kind_is_in_one_of_the_lists() {
+    let listed: BTreeSet<_> = WITHOUT_IMAGES.into_iter().chain(OTHERS).collect();
+    assert_eq!(listed.len(), WITHOUT_IMAGES.len() + OTHERS.len());
+    assert_eq!(listed, KINDS.iter().map(|kind| kind.name).collect());
+}
 
 /// Says why a test is skipped if a program is missing.
 pub(crate) fn program(name: &str) -> Option<()> {

@@ -83,7 +83,7 @@ fn exchange(request: &RequestHead<'_>, status: StatusCode, answered: &HeaderMap,
             Ok(stored) => {
                 is_shared_by_the_rule(&stored, request, filler, rules);
                 grows_old(&stored, request, rules);
-                is_validated(&stored, (request, filler), answered, rules);
+                is_validated(&stored, request, filler, answered, rules);
             }
             Err(reason) => assert!(!reason.token().is_empty()),
         }
@@ -104,7 +104,7 @@ fn is_shared_by_the_rule(
     if stored.basis() != Basis::Marked && filler == Filler::Client {
         assert!(sender.is_anonymous(), "{stored:?}");
     }
-    let known = "x-nobody-knows-this".parse::<HeaderName>().unwrap();
+    let known = "x-unknown-field".parse::<HeaderName>().unwrap();
     let mut headers = HeaderMap::new();
     headers.insert(known, HeaderValue::from_static("alice"));
     let stranger = RequestHead { method: &Method::GET, headers: &headers, ..*request };
@@ -148,7 +148,8 @@ fn grows_old(stored: &Stored, request: &RequestHead<'_>, rules: &Rules) {
 /// The origin says the same once more: in a 304 and to a HEAD.
 fn is_validated(
     stored: &Stored,
-    (request, filler): (&RequestHead<'_>, Filler),
+    request: &RequestHead<'_>,
+    filler: Filler,
     answered: &HeaderMap,
     rules: &Rules,
 ) {

@@ -54,7 +54,7 @@ fn body(cut: usize, bytes: &[u8]) -> Result<Decoded, &'static str> {
                 Some(piece) => buffer.extend_from_slice(piece),
                 None => return Ok(None),
             },
-            Err(Refusal::TimedOut) => unreachable!("nobody waits here"),
+            Err(Refusal::TimedOut) => unreachable!("there is no timeout here"),
             Err(_) => return Err("refused"),
         }
     }

@@ -66,7 +66,9 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     let request = Request::builder().method(method).uri("/").header("host", "a");
     let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
     let asking = async {
-        said(Connection::new(server).ask(request.body(body).ok()?, |_, _| ()).await.ok()?).await
+        let asked = Connection::new(server).ask(request.body(body).ok()?, |_, _| ()).await;
+        let (response, home) = asked.ok()?;
+        read_to_end(response, home).await
     };
     at_once(asking, &read)
 }
@@ -94,14 +96,17 @@ fn by_the_fast_path(bytes: &[u8], cut: usize) -> Option<Answered> {
         }
         let request = Request::builder().uri("/").header("host", "a");
         let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
-        said(underway.take_up(request.body(body).ok()?, |_, _| ()).await.ok()?).await
+        let asked = underway.take_up(request.body(body).ok()?, |_, _| ()).await;
+        let (response, home) = asked.ok()?;
+        read_to_end(response, home).await
     };
     at_once(asking, &read)
 }
 
 /// What an answer says, read to its end, and whether its connection comes back.
-async fn said(
-    (response, home): (Response<Answer<Server>>, Return<Server>),
+async fn read_to_end(
+    response: Response<Answer<Server>>,
+    home: Return<Server>,
 ) -> Option<(String, bool)> {
     let (head, body) = response.into_parts();
     let body = body.collect().await.ok()?;

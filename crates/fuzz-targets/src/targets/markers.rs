@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::markers::area::{
     HEADS, Header, RECORDS, RingReader, heads_of, lost_of, names_of,
 };
-use nightwatt_energy::markers::{Mark, Merger, Run, Then};
+use nightwatt_energy::markers::{Mark, Merger, Run, Then, ThreadId};
 use nightwatt_energy::sections::Usage;
 
 /// Records of one ring that are looked at, so that an input is read quickly.
@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
     }
     for (thread, mark) in &marks {
         assert!((mark.section as usize) < sections);
-        merger.mark((1, *thread), *mark);
+        merger.mark(ThreadId { process: 1, thread: *thread }, *mark);
     }
     let ran = merge(&mut merger, &marks);
     merger.finish();
@@ -51,7 +51,13 @@ fn merge(merger: &mut Merger, marks: &[(u32, Mark)]) -> Duration {
         let begin = mark.at % (1 << 56);
         let ran = mark.at % 1000;
         let then = [Then::Runs, Then::Preempted, Then::Waits, Then::Gone][place % 4];
-        merger.run(&Run { thread: (1, *thread), begin, end: begin + 2 * ran, ran, then });
+        merger.run(&Run {
+            thread: ThreadId { process: 1, thread: *thread },
+            begin,
+            end: begin + 2 * ran,
+            ran,
+            then,
+        });
         all += ran;
     }
     Duration::from_nanos(all)

@@ -1,7 +1,7 @@
 //! What a stranger may say to `tcp serve`, and what a false server may say to `tcp fetch`: the same bytes
 //! mean the same in whichever pieces they come, and what is understood is what would have been written so.
 
-use nightwatt_tcp::wire::{ANSWER, Answer, Kind, Name, REQUEST, Request};
+use nightwatt_tcp::wire::{ANSWER, Name, REQUEST, Request, RequestKind, ServerAnswer};
 use nightwatt_tcp::{rehearse_client, rehearse_server, report};
 
 /// Runs the target on one input.
@@ -14,13 +14,13 @@ pub fn run(input: &[u8]) {
         assert_eq!(&request.to_bytes(), head);
     }
     if let Some(head) = bytes.first_chunk::<ANSWER>()
-        && let Ok(answer) = Answer::from_bytes(head)
+        && let Ok(answer) = ServerAnswer::from_bytes(head)
     {
         // One byte has no meaning yet.
         assert_eq!(answer.to_bytes()[..11], head[..11]);
     }
     assert_eq!(rehearse_server([bytes]), rehearse_server(bytes.chunks(size)));
-    for kind in [Kind::Fetch, Kind::Send] {
+    for kind in [RequestKind::Fetch, RequestKind::Send] {
         let request = Request {
             kind,
             nodelay: false,

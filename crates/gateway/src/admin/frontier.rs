@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::frontier::UnderTimeout;
@@ -44,7 +44,7 @@ impl Site {
     /// The frontier as far as it is known.
     pub(super) fn frontier(&self, now: Mono) -> Option<Frontier> {
         let proxy = self.proxy_power() * self.supervisor.proxy_share();
-        let power = (self.power_states(), proxy);
+        let states = self.power_states();
         let (requests, under) = {
             let frontier = self.frontier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
             (frontier.requests(), frontier.points(now))
@@ -60,18 +60,22 @@ impl Site {
             (self.supervisor.bill_since_start(), visits.visits(), delayed)
         };
         let (delayed_requests, delayed_visits) = delayed;
-        let policy =
-            Point { idle_s: None, saving: saving(&bill, power), delayed_requests, delayed_visits };
-        let timeouts = under.iter().map(|it| Point::of(it, power)).collect();
+        let policy = Point {
+            idle_s: None,
+            saving: saving(&bill, &states, proxy),
+            delayed_requests,
+            delayed_visits,
+        };
+        let timeouts = under.iter().map(|it| Point::of(it, &states, proxy)).collect();
         Some(Frontier { span_s: span.as_secs_f64(), requests, visits, timeouts, policy })
     }
 }
 
 impl Point {
-    fn of(under: &UnderTimeout, power: (PowerStates, Watts)) -> Self {
+    fn of(under: &UnderTimeout, states: &PowerStates, proxy: Watts) -> Self {
         Self {
             idle_s: Some(under.idle.as_secs_f64()),
-            saving: saving(&under.bill, power),
+            saving: saving(&under.bill, states, proxy),
             delayed_requests: under.delayed_requests,
             delayed_visits: under.delayed_visits,
         }
@@ -79,7 +83,7 @@ impl Point {
 }
 
 /// The saving by the power of the states, whatever meters read.
-fn saving(bill: &Bill, (states, proxy): (PowerStates, Watts)) -> f64 {
+fn saving(bill: &Bill, states: &PowerStates, proxy: Watts) -> f64 {
     let Bill { on, off, unobserved, cycles, .. } = *bill;
-    Bill { on, off, unobserved, cycles, ..Bill::default() }.saving(&states, proxy)
+    Bill { on, off, unobserved, cycles, ..Bill::default() }.saving(states, proxy)
 }

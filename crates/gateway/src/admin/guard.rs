@@ -79,7 +79,7 @@ impl Guard {
     }
 
     /// Reads the password file again, for [`turn_to`](Self::turn_to).
-    pub(crate) fn read_anew(&self) -> Result<Password, StartError> {
+    pub(crate) fn reread(&self) -> Result<Password, StartError> {
         Password::read(self.config.as_ref())
     }
 
@@ -205,6 +205,11 @@ fn read(path: &Path) -> Result<[u8; 32], StartError> {
 
 fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
+}
+
+/// Whether two secrets are the same: takes equally long for every wrong one.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    same(&hash(one), &hash(other))
 }
 
 /// Compares in constant time.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::electricity::Electricity;
@@ -278,11 +278,11 @@ impl Teller {
             for day in part.past.history.days() {
                 let period =
                     days.entry(day.day).or_insert(Period { day: day.day, ..Period::default() });
-                period.add(part, (&day.bill, &day.used, &day.money), electricity);
+                period.add(part, &day.bill, &day.used, &day.money, electricity);
             }
             let (bill, money) = part.past.history.total();
             let used = part.past.history.used();
-            total.add(part, (&bill, &used, &money), electricity);
+            total.add(part, &bill, &used, &money, electricity);
         }
         let skipped = days.len().saturating_sub(self.days);
         (days.into_values().skip(skipped).collect(), total)
@@ -324,7 +324,9 @@ impl Period {
     fn add(
         &mut self,
         part: &Part<'_>,
-        (bill, used, money): (&Bill, &Used, &Money),
+        bill: &Bill,
+        used: &Used,
+        money: &Money,
         electricity: &Electricity,
     ) {
         let (mut used, mut money) = (*used, *money);

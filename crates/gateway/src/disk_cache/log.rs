@@ -13,7 +13,8 @@ pub use crate::config::DiskBounds as Bounds;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, Meta, Name, PAGE, Said, body_sum, head_and_meta, segment_head,
+    Body, Day, HEAD, Head, Kind, Meta, Name, PAGE, RecordPlace, Said, body_sum, head_and_meta,
+    segment_head,
 };
 use super::scan::{Found, scan};
 use super::storage::Storage;
@@ -268,14 +269,14 @@ impl<S: Storage> Log<S> {
         for (meta, body) in carried {
             let Some((kind, meta_text)) = Said::Object(meta.clone()).write() else { continue };
             self.make_room((HEAD + meta_text.len() + body.len()) as u64, 0, written)?;
-            self.append((kind, &meta_text), &body, (&meta, None), written)?;
+            self.append(kind, &meta_text, &body, &meta, None, written)?;
             written.carried += 1;
         }
         if known.is_some_and(|it| !self.shared.index().segments.contains_key(&it.segment)) {
             // Its body was removed just now to make room: write it with the record.
             return self.put(new, allowed, written);
         }
-        self.append((kind, &meta), &body, (&new.meta, known), written)?;
+        self.append(kind, &meta, &body, &new.meta, known, written)?;
         written.records += 1;
         Ok(())
     }
@@ -299,15 +300,18 @@ impl<S: Storage> Log<S> {
 
     fn append(
         &mut self,
-        (kind, text): (Kind, &[u8]),
+        kind: Kind,
+        text: &[u8],
         body: &[u8],
-        (meta, known): (&Meta, Option<Body>),
+        meta: &Meta,
+        known: Option<Body>,
         written: &mut Written,
     ) -> io::Result<()> {
         let Current { number: segment, salt, end: at, synced, .. } = self.current()?;
         let (length, sum) = (body.len() as u32, body_sum(body));
         let of_body = if kind == Kind::Object { (length, sum) } else { (0, 0) };
-        let head = head_and_meta((kind, text), of_body, salt, (at, synced));
+        let place = RecordPlace { salt, at, synced };
+        let head = head_and_meta(kind, text, of_body.0, of_body.1, &place);
         self.shared.storage.write(segment, at, &head)?;
         if !body.is_empty() {
             self.shared.storage.write(segment, at + head.len() as u64, body)?;
@@ -333,7 +337,7 @@ impl<S: Storage> Log<S> {
         // Records of names that were written, and of days, are short.
         let Some((kind, meta)) = said.write() else { return Ok(()) };
         let Current { number, salt, end, synced, .. } = self.current()?;
-        let bytes = head_and_meta((kind, &meta), (0, 0), salt, (end, synced));
+        let bytes = head_and_meta(kind, &meta, 0, 0, &RecordPlace { salt, at: end, synced });
         self.shared.storage.write(number, end, &bytes)?;
         self.grown(bytes.len() as u64);
         Ok(())

@@ -145,14 +145,25 @@ fn sum(bytes: &[u8], salt: u64, at: u64) -> u64 {
     XxHash3_64::oneshot_with_seed(salt.wrapping_add(at), bytes)
 }
 
-/// Head and metadata of a record at this offset of a segment. The body, if there is one, follows. The segment's bytes
-/// before `synced` are on the disk.
+/// Where a record is written.
+pub struct RecordPlace {
+    /// Of the segment.
+    pub salt: u64,
+    /// Offset in the segment.
+    pub at: u64,
+    /// The segment's bytes before this offset are on the disk.
+    pub synced: u64,
+}
+
+/// Head and metadata of a record. The body, if there is one, follows.
 pub fn head_and_meta(
-    (kind, meta): (Kind, &[u8]),
-    body: (u32, u64),
-    salt: u64,
-    (at, synced): (u64, u64),
+    kind: Kind,
+    meta: &[u8],
+    body_length: u32,
+    body_sum: u64,
+    place: &RecordPlace,
 ) -> Vec<u8> {
+    let RecordPlace { salt, at, synced } = *place;
     debug_assert!(synced < LONGEST_SEGMENT, "a batch lies behind it");
     let mut bytes = Vec::with_capacity(HEAD + meta.len());
     bytes.extend([0; 8]);
@@ -161,8 +172,8 @@ pub fn head_and_meta(
     bytes.extend(&(synced as u32).to_le_bytes()[..3]);
     // Callers respect `LONGEST_META`.
     bytes.extend((meta.len() as u32).to_le_bytes());
-    bytes.extend(body.0.to_le_bytes());
-    bytes.extend(body.1.to_le_bytes());
+    bytes.extend(body_length.to_le_bytes());
+    bytes.extend(body_sum.to_le_bytes());
     bytes.extend(meta);
     let sum = sum(&bytes[8..], salt, at);
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
@@ -476,7 +487,8 @@ mod tests {
     #[test]
     fn a_record_is_one_at_its_own_place_in_its_own_segment_only() {
         let (kind, meta) = all()[0].write().unwrap();
-        let bytes = head_and_meta((kind, &meta), (5, body_sum(b"hello")), 42, (1000, 0xfe_dcba));
+        let place = RecordPlace { salt: 42, at: 1000, synced: 0xfe_dcba };
+        let bytes = head_and_meta(kind, &meta, 5, body_sum(b"hello"), &place);
         let head = Head::read(bytes[..HEAD].try_into().unwrap()).unwrap();
         assert_eq!((head.kind, head.meta as usize, head.body), (Kind::Object, meta.len(), 5));
         assert_eq!(head.synced, 0xfe_dcba);

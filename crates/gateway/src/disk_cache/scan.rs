@@ -165,7 +165,7 @@ impl<S: Storage> Scan<'_, S> {
         let mut events = Events { end: PAGE, ..Events::default() };
         let (mut at, mut searched) = (PAGE, 0);
         while at < length {
-            match self.there(number, salt, (at, length))? {
+            match self.there(number, salt, at, length)? {
                 There::Record(event) => {
                     if u64::from(event.head.synced) > events.end {
                         // The lost records before it may have forgotten names.
@@ -194,7 +194,7 @@ impl<S: Storage> Scan<'_, S> {
     }
 
     /// Reads what is at an offset.
-    fn there(&self, number: u64, salt: u64, (at, length): (u64, u64)) -> io::Result<There> {
+    fn there(&self, number: u64, salt: u64, at: u64, length: u64) -> io::Result<There> {
         let mut bytes = vec![0; (length - at).min(PIECE) as usize];
         self.storage.read(number, at, &mut bytes)?;
         let rest_of_page = (at.next_multiple_of(PAGE) - at).min(length - at) as usize;

@@ -124,7 +124,8 @@ impl Client {
         &mut self,
         head: &Head<'_, '_>,
         plain: &Plain<'_>,
-        (index, sender): (usize, Sender),
+        index: usize,
+        sender: Sender,
     ) -> Option<Box<Pass>> {
         let serving = Arc::clone(&self.serving);
         let (site, secure) = (&serving.sites[index], self.peer.secure);

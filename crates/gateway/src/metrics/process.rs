@@ -1,6 +1,6 @@
 //! Figures of this process from the kernel, with the names that Prometheus's own clients use.
 
-use nightwatt_report::exposition::{Exposition, Family, Kind};
+use nightwatt_report::exposition::{Exposition, Family, MetricKind};
 
 /// `/proc` counts processor time in hundredths of a second, whatever the kernel's own clock does.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -8,7 +8,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// A figure of this process; omitted without `/proc`.
 struct Figure {
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     read: fn() -> Option<f64>,
 }
@@ -16,31 +16,31 @@ struct Figure {
 const FIGURES: [Figure; 5] = [
     Figure {
         name: "process_cpu_seconds_total",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Processor time that the proxy has used, in seconds.",
         read: cpu_seconds,
     },
     Figure {
         name: "process_resident_memory_bytes",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Memory of the proxy that is resident, in bytes.",
         read: || status_field("VmRSS:").map(|kib| kib * 1024.0),
     },
     Figure {
         name: "process_threads",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Threads of the proxy.",
         read: || status_field("Threads:"),
     },
     Figure {
         name: "process_open_fds",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Descriptors that the proxy has open.",
         read: open_fds,
     },
     Figure {
         name: "process_max_fds",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Descriptors that the proxy may have open.",
         read: max_fds,
     },

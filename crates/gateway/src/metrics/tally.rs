@@ -217,7 +217,8 @@ impl RequestTally {
     /// its answer. This is the whole accounting cost of a request.
     pub(crate) fn count(
         &self,
-        (class, answered): (ClientClass, Answered),
+        class: ClientClass,
+        answered: Answered,
         status: StatusCode,
         delay: Duration,
     ) {
@@ -428,9 +429,9 @@ mod tests {
         let tally = RequestTally::default();
         let human = ClientClass::Human;
         let took = Duration::from_millis(3);
-        tally.count((human, Answered::Cache), StatusCode::OK, took);
-        tally.count((human, Answered::Limited), StatusCode::TOO_MANY_REQUESTS, took);
-        tally.count((ClientClass::Api, Answered::Cache), StatusCode::SWITCHING_PROTOCOLS, took);
+        tally.count(human, Answered::Cache, StatusCode::OK, took);
+        tally.count(human, Answered::Limited, StatusCode::TOO_MANY_REQUESTS, took);
+        tally.count(ClientClass::Api, Answered::Cache, StatusCode::SWITCHING_PROTOCOLS, took);
         assert_eq!(tally.requests(Answered::Cache, human), 1);
         assert_eq!(tally.answered(Answered::Cache), 2);
         let statuses: Vec<u64> = tally.statuses().map(|(_, count)| count).collect();
@@ -448,8 +449,9 @@ mod tests {
             for _ in 0..threads {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        let how = (ClientClass::Human, Answered::Limited);
-                        tally.count(how, StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1));
+                        let status = StatusCode::TOO_MANY_REQUESTS;
+                        let delay = Duration::from_secs(1);
+                        tally.count(ClientClass::Human, Answered::Limited, status, delay);
                     }
                 });
             }

@@ -356,7 +356,7 @@ impl<'a> Course<'a> {
                     return Err(Outcome::Unreachable);
                 }
                 offer = Offer::FailedAt(seat.server());
-                exchange = exchange.as_deref().map(Exchange::anew);
+                exchange = exchange.as_deref().map(Exchange::at_another_server);
                 continue;
             }
             let mut phase = supervisor.phase();

@@ -84,7 +84,8 @@ impl<'a> Line<'a> {
     /// here; first the client's earlier data.
     pub(super) async fn run(
         &self,
-        (client, before): (TcpStream, BytesMut),
+        client: TcpStream,
+        before: BytesMut,
         server: TcpStream,
         stopped: &Stopped,
     ) -> Outcome {

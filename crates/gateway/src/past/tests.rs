@@ -1,4 +1,4 @@
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::manager::Memory;
@@ -63,7 +63,7 @@ fn open(dir: &Path, second: i64) -> HistoryLog {
 
 fn take(chronicle: &mut HistoryLog, record: &Record) {
     let at = Now { wall: record.at, ..Now::default() };
-    chronicle.take(record, (at, &record.memory.bill));
+    chronicle.take(record, at, &record.memory.bill);
 }
 
 /// Day and seconds asleep.

@@ -75,7 +75,9 @@ impl PoolServer {
     /// Opens a server: its ledger and its controller; probes whether it is awake.
     pub(crate) fn open(
         server: &ServerConfig,
-        (site, kind, kind_name): (&SiteConfig, &Kind, &str),
+        site: &SiteConfig,
+        kind: &Kind,
+        kind_name: &str,
         common: &Common<'_>,
         fittings: Fittings<'_>,
         tasks: &mut Vec<JoinHandle<()>>,
@@ -103,8 +105,9 @@ impl PoolServer {
         };
         let records = common.records(&server.name, [meter.clone(), None], rates)?;
         let wake_timeout = server.wake_timeout(&kind);
-        let mind = (settings(server, &kind, wake_timeout), Box::new(AlwaysOn) as _);
-        let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
+        let settings = settings(server, &kind, wake_timeout);
+        let (supervisor, task) =
+            Supervisor::start(&server.name, clock, settings, Box::new(AlwaysOn), hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         let limits = site.limits.over(&config.limits);

@@ -48,7 +48,7 @@ impl ServerPool {
             Observed::Down
         } else if state.pool.on() > 0 {
             Observed::Up
-        } else if state.opening || state.nobody_left() {
+        } else if state.opening || state.no_server_left() {
             Observed::Down
         } else {
             // New requests may wait in line.

@@ -9,6 +9,7 @@ use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::Controller;
 
 use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
+use crate::admittance::Admittance;
 use crate::common::Common;
 use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
@@ -39,7 +40,8 @@ impl Site {
         } else {
             (None, None)
         };
-        let (supervisor, settings) = (Arc::clone(&self.supervisor), settings(site, &scenario));
+        let settings = settings(site, &scenario, common.clock);
+        let supervisor = Arc::clone(&self.supervisor);
         let (policy, learns) = self.next_policy(site, common);
         let retuning =
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
@@ -73,6 +75,7 @@ impl Site {
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),
+            admittance: self.next_admittance(site),
             waiting_page,
             counters: Arc::clone(&self.counters),
             frontier: self.next_frontier(site, &scenario, common),
@@ -98,11 +101,21 @@ impl Site {
         let old = &self.config;
         let is_kept = self.rules == *rules
             && old.mirror == site.mirror
-            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
+            && (old.kind, &old.hosts) == (site.kind, &site.hosts)
+            && self
+                .mirror
+                .as_ref()
+                .is_none_or(|it| it.server == common.config.scenario_of(site).server);
         if is_kept {
             return self.mirror.clone();
         }
-        Mirror::of(site, common.config, rules, common.clock)
+        Mirror::of(site, common, rules)
+    }
+
+    /// Log-ins and wrong passwords are remembered, unless the rules or the users have changed.
+    fn next_admittance(&self, site: &SiteConfig) -> Option<Arc<Admittance>> {
+        let is_kept = self.config.access == site.access;
+        if is_kept { self.admittance.clone() } else { Admittance::of(site) }
     }
 
     /// Whether connections to its server are configured as before.

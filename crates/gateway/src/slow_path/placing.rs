@@ -4,15 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_httpcache::CacheKey;
-use nightwatt_policy::admission::Cached;
 
-use super::Asked;
+use super::{Asked, CacheLookup};
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::exchange::Exchange;
-use crate::hit::Found;
 use crate::hold::Spool;
 use crate::pool::{Offer, Placed, ServerPool};
 
@@ -38,15 +35,16 @@ impl Asked<'_> {
     /// error.
     pub(super) fn without_place(
         &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
-        refused: (Response<Answer>, Answered),
+        lookup: CacheLookup,
+        refused: Response<Answer>,
+        answered: Answered,
     ) -> (Response<Answer>, Answered) {
-        if let Some(found) = found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh) {
+        if let Some(found) = lookup.fresh() {
             // Another request has fetched the same meanwhile.
             return self.cache_answer(found, Answered::Cache);
         }
-        let forwarding = self.forwarding((key, found), None);
-        forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
+        let forwarding = self.forwarding(lookup, None);
+        forwarding.stale_instead().map_or((refused, answered), |stale| (stale, Answered::Stale))
     }
 
     /// Another exchange for a request whose server has failed: with another server, or with the same one if it is well
@@ -57,7 +55,7 @@ impl Asked<'_> {
         spool: &mut Spool,
         answered: &mut Answered,
     ) -> Result<Arc<Exchange>, (Response<Answer>, Answered)> {
-        let next = exchange.anew();
+        let next = exchange.at_another_server();
         let offer = exchange.seat().map_or(Offer::Held, |seat| Offer::FailedAt(seat.server()));
         drop(exchange);
         if let Some(pool) = &self.site().pool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use nightwatt_http1::Incoming;
 
-use super::{Asked, Client};
+use super::{Asked, CacheLookup, Client};
 use crate::access::Answered;
 use crate::accounting::{How, close};
 use crate::body::Answer;
@@ -30,9 +30,10 @@ pub(crate) async fn resume(
     let mut client = Client { serving: &serving, index, facts: &facts, class, stays: false };
     let (response, answered) = {
         let asked = Asked::new(&serving, index, &facts, &parts, class, names);
-        let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
+        let lookup = CacheLookup { key: asked.cache_key(), found: None };
+        let phase = asked.site().supervisor.phase();
         let spool = Spool::unkept(body);
-        Box::pin(asked.through((key, None), (spool, exchange), phase, Answered::Server)).await
+        Box::pin(asked.through(lookup, spool, exchange, phase, Answered::Server)).await
     };
     client.stays = true;
     let how = How { needs_server, ..How::by_itself(class, answered) };

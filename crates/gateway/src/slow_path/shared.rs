@@ -10,7 +10,7 @@ use nightwatt_httpcache::{CacheKey, Filler};
 use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-use super::Asked;
+use super::{Asked, CacheLookup};
 use crate::exchange::Exchange;
 use crate::flights::Flight;
 use crate::forward::Forwarding;
@@ -26,11 +26,8 @@ impl Asked<'_> {
     }
 
     /// Another client's request for the same, if that may be waited for.
-    pub(super) fn other_flight(
-        &self,
-        (key, _): &(Option<CacheKey>, Option<Found>),
-    ) -> Option<watch::Receiver<()>> {
-        let key = key.as_ref().filter(|_| self.is_anybodys())?;
+    pub(super) fn other_flight(&self, key: Option<&CacheKey>) -> Option<watch::Receiver<()>> {
+        let key = key.filter(|_| self.is_anybodys())?;
         self.site().flights.other(key)
     }
 
@@ -70,7 +67,7 @@ impl Asked<'_> {
     /// The parameters for passing the request on.
     pub(super) fn forwarding(
         &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
+        CacheLookup { key, found }: CacheLookup,
         flight: Option<Flight>,
     ) -> Forwarding<'_> {
         Forwarding {

@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use http::request::Parts;
 use nightwatt_policy::admission::{ClientClass, Want};
-use nightwatt_traffic::{Verdict, clf};
+use nightwatt_traffic::{Rule, Verdict, clf};
 
 use crate::facts::Facts;
 use crate::request_rules::{self, Wanting};
@@ -13,6 +13,11 @@ use crate::wake_cause::WakeCause;
 
 /// The class of a request's client, and why it has that class.
 pub(crate) fn judge(site: &Site, serving: &Serving, facts: &Facts) -> Verdict {
+    let is_monitor =
+        site.admittance.as_ref().is_some_and(|it| it.config().is_monitor(facts.client));
+    if is_monitor {
+        return Verdict { rule: Rule::MonitorNetworks, recognised: true, until: None };
+    }
     site.judge(serving.clock.now(), &facts.for_classifier())
 }
 

@@ -36,7 +36,7 @@ impl Store {
             return;
         };
         // As for a request to the server: if it is forgotten from now on, this is too old.
-        let ticket = self.ask(key.clone(), Sake::Nobody);
+        let ticket = self.ask(key.clone(), Sake::Renewal);
         let read = disk.read(key).await;
         let is_there = !read.is_empty();
         let objects = read.into_iter().filter_map(|(meta, body, variant)| {
@@ -96,8 +96,9 @@ fn restored(key: &CacheKey, meta: &Meta, fingerprint: u64, rules: &Rules) -> Opt
     }
     let request =
         RequestHead { method: &Method::GET, authority, path_and_query: target, headers: &asked };
-    let basis = (meta.basis, meta.rules == fingerprint);
-    Stored::restored(&request, basis, meta.status, &meta.headers, meta.times, rules).ok()
+    let trusted = meta.rules == fingerprint;
+    Stored::restored(&request, meta.basis, trusted, meta.status, &meta.headers, meta.times, rules)
+        .ok()
 }
 
 /// The fields that selected it are unchanged: `Vary` is among what is stored.

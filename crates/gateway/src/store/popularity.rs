@@ -10,7 +10,7 @@ pub(crate) enum Sake {
     /// A client of this class.
     Of(ClientClass),
     /// No client: a stored answer is renewed.
-    Nobody,
+    Renewal,
 }
 
 /// A sum over its requests, halved by each renewal without a request.
@@ -36,7 +36,7 @@ impl Popularity {
         let known = known.map_or(0, Self::get);
         Self(AtomicU64::new(match sake {
             Sake::Of(class) => known + Self::worth(class),
-            Sake::Nobody => known / 2,
+            Sake::Renewal => known / 2,
         }))
     }
 
@@ -63,7 +63,7 @@ mod tests {
     fn renewals(mut popularity: Popularity) -> u32 {
         let mut renewals = 0;
         while popularity.get() > 0 {
-            popularity = Popularity::of(Some(&popularity), Sake::Nobody);
+            popularity = Popularity::of(Some(&popularity), Sake::Renewal);
             renewals += 1;
         }
         renewals

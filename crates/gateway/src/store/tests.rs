@@ -46,7 +46,7 @@ fn hits(store: &Store, path: &str) -> bool {
     let now = Timestamp::from_secs(1_767_225_601);
     let rules = Rules::default();
     let values = |_: &http::HeaderName| std::iter::empty();
-    store.find_plain(key(path).as_str(), Sender::ANONYMOUS, (now, &rules), values).is_some()
+    store.find_plain(key(path).as_str(), Sender::ANONYMOUS, now, &rules, values).is_some()
 }
 
 fn purge(store: &Store, text: &str) -> usize {

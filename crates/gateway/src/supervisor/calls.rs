@@ -145,7 +145,8 @@ impl Driver {
             Call::Reach(hands) => {
                 self.reach(Arc::new(hands));
                 let now = self.supervisor.clock.now();
-                self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+                self.supervisor
+                    .with(|managed, actions| managed.manager.controller_changed(now, actions));
             }
             Call::Learn(place) => self.shelf = place,
             Call::Park(hands, answer) => {
@@ -183,7 +184,7 @@ impl Driver {
         let hands = self.reach(Arc::new(hands));
         self.parked = Some(Parked { hands, shelf: place, chronicle });
         // From now on its knowledge of the server comes from the other process.
-        self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+        self.supervisor.with(|managed, actions| managed.manager.controller_changed(now, actions));
         handed
     }
 
@@ -200,7 +201,7 @@ impl Driver {
         *self.supervisor.chronicle() = chronicle;
         self.reach(hands);
         let now = self.supervisor.clock.now();
-        self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+        self.supervisor.with(|managed, actions| managed.manager.controller_changed(now, actions));
     }
 }
 

@@ -9,6 +9,7 @@ impl Managed {
     pub(super) fn name_cause(&mut self, cause: Cause) -> WakeCause {
         match cause {
             Cause::CrawlWindow => WakeCause::CrawlWindow,
+            Cause::AwakeHours => WakeCause::AwakeHours,
             Cause::Policy => WakeCause::Policy,
             Cause::Refresh => WakeCause::Refresh,
             Cause::Operator => WakeCause::Operator,

@@ -32,6 +32,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) held: usize,
     /// What keeps it awake.
     pub(crate) hindrance: Option<Hindrance>,
+    /// In how long it is woken for the hours in which it is to be awake.
+    pub(crate) awake_hours_in: Option<Duration>,
     /// Its last reason for not sleeping.
     pub(crate) inhibited_by: Option<String>,
     /// Wake loops found since the start.

@@ -16,7 +16,7 @@ impl Supervisor {
         let mut chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chronicle) = &mut *chronicle {
             let (at, bill) = self.lock().settled(now);
-            chronicle.take(record, (at, &bill));
+            chronicle.take(record, at, &bill);
         }
     }
 

@@ -345,7 +345,7 @@ impl Certificates {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |it: &Entry| {
             let problem = it.refused.clone().or_else(|| it.problem.clone());
-            let status = of_pair(&it.config, &it.pair, (problem, it.is_stand_in), now);
+            let status = of_pair(&it.config, &it.pair, problem, it.is_stand_in, now);
             let renewal_failed = status.renewal_failed || it.refused.is_some();
             let is_awaited = it.is_stand_in && it.refused.is_none();
             CertificateStatus { is_awaited, renewal_failed, ..status }
@@ -358,7 +358,8 @@ impl Certificates {
 fn of_pair(
     config: &CertificateConfig,
     pair: &Pair,
-    (problem, is_stand_in): (Option<String>, bool),
+    problem: Option<String>,
+    is_stand_in: bool,
     now: Wall,
 ) -> CertificateStatus {
     let fault = pair.fault(now);
@@ -393,7 +394,7 @@ pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<Certificate
     let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider, now) {
         Ok((pair, problem)) => {
             let is_stand_in = problem.is_some();
-            of_pair(config, &pair, (problem, is_stand_in), now)
+            of_pair(config, &pair, problem, is_stand_in, now)
         }
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),

@@ -2,7 +2,7 @@
 //! stories are told to two gateways, one of which has no fast path.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{CertificateConfig, Hsts};
+use nightwatt_gateway::config::{AccessConfig, CertificateConfig, Hsts};
 use nightwatt_gateway::control::Order;
 use nightwatt_power::probe::OWN_MARK;
 use proptest::prelude::*;
@@ -41,10 +41,13 @@ enum Site {
     /// The same, with what concerns TLS.
     Secure,
     Quiet,
+    /// Not all clients come in, and some of those are monitors.
+    Guarded,
 }
 
 impl Site {
-    const ALL: [Self; 5] = [Self::Plain, Self::Trusting, Self::Named, Self::Secure, Self::Quiet];
+    const ALL: [Self; 6] =
+        [Self::Plain, Self::Trusting, Self::Named, Self::Secure, Self::Quiet, Self::Guarded];
 
     fn setup(self) -> Setup {
         let setup = awake().probed_by_http().with(move |config| self.change(config));
@@ -70,6 +73,14 @@ impl Site {
                 config.trusted_proxies = loopback();
             }
             Self::Quiet => config.answer_header = false,
+            Self::Guarded => {
+                site.access = Some(AccessConfig {
+                    deny: vec!["203.0.113.0/24".parse().unwrap()],
+                    monitors: vec!["2001:db8::/32".parse().unwrap()],
+                    ..AccessConfig::default()
+                });
+                config.trusted_proxies = loopback();
+            }
         }
     }
 }

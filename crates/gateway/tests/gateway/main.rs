@@ -1,8 +1,10 @@
 //! The sleeping proxy, told as stories: a client that speaks raw HTTP/1.1 on one side, an origin
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
+mod access;
 mod acme;
 mod answers;
+mod awake_hours;
 mod both_paths;
 mod caching;
 mod classes;

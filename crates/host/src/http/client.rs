@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
 use hyper::body::Bytes;
 
-use super::{Answer, Connection, HttpError, Login, Server};
+use super::{Connection, HttpError, HttpResponse, Login, Server};
 
 /// A question.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// Asks; follows redirects, and logs in if the server wants that.
-    pub async fn ask(&mut self, ask: &Ask<'_>) -> Result<Answer, HttpError> {
+    pub async fn ask(&mut self, ask: &Ask<'_>) -> Result<HttpResponse, HttpError> {
         let mut path = ask.path.to_owned();
         let mut redirects = 0;
         let mut refused = false;
@@ -139,12 +139,12 @@ impl Client {
     }
 
     /// The path that a redirect leads to, if that is on the server.
-    fn redirected(&self, answer: &Answer) -> Result<String, HttpError> {
+    fn redirected(&self, answer: &HttpResponse) -> Result<String, HttpError> {
         let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
         self.server.path_of(to).ok_or_else(|| HttpError::Elsewhere(to.to_owned()))
     }
 
-    async fn once(&mut self, ask: &Ask<'_>, path: &str) -> Result<Answer, HttpError> {
+    async fn once(&mut self, ask: &Ask<'_>, path: &str) -> Result<HttpResponse, HttpError> {
         let login = self.login.as_mut().and_then(|it| it.answer(ask.method.as_str(), path));
         let login = login.and_then(|text| {
             let mut value = HeaderValue::try_from(text).ok()?;
@@ -167,7 +167,7 @@ impl Client {
         Ok(self.keep(connection, answer))
     }
 
-    fn keep(&mut self, connection: Connection, answer: Answer) -> Answer {
+    fn keep(&mut self, connection: Connection, answer: HttpResponse) -> HttpResponse {
         self.kept = self.keeps.then_some(connection);
         answer
     }

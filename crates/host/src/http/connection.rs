@@ -15,7 +15,7 @@ use super::HttpError;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// Its status.
     pub status: u16,
     /// Its header fields.
@@ -24,7 +24,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The first field of that name, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -67,7 +67,7 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
         longest: usize,
-    ) -> Result<Answer, HttpError> {
+    ) -> Result<HttpResponse, HttpError> {
         let Self { sender, driver } = self;
         let answer = async {
             sender.ready().await?;
@@ -83,7 +83,7 @@ impl Connection {
                     }
                 })?;
             let (status, headers) = (head.status.as_u16(), head.headers);
-            Ok(Answer { status, headers, body: body.to_bytes() })
+            Ok(HttpResponse { status, headers, body: body.to_bytes() })
         };
         tokio::pin!(answer);
         let Some(driving) = driver else { return answer.await };

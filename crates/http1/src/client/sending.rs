@@ -72,7 +72,8 @@ where
     pub(super) fn taken_up(
         request: Request<B>,
         unsent: Bytes,
-        (has_begun, is_flushed): (bool, bool),
+        has_begun: bool,
+        is_flushed: bool,
     ) -> Self {
         let mut out = VecDeque::new();
         if !unsent.is_empty() {

@@ -115,7 +115,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
         B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
     {
         let Self { stream, unsent, has_begun, is_flushed, buffer } = self;
-        let sending = Sending::taken_up(request, unsent, (has_begun, is_flushed));
+        let sending = Sending::taken_up(request, unsent, has_begun, is_flushed);
         converse(stream, sending, buffer, interim).await
     }
 }

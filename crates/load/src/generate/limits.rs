@@ -68,35 +68,49 @@ pub(super) struct Cpu {
 /// Watches the calling thread.
 #[derive(Debug)]
 pub(super) struct CpuWatch {
-    begin: (Mono, Duration),
-    moment: (Mono, Duration),
+    begin: CpuTime,
+    moment: CpuTime,
     busiest: f64,
 }
 
 impl CpuWatch {
     pub(super) fn begin() -> Self {
-        let now = (monotonic(), thread_time());
+        let now = CpuTime::now();
         Self { begin: now, moment: now, busiest: 0.0 }
     }
 
     /// Now and then; it asks for the CPU time once a second.
     pub(super) fn look(&mut self) {
-        if monotonic().since(self.moment.0) >= MOMENT {
-            let now = (monotonic(), thread_time());
-            self.busiest = self.busiest.max(share(self.moment, now));
+        if monotonic().since(self.moment.at) >= MOMENT {
+            let now = CpuTime::now();
+            self.busiest = self.busiest.max(now.share_since(self.moment));
             self.moment = now;
         }
     }
 
     pub(super) fn end(&self) -> Cpu {
-        let share = share(self.begin, (monotonic(), thread_time()));
+        let share = CpuTime::now().share_since(self.begin);
         Cpu { share, busiest: self.busiest.max(share) }
     }
 }
 
-fn share(from: (Mono, Duration), to: (Mono, Duration)) -> f64 {
-    let time = to.0.since(from.0).as_secs_f64();
-    if time > 0.0 { to.1.saturating_sub(from.1).as_secs_f64() / time } else { 0.0 }
+/// CPU time of the calling thread at a moment.
+#[derive(Debug, Clone, Copy)]
+struct CpuTime {
+    at: Mono,
+    used: Duration,
+}
+
+impl CpuTime {
+    fn now() -> Self {
+        Self { at: monotonic(), used: thread_time() }
+    }
+
+    /// Share of the time since then in which the thread ran.
+    fn share_since(self, then: Self) -> f64 {
+        let time = self.at.since(then.at).as_secs_f64();
+        if time > 0.0 { self.used.saturating_sub(then.used).as_secs_f64() / time } else { 0.0 }
+    }
 }
 
 fn thread_time() -> Duration {
@@ -116,12 +130,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_does_nothing_but_count_uses_its_processor() {
-        let before = (monotonic(), thread_time());
+        let before = CpuTime::now();
         let mut sum = 0_u64;
-        while thread_time().saturating_sub(before.1) < Duration::from_millis(5) {
+        while thread_time().saturating_sub(before.used) < Duration::from_millis(5) {
             sum = sum.wrapping_add(std::hint::black_box(sum));
         }
-        let share = share(before, (monotonic(), thread_time()));
+        let share = CpuTime::now().share_since(before);
         // Other processes may take the processor away, but no thread uses more than one.
         assert!(share > 0.0 && share < 1.1, "{share}");
     }

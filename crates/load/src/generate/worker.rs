@@ -80,7 +80,8 @@ impl<'a> Worker<'a> {
     /// The `number`-th of `threads`; times count from `start`.
     pub(super) fn new(
         plan: &'a Plan,
-        (number, threads): (usize, usize),
+        number: usize,
+        threads: usize,
         window: Window,
         start: Mono,
         samples: Option<SyncSender<Vec<Sample>>>,

@@ -9,12 +9,14 @@ use crate::pure::calibrate::utilisation::{
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::power_model::{Fitted, PowerModel};
 use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::uncertainty::Accuracy;
 use nightwatt_meters::machine::Counts;
-use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
+use crate::calibrate::recorded::rows;
 use crate::error::Error;
 
 /// Loads: from idle to full and back, so that warmth does not look like load.
@@ -78,6 +80,39 @@ pub fn run(
             return Err(Error::Interrupted);
         }
     }
+    let measured_by = format!("{}/{}", options.meter.name(), channel.name);
+    fitted(points, measured_by, channel.accuracy)
+}
+
+/// How far a meter may be off of which a table says nothing.
+const OF_TABLES: Accuracy = Accuracy::relative(0.05);
+
+/// Fits a table of `watts,busy` (0 to 1), which another program or an earlier measurement made.
+pub fn of_table(text: &str) -> Result<Calibration, Error> {
+    let mut points = Vec::new();
+    for (line, cells) in rows(text, |cell| cell.parse::<f64>().is_ok()) {
+        let bad = |why: &str| Error::Table { line, why: why.to_owned() };
+        let &[watts, busy] = cells.as_slice() else {
+            return Err(bad("it must hold two numbers: watts, busy (0 to 1)"));
+        };
+        let number = |cell: &str| cell.parse().ok().filter(|it: &f64| it.is_finite());
+        let Some((watts, busy)) = number(watts).zip(number(busy)) else {
+            return Err(bad("one of watts, busy is no number"));
+        };
+        if !(0.0..=1.0).contains(&busy) {
+            return Err(bad("`busy` is a share of all CPUs: 0 to 1, and 50 % is 0.5"));
+        }
+        points.push(UtilisationPoint { utilisation: busy, power: Watts(watts) });
+    }
+    fitted(points, "a table".to_owned(), OF_TABLES)
+}
+
+/// The model that fits points.
+fn fitted(
+    points: Vec<UtilisationPoint>,
+    measured_by: String,
+    accuracy: Accuracy,
+) -> Result<Calibration, Error> {
     let fit = fit_utilisation(&points)?;
     let (low, high) = fit.covered;
     if high - low < LEAST_COVERED {
@@ -85,8 +120,6 @@ pub fn run(
     }
     let readings: Vec<(f64, Watts)> =
         points.iter().map(|point| (point.utilisation, point.power)).collect();
-    let measured_by = format!("{}/{}", options.meter.name(), channel.name);
-    let accuracy = channel.accuracy;
     let source = format!("calibrate utilisation by {measured_by}");
     let fitted = match (&fit.better, &fit.broken) {
         (Better::BrokenLine, Some(broken)) => {
@@ -117,8 +150,7 @@ fn measure(
     stop: &Stop,
 ) -> Result<Option<UtilisationPoint>, Error> {
     let cannot = |what| move |source| Error::System { what, source };
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    let sampler = Sampler::start(std::mem::take(meters), None, nobody)
+    let sampler = Sampler::start_without_sinks(std::mem::take(meters), None)
         .map_err(cannot("start the meter's thread"))?;
     let before = Counts::read(host).map_err(cannot("read /proc/stat"))?;
     let begin = monotonic();
@@ -192,6 +224,19 @@ mod tests {
         assert_eq!(to_the_ends(&[0.02, 0.1, 0.5, 0.97]), [0.0, 0.1, 0.5, 1.0]);
         assert_eq!(to_the_ends(&[0.0, 0.3, 0.6, 0.9, 1.0]), [0.0, 0.6, 1.0]);
         assert_eq!(to_the_ends(&[]), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_table_of_powers_becomes_a_model() {
+        // 40 W idle, 60 W more when all CPUs are busy.
+        let row = |tenth: i32| format!("{},{}\n", 40 + 6 * tenth, f64::from(tenth) / 10.0);
+        let table: String = (0..=10).map(row).collect();
+        let found = of_table(&format!("watts,busy\n{table}")).unwrap();
+        let (idle, slope) = (found.fit.line.idle.value.get(), found.fit.line.slope.value.get());
+        assert!((idle - 40.0).abs() < 1e-9 && (slope - 60.0).abs() < 1e-9, "{found:?}");
+        let wrong = |text: &str| of_table(text).unwrap_err().to_string();
+        assert!(wrong("watts,busy\n40,0\n70,50\n").contains("50 % is 0.5"));
+        assert!(wrong("watts,busy\n40,0\n70\n").contains("line 3"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::pure::calibrate::wakeups::{WakeupFit, WakeupPoint, fit_wakeups};
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::quantity::Watts;
-use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 use serde::Serialize;
 
@@ -112,8 +112,7 @@ fn measure(
     trace: &IdleTrace,
     stop: &Stop,
 ) -> Result<Option<WakeupPoint>, Error> {
-    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    let sampler = Sampler::start(std::mem::take(meters), None, nobody)
+    let sampler = Sampler::start_without_sinks(std::mem::take(meters), None)
         .map_err(|source| Error::System { what: "start the meter's thread", source })?;
     let counted = || trace.read(host);
     let before = counted()?;

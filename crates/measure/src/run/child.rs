@@ -12,9 +12,8 @@ use nightwatt_energy::time::Mono;
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
-use super::cgroup::Cgroup;
-use super::cpu_time::{self, CountedBy, CpuTime, Used};
-use super::instructions::InstructionCounters;
+use super::counting::Counting;
+use super::cpu_time::{CpuTime, Used};
 use crate::error::Error;
 
 /// Control of the command while it runs; clones share it.
@@ -109,21 +108,40 @@ pub fn run_with(
     running: &Running,
     begins: impl FnOnce(Mono),
 ) -> Result<Finished, Error> {
+    let mut prepared = prepared(command)?;
+    prepared.envs(environment.iter().map(|(name, value)| (name, value)));
+    follow(prepared, Counting::start(false), running, begins)
+}
+
+/// Runs a command as [`run`] does, and counts what leaves its cgroup and what other processes use meanwhile.
+pub(super) fn run_counted(
+    command: &[OsString],
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
+    follow(prepared(command)?, Counting::start(true), running, begins)
+}
+
+fn prepared(command: &[OsString]) -> Result<Command, Error> {
     let (program, arguments) = command.split_first().ok_or(Error::NoCommand)?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-    let cgroup = Cgroup::make();
-    let counters = InstructionCounters::start();
-    let busy_before = cpu_time::machine();
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Starts it and waits for its end.
+fn follow(
+    mut command: Command,
+    counting: Counting,
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
     let begin = monotonic();
     begins(begin);
     running.go_on()?;
-    let spawned = match &cgroup {
-        Some(cgroup) => cgroup.around(|| command.spawn()),
-        None => command.spawn(),
-    };
+    let spawned = counting.around(|| command.spawn());
     let child = spawned.map_err(|source| Error::Spawn {
-        program: program.to_string_lossy().into_owned(),
+        program: command.get_program().to_string_lossy().into_owned(),
         source,
     })?;
     running.0.pid.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Release);
@@ -135,19 +153,6 @@ pub fn run_with(
     let end = monotonic();
     running.0.pid.store(0, Ordering::Release);
     let waited = waited.map_err(|source| Error::System { what: "wait for the command", source })?;
-    let of_tree = CpuTime { user: waited.rusage.utime, system: waited.rusage.stime };
-    let of_group = cgroup.as_ref().and_then(Cgroup::used);
-    // A group that counts less than the processes that were waited for has missed some: they went into
-    // another. The two are counted by different clocks, so a little less is no less.
-    let of_group = of_group.filter(|group| group.all() * 20 > of_tree.all() * 19);
-    let used = Used {
-        time: of_group.unwrap_or(of_tree),
-        by: of_group.map_or(CountedBy::ProcessTree, |_| CountedBy::Cgroup),
-        left_running: cgroup.as_ref().map_or(0, Cgroup::processes),
-        instructions: counters.and_then(InstructionCounters::read),
-        machine: cpu_time::machine()
-            .zip(busy_before)
-            .map(|(after, before)| after.saturating_sub(before)),
-    };
+    let used = counting.finish(CpuTime { user: waited.rusage.utime, system: waited.rusage.stime });
     Ok(Finished { ended: Ended(waited.status), begin, end, used })
 }

@@ -7,12 +7,13 @@ use nightwatt_energy::energy::Provenance;
 use nightwatt_energy::integration::{Gap, Totals};
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::uncertainty::{Budget, Mean};
+use nightwatt_meters::machine::others::{self, Other};
 use nightwatt_meters::{Channel, Scope};
 use serde::Serialize;
 
-use super::cpu_time::CountedBy;
+use super::cpu_time::{CountedBy, Used};
 use super::instructions::Instructions;
-use super::{Finished, Run, RunOptions};
+use super::{Finished, Idle, Run, RunOptions};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -39,6 +40,10 @@ pub struct RunReport {
     pub share: Option<Share>,
     /// For how long the idle machine was measured, s.
     pub idle_s: Option<f64>,
+    /// CPUs that were busy meanwhile, in the mean.
+    pub idle_busy_cpus: Option<f64>,
+    /// Other processes that used CPU time during the runs, by name, the busiest first.
+    pub others: Vec<Other>,
     /// Every channel of every meter. They may contain each other: never sum them.
     pub channels: Vec<ChannelReport>,
     /// Each run.
@@ -162,11 +167,12 @@ pub struct SingleRun {
 }
 
 impl RunReport {
-    pub(super) fn of(options: &RunOptions, runs: &[Run], idle: Option<&[Option<Mean>]>) -> Self {
+    pub(super) fn of(options: &RunOptions, runs: &[Run], idle: Option<&Idle>) -> Self {
         let spread =
             |time: fn(&Finished) -> f64| Spread::of(runs.iter().map(|run| time(&run.finished)));
         let share = share(runs);
-        let channels = channels(runs, idle, share.map(|share| share.of_busy_cpu));
+        let powers = idle.map(|idle| &*idle.powers);
+        let channels = channels(runs, powers, share.map(|share| share.of_busy_cpu));
         let single = |(number, Run { finished, .. }): (usize, &Run)| SingleRun {
             elapsed_s: elapsed(finished).as_secs_f64(),
             user_s: finished.used.time.user.as_secs_f64(),
@@ -186,7 +192,13 @@ impl RunReport {
             sys_s: spread(|run| run.used.time.system.as_secs_f64()),
             share,
             idle_s: options.idle.filter(|_| idle.is_some()).map(|time| time.as_secs_f64()),
-            warnings: warnings(options, runs, &channels),
+            idle_busy_cpus: idle.and_then(|idle| idle.busy_cpus),
+            others: others(runs),
+            warnings: idle
+                .and_then(Idle::warning)
+                .into_iter()
+                .chain(warnings(options, runs, &channels))
+                .collect(),
             channels,
             runs: runs.iter().enumerate().map(single).collect(),
         }
@@ -215,8 +227,14 @@ fn share(runs: &[Run]) -> Option<Share> {
             .fold((0.0, 0.0), |sums, counts| (sums.0 + counts.0 as f64, sums.1 + counts.1 as f64));
         (machine > 0.0).then(|| (command / machine).min(1.0))
     });
-    let all_by_group = used().all(|used| used.by == CountedBy::Cgroup);
-    let by = if all_by_group { CountedBy::Cgroup } else { CountedBy::ProcessTree };
+    let any = |by| used().any(|used| used.by == by);
+    let by = if any(CountedBy::ProcessTree) {
+        CountedBy::ProcessTree
+    } else if any(CountedBy::Descendants) {
+        CountedBy::Descendants
+    } else {
+        CountedBy::Cgroup
+    };
     let (cpu_s, machine_busy_s) = (cpu.as_secs_f64(), busy);
     Some(Share { of_busy_cpu, cpu_s, machine_busy_s, by, of_instructions })
 }
@@ -392,6 +410,36 @@ fn dynamic(channel: &Channel, joules: f64, idle: Mean, budget: Budget, time: Dur
     }
 }
 
+/// What other processes used over all runs.
+fn others(runs: &[Run]) -> Vec<Other> {
+    let mut all: Vec<Other> = Vec::new();
+    for other in runs.iter().flat_map(|run| &run.finished.used.others) {
+        match all.iter_mut().find(|known| known.command == other.command) {
+            Some(known) => known.cpu_s += other.cpu_s,
+            None => all.push(other.clone()),
+        }
+    }
+    all.sort_by(|one, other| other.cpu_s.total_cmp(&one.cpu_s));
+    all
+}
+
+/// That other processes were busy, too, if they were.
+fn about_others(runs: &[Run]) -> Option<String> {
+    let used = || runs.iter().map(|run| &run.finished.used);
+    let beside: Duration = used().map(Used::beside).sum::<Option<_>>()?;
+    let command: Duration = used().map(|used| used.time.all()).sum();
+    let time: Duration = runs.iter().map(|run| elapsed(&run.finished)).sum();
+    let [beside, command, time] = [beside, command, time].map(|time| time.as_secs_f64());
+    others::are_busy(beside, command, time).then(|| {
+        format!(
+            "other processes used {beside:.2} s of CPU time while the command ran ({}). Their energy is in \
+             these figures, but not in the share by CPU time. What the command has a daemon do for it \
+             (docker, systemd-run) is among theirs",
+            others::told(&others(runs))
+        )
+    })
+}
+
 /// Readings that were left out, and meters that cannot be read as often as wished.
 fn about_readings(options: &RunOptions, runs: &[Run]) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -412,14 +460,8 @@ fn about_readings(options: &RunOptions, runs: &[Run]) -> Vec<String> {
     warnings
 }
 
-fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
+fn about_channels(runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
-        warnings.push(
-            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
-                .to_owned(),
-        );
-    }
     for channel in channels {
         let name = format!("{}/{}", channel.meter, channel.channel);
         if channel.joules.is_none() {
@@ -452,7 +494,20 @@ fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> V
             ));
         }
     }
+    warnings
+}
+
+fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
+        warnings.push(
+            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+                .to_owned(),
+        );
+    }
+    warnings.extend(about_channels(runs, channels));
     warnings.extend(about_readings(options, runs));
+    warnings.extend(about_others(runs));
     let left = runs.iter().map(|run| run.finished.used.left_running).max().unwrap_or(0);
     if left > 0 {
         warnings.push(format!(

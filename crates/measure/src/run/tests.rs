@@ -57,3 +57,42 @@ fn the_form_in_json_has_what_it_promises() {
     assert_eq!(json["runs"].as_array().unwrap().len(), 3);
     assert!(json["elapsed_s"]["half_width_95"].as_f64().unwrap() > 0.0);
 }
+
+/// A container's engine moves what it starts into another cgroup, and something else waits for it.
+#[test]
+#[cfg(feature = "bpf")]
+fn what_goes_into_another_cgroup_and_is_waited_for_by_another_counts_too() {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("cgroup2"));
+    let Some(mount) = mount.filter_map(|line| line.split(' ').nth(1)).next() else {
+        return println!("skipped: no cgroup of version 2");
+    };
+    let group = format!("{mount}/nightwatt-test-{}", std::process::id());
+    if let Err(error) = std::fs::create_dir(&group) {
+        return println!("skipped: {error}");
+    }
+    if let Err(error) = nightwatt_probes::DescendantProbe::start() {
+        let _ = std::fs::remove_dir(&group);
+        return println!("skipped: {error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let done = folder.path().join("done").display().to_string();
+    // It tells its own time on a CPU, in nanoseconds. Its parent ends before it does.
+    let contained = format!(
+        "echo $$ >{group}/cgroup.procs; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
+         cat /proc/$$/schedstat >{done}.part; mv {done}.part {done}"
+    );
+    let engine = format!(
+        "sh -c \"setsid sh -c '{contained}' &\"; while [ ! -e {done} ]; do sleep 0.05; done"
+    );
+    let engine = engine.replace("$$", "\\$\\$").replace("$i", "\\$i").replace("$((", "\\$((");
+    let running = Running::new().unwrap();
+    let report = run(&options(&["sh", "-c", &engine]), &running, |_| ()).unwrap();
+    std::fs::remove_dir(&group).unwrap();
+    let told = std::fs::read_to_string(&done).unwrap();
+    let told = 1e-9 * told.split_whitespace().next().unwrap().parse::<f64>().unwrap();
+    let share = report.share.unwrap();
+    assert_eq!(share.by, CountedBy::Descendants, "{share:?}");
+    // What the shells around it used comes on top.
+    assert!(share.cpu_s > 0.98 * told && share.cpu_s < 1.1 * told + 0.1, "{told} s, {share:?}");
+}

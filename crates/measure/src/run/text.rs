@@ -25,14 +25,16 @@ impl RunReport {
         write_time(&mut text, "sys", self.sys_s);
         if let Some(share) = self.share {
             let percent = share.of_busy_cpu * 100.0;
-            let busy = share.machine_busy_s;
+            let busy = share.machine_busy_s / self.runs.len().max(1) as f64;
+            let each = if self.runs.len() > 1 { " a run" } else { "" };
             let counted = match share.by {
                 CountedBy::Cgroup => "",
+                CountedBy::Descendants => ", in other cgroups too",
                 CountedBy::ProcessTree => ", of processes that were waited for",
             };
             let _ = writeln!(
                 text,
-                "{percent:>16.1} %  of the machine's busy CPU time ({busy:.2} s{counted})"
+                "{percent:>16.1} %  of the machine's busy CPU time ({busy:.2} s{each}{counted})"
             );
             if let Some(of_instructions) = share.of_instructions {
                 let percent = of_instructions * 100.0;

@@ -72,7 +72,7 @@ fn without_groups(text: &str, group: char, decimal: char) -> Option<String> {
 
 /// What a column holds, as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     /// Times, and nanoseconds of 1 where the name says the unit.
     Time(Option<i64>),
     /// Power, and watts of 1.
@@ -172,36 +172,36 @@ fn words(name: &str) -> Vec<&str> {
 }
 
 /// What a column of that name holds.
-pub(super) fn kind(name: &str) -> Kind {
+pub(super) fn kind(name: &str) -> ColumnKind {
     let words = words(name);
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let has = |list: &[&str]| lower.iter().any(|word| list.contains(&word.as_str()));
     let (Some(last), Some(last_as_is)) = (lower.last(), words.last()) else {
-        return Kind::Unknown;
+        return ColumnKind::Unknown;
     };
     let time_unit = unit(&TIME_UNITS, last);
     let is_time = TIMES.contains(&name.trim().to_lowercase().as_str())
         || (has(&TIME_WORDS) && !has(&NO_TIMES) && unit(&POWER_UNITS, last).is_none())
         || (lower.len() == 2 && lower[0] == "t" && time_unit.is_some());
     if is_time {
-        return Kind::Time(time_unit);
+        return ColumnKind::Time(time_unit);
     }
     if let Some(what) = unit(&OTHER_UNITS, last) {
-        return Kind::Other(what);
+        return ColumnKind::Other(what);
     }
     if has(&NO_POWER) {
-        return Kind::Unknown;
+        return ColumnKind::Unknown;
     }
     let in_capitals = !name.chars().any(char::is_lowercase);
     match unit(&POWER_UNITS, last) {
-        Some(_) if *last_as_is == "MW" && in_capitals => Kind::Ambiguous,
-        Some(_) if *last_as_is == "MW" => Kind::Power(1e6),
-        Some(watts) => Kind::Power(watts),
+        Some(_) if *last_as_is == "MW" && in_capitals => ColumnKind::Ambiguous,
+        Some(_) if *last_as_is == "MW" => ColumnKind::Power(1e6),
+        Some(watts) => ColumnKind::Power(watts),
         None if lower.iter().any(|word| word.ends_with("power")) => {
             let watts = lower.iter().find_map(|word| unit(&POWER_UNITS, word));
-            Kind::Power(watts.unwrap_or(1.0))
+            ColumnKind::Power(watts.unwrap_or(1.0))
         }
-        None => Kind::Unknown,
+        None => ColumnKind::Unknown,
     }
 }
 
@@ -283,34 +283,34 @@ mod tests {
     #[test]
     fn units_are_read_from_names() {
         for (name, expected) in [
-            ("time", Kind::Time(None)),
-            ("Timestamp", Kind::Time(None)),
-            ("time_relative_ms", Kind::Time(Some(1_000_000))),
-            ("Time (us)", Kind::Time(Some(1_000))),
-            ("timeMs", Kind::Time(Some(1_000_000))),
-            ("elapsed_s", Kind::Time(Some(1_000_000_000))),
-            ("Elapsed [min]", Kind::Time(Some(60_000_000_000))),
-            ("timestamp_ns", Kind::Time(Some(1))),
-            ("watts", Kind::Power(1.0)),
-            ("cpu_watts", Kind::Power(1.0)),
-            ("power_watts", Kind::Power(1.0)),
-            ("Power (kW)", Kind::Power(1e3)),
-            ("KW", Kind::Power(1e3)),
-            ("power_mW", Kind::Power(1e-3)),
-            ("power_mw", Kind::Power(1e-3)),
-            ("Leistung [MW]", Kind::Power(1e6)),
-            ("POWER_MW", Kind::Ambiguous),
-            ("\u{b5}W", Kind::Power(1e-6)),
-            ("power.draw [W]", Kind::Power(1.0)),
-            ("power_avg", Kind::Power(1.0)),
-            ("energy_kWh", Kind::Other("energy")),
-            ("Wh", Kind::Other("energy")),
-            ("energy_relative_joules", Kind::Other("energy")),
-            ("volts", Kind::Other("voltage")),
-            ("power.limit [W]", Kind::Unknown),
-            ("power_factor", Kind::Unknown),
-            ("cpu_time", Kind::Unknown),
-            ("note", Kind::Unknown),
+            ("time", ColumnKind::Time(None)),
+            ("Timestamp", ColumnKind::Time(None)),
+            ("time_relative_ms", ColumnKind::Time(Some(1_000_000))),
+            ("Time (us)", ColumnKind::Time(Some(1_000))),
+            ("timeMs", ColumnKind::Time(Some(1_000_000))),
+            ("elapsed_s", ColumnKind::Time(Some(1_000_000_000))),
+            ("Elapsed [min]", ColumnKind::Time(Some(60_000_000_000))),
+            ("timestamp_ns", ColumnKind::Time(Some(1))),
+            ("watts", ColumnKind::Power(1.0)),
+            ("cpu_watts", ColumnKind::Power(1.0)),
+            ("power_watts", ColumnKind::Power(1.0)),
+            ("Power (kW)", ColumnKind::Power(1e3)),
+            ("KW", ColumnKind::Power(1e3)),
+            ("power_mW", ColumnKind::Power(1e-3)),
+            ("power_mw", ColumnKind::Power(1e-3)),
+            ("Leistung [MW]", ColumnKind::Power(1e6)),
+            ("POWER_MW", ColumnKind::Ambiguous),
+            ("\u{b5}W", ColumnKind::Power(1e-6)),
+            ("power.draw [W]", ColumnKind::Power(1.0)),
+            ("power_avg", ColumnKind::Power(1.0)),
+            ("energy_kWh", ColumnKind::Other("energy")),
+            ("Wh", ColumnKind::Other("energy")),
+            ("energy_relative_joules", ColumnKind::Other("energy")),
+            ("volts", ColumnKind::Other("voltage")),
+            ("power.limit [W]", ColumnKind::Unknown),
+            ("power_factor", ColumnKind::Unknown),
+            ("cpu_time", ColumnKind::Unknown),
+            ("note", ColumnKind::Unknown),
         ] {
             assert_eq!(kind(name), expected, "{name}");
         }

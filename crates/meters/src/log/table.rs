@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_host::text::quote;
 
-use super::cells::{self, Decimal, Kind, cells, kind};
+use super::cells::{self, ColumnKind, Decimal, cells, kind};
 use super::input::Input;
 use super::rows::{Refused, Rows, Timeline};
 use super::stamp::Times;
@@ -92,13 +92,15 @@ fn head<'a>(text: &'a str, options: &Options) -> Option<Head<'a>> {
     });
     heads.find(|head| {
         let named = |name: &String| head.names.iter().any(|it| it == name);
-        let has = |is: fn(&Kind) -> bool| head.names.iter().any(|name| is(&kind(name)));
+        let has = |is: fn(&ColumnKind) -> bool| head.names.iter().any(|name| is(&kind(name)));
         let has_time = match &options.time {
             Some(name) => named(name),
-            None => has(|kind| matches!(kind, Kind::Time(_))),
+            None => has(|kind| matches!(kind, ColumnKind::Time(_))),
         };
         let has_power = if options.watts.is_empty() {
-            has(|kind| matches!(kind, Kind::Power(_) | Kind::Other(_) | Kind::Ambiguous))
+            has(|kind| {
+                matches!(kind, ColumnKind::Power(_) | ColumnKind::Other(_) | ColumnKind::Ambiguous)
+            })
         } else {
             options.watts.iter().all(named)
         };
@@ -158,7 +160,7 @@ impl Table {
         let channel = |it: &Column| Channel::power(&*names[it.place], Scope::Part, accuracy);
         let channels = powers.iter().map(channel).collect();
         let unit = match kind(&names[time]) {
-            Kind::Time(unit) if date.is_none() => unit,
+            ColumnKind::Time(unit) if date.is_none() => unit,
             _ => None,
         };
         let table = Self {
@@ -276,7 +278,7 @@ fn times(
     if let (Some(time), Some(date)) = (called("time"), called("date")) {
         return Ok(Some((time, Some(date))));
     }
-    let is_time = |name: &Cow<'_, str>| matches!(kind(name), Kind::Time(_));
+    let is_time = |name: &Cow<'_, str>| matches!(kind(name), ColumnKind::Time(_));
     Ok(names.iter().position(is_time).map(|time| (time, None)))
 }
 
@@ -289,12 +291,12 @@ fn powers(
     wrong: impl Fn(String) -> MeterError,
 ) -> Result<Vec<Column>, MeterError> {
     let of = |place: usize, is_named: bool| match kind(&names[place]) {
-        Kind::Power(unit) => Ok(Some(Column { place, unit })),
-        Kind::Ambiguous => Err(wrong(format!(
+        ColumnKind::Power(unit) => Ok(Some(Column { place, unit })),
+        ColumnKind::Ambiguous => Err(wrong(format!(
             "column `{}` is in megawatts or in milliwatts: call it `mW` or `megawatts`",
             names[place]
         ))),
-        Kind::Other(what) if is_named => {
+        ColumnKind::Other(what) if is_named => {
             Err(wrong(format!("column `{}` holds {what}, and not power", names[place])))
         }
         _ => Ok(is_named.then_some(Column { place, unit: 1.0 })),
@@ -307,7 +309,7 @@ fn powers(
         wanted.filter_map(Result::transpose).collect::<Result<_, _>>()?
     };
     if found.is_empty() {
-        let energy = names.iter().find(|name| kind(name) == Kind::Other("energy"));
+        let energy = names.iter().find(|name| kind(name) == ColumnKind::Other("energy"));
         let energy = energy.map_or_else(String::new, |name| {
             format!(" (`{name}` holds energy, and only power is read)")
         });

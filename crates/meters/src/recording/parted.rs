@@ -8,29 +8,13 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
-use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
+use super::parts::{self, GROUP, SCHEMA, cells_of, folder, lock};
+use super::rows::{Names, Row};
 use super::table::{Cells, Table};
-use super::{create, parts};
+use super::{Writer, create};
 use crate::error::MeterError;
-
-/// Where the parts of a recording are.
-pub(super) fn folder(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".parts");
-    name.into()
-}
-
-/// Keeps others from the parts; an error if others keep us.
-pub(super) fn lock(folder: &Path) -> Result<File, MeterError> {
-    let file = File::open(folder).map_err(|error| MeterError::reading(folder, error))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| MeterError::Io {
-        what: format!("use {}: another process is recording there", folder.display()),
-        error: error.into(),
-    })?;
-    Ok(file)
-}
 
 /// A table that is being written.
 pub struct PartedTable {
@@ -142,6 +126,54 @@ impl Drop for PartedTable {
         }
         // Unless there are whole parts in it.
         let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Rows of meters, on their way into a table.
+pub(super) struct PartedRows {
+    table: PartedTable,
+    names: Names,
+    rows: Vec<Row>,
+}
+
+impl PartedRows {
+    pub(super) fn create(
+        path: &Path,
+        part: Duration,
+        names: Names,
+        meta: String,
+    ) -> Result<Self, MeterError> {
+        let table = PartedTable::create(path, part, SCHEMA.to_owned(), meta)?;
+        Ok(Self { table, names, rows: Vec::new() })
+    }
+
+    fn write_group(&mut self) -> Result<(), MeterError> {
+        if !self.rows.is_empty() {
+            self.table.write(&cells_of(&self.rows, &self.names))?;
+            self.rows.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Writer for PartedRows {
+    fn write(&mut self, rows: &[Row]) -> Result<(), MeterError> {
+        for rows in rows.chunks(GROUP) {
+            self.rows.extend_from_slice(rows);
+            // A part is begun with its first rows.
+            if !self.table.is_open() || self.rows.len() >= GROUP {
+                self.write_group()?;
+            }
+        }
+        if self.table.is_due() {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), MeterError> {
+        self.write_group()?;
+        self.table.end_part()
     }
 }
 

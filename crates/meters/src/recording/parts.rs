@@ -1,10 +1,9 @@
-//! Parquet, in parts.
+//! Recordings in Parquet: reads their rows, and joins the parts that [`parted`](super::parted) has written.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -12,15 +11,14 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use super::Writer;
-use super::parted::{PartedTable, folder, lock};
 use super::rows::{Names, Row, gap_name, gap_named};
 use super::table::{self, Cells, META, Table};
 use crate::error::MeterError;
 
-const SCHEMA: &str = "message nightwatt {
+pub(super) const SCHEMA: &str = "message nightwatt {
     required int64 time (TIMESTAMP(NANOS, true));
     required int64 mono_ns;
     required binary meter (STRING);
@@ -34,62 +32,31 @@ const SCHEMA: &str = "message nightwatt {
 }";
 
 /// Rows of a row group.
-const GROUP: usize = 65_536;
+pub(super) const GROUP: usize = 65_536;
 
 fn unreadable(path: &Path) -> impl Fn(ParquetError) -> MeterError {
     move |error| MeterError::reading(path, io::Error::other(error))
 }
 
-/// Rows of meters, on their way into a table.
-pub(super) struct Parts {
-    table: PartedTable,
-    names: Names,
-    rows: Vec<Row>,
+/// Where the parts of a recording are.
+pub(super) fn folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".parts");
+    name.into()
 }
 
-impl Parts {
-    pub(super) fn create(
-        path: &Path,
-        part: Duration,
-        names: Names,
-        meta: String,
-    ) -> Result<Self, MeterError> {
-        let table = PartedTable::create(path, part, SCHEMA.to_owned(), meta)?;
-        Ok(Self { table, names, rows: Vec::new() })
-    }
-
-    fn write_group(&mut self) -> Result<(), MeterError> {
-        if !self.rows.is_empty() {
-            self.table.write(&cells_of(&self.rows, &self.names))?;
-            self.rows.clear();
-        }
-        Ok(())
-    }
-}
-
-impl Writer for Parts {
-    fn write(&mut self, rows: &[Row]) -> Result<(), MeterError> {
-        for rows in rows.chunks(GROUP) {
-            self.rows.extend_from_slice(rows);
-            // A part is begun with its first rows.
-            if !self.table.is_open() || self.rows.len() >= GROUP {
-                self.write_group()?;
-            }
-        }
-        if self.table.is_due() {
-            self.close()?;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), MeterError> {
-        self.write_group()?;
-        self.table.end_part()
-    }
+/// Keeps others from the parts; an error if others keep us.
+pub(super) fn lock(folder: &Path) -> Result<File, MeterError> {
+    let file = File::open(folder).map_err(|error| MeterError::reading(folder, error))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| MeterError::Io {
+        what: format!("use {}: another process is recording there", folder.display()),
+        error: error.into(),
+    })?;
+    Ok(file)
 }
 
 /// A group of rows, column by column.
-fn cells_of<'a>(rows: &[Row], names: &'a Names) -> [Cells<'a>; 10] {
+pub(super) fn cells_of<'a>(rows: &[Row], names: &'a Names) -> [Cells<'a>; 10] {
     let int64 = |value: fn(&Row) -> Option<i64>| Cells::Int64(rows.iter().map(value).collect());
     let double = |value: fn(&Row) -> Option<f64>| Cells::Double(rows.iter().map(value).collect());
     let name = |row: &Row| names.get(row.name);

@@ -104,7 +104,7 @@ fn who_is_killed_loses_at_most_the_open_part() {
     let rows: Vec<Row> = samples().iter().map(|sample| Row::of(sample, 0)).collect();
     // Each write ends a part that is to last no time at all.
     let mut parts =
-        parts::Parts::create(&path, Duration::ZERO, names.clone(), "{}".to_owned()).unwrap();
+        parted::PartedRows::create(&path, Duration::ZERO, names.clone(), "{}".to_owned()).unwrap();
     parts.write(&rows[..3]).unwrap();
     parts.write(&rows[3..4]).unwrap();
     // This one has no end, as if the power had failed.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::device::{Asked, Device, Identity, json, line, open, poll, refused, status};
+use crate::device::{Device, Identity, ReceivedRequest, json, line, open, poll, refused, status};
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn resource(path: &str) -> Option<&'static str> {
 }
 
 /// The service: a session for `watch`, and the resources with it.
-fn answer(ask: &Asked) -> String {
+fn answer(ask: &ReceivedRequest) -> String {
     let sessions = "/redfish/v1/SessionService/Sessions";
     if ask.path == "/redfish/v1/" {
         return json(resource(&ask.path).unwrap());

@@ -1,6 +1,6 @@
 //! Answers as the vendor's reference shows them.
 
-use crate::device::{Asked, Device, json, line, open, poll, refused, status};
+use crate::device::{Device, ReceivedRequest, json, line, open, poll, refused, status};
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn nothing() -> String {
     status(404, "", "Not Found")
 }
 
-fn plus(ask: &Asked) -> String {
+fn plus(ask: &ReceivedRequest) -> String {
     match ask.path.as_str() {
         "/shelly" => json(PLUS_PLUG),
         "/rpc/Shelly.GetStatus" => json(&format!(

@@ -1,14 +1,14 @@
 //! Where well-known power strips keep their figures.
 
 use crate::error::MeterError;
-use crate::figure::Kind;
+use crate::figure::FigureKind;
 use crate::spec::MeterSpec;
 
 /// Where a figure is, and what 1 of it means.
 #[derive(Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) oid: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FigureKind,
     /// Watts or joules of 1.
     pub(super) unit: f64,
     /// Where it says how many digits are behind the decimal point.
@@ -33,7 +33,7 @@ pub(super) fn place(spec: &MeterSpec) -> Result<Place, MeterError> {
         Some(_) => Err(spec.wrong(format!("`{option}` is a number from 1"))),
     };
     let (outlet, device) = (number("outlet")?, number("device")?);
-    let watts = |oid| Place { oid, kind: Kind::Power, unit: 1.0, digits: None };
+    let watts = |oid| Place { oid, kind: FigureKind::Power, unit: 1.0, digits: None };
     let place = match (spec.text("oid"), spec.text("preset")) {
         (Some(_), Some(_)) => return Err(spec.wrong("`oid` and `preset` are both given: drop one")),
         (None, None) => {
@@ -66,7 +66,8 @@ pub(super) fn place(spec: &MeterSpec) -> Result<Place, MeterError> {
                 Some(outlet) => ("5.4.3.1.4", "3.5.4.1.7", outlet),
             };
             let place = |table| format!("{RARITAN}.{table}.{device}.{row}.{sensor}");
-            let (kind, unit) = if energy { (Kind::Energy, 3600.0) } else { (Kind::Power, 1.0) };
+            let (kind, unit) =
+                if energy { (FigureKind::Energy, 3600.0) } else { (FigureKind::Power, 1.0) };
             Place { oid: place(value), kind, unit, digits: Some(place(digits)) }
         }
         (None, Some(other)) => {
@@ -83,7 +84,7 @@ pub(super) fn place(spec: &MeterSpec) -> Result<Place, MeterError> {
 }
 
 fn tenths(oid: String) -> Place {
-    Place { oid, kind: Kind::Energy, unit: TENTH_OF_A_KWH, digits: None }
+    Place { oid, kind: FigureKind::Energy, unit: TENTH_OF_A_KWH, digits: None }
 }
 
 #[cfg(test)]

@@ -374,7 +374,7 @@ fn warned(runs: &[Run]) -> Option<String> {
 pub(crate) fn disagreeing(runs: &[&Run]) -> Option<String> {
     let odd = runs.iter().filter_map(|run| run.disagreements.first());
     let first = odd.clone().next()?;
-    Some(format!("in {} of {} runs the books do not agree: {first}", odd.count(), runs.len()))
+    Some(format!("in {} of {} runs the consistency check failed: {first}", odd.count(), runs.len()))
 }
 
 impl CellReport {

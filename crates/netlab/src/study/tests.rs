@@ -139,7 +139,7 @@ fn runs_whose_books_do_not_agree_are_counted() {
     let odd = |what: &str| result::Run { disagreements: vec![what.to_owned()], ..run(1e6) };
     let runs = [run(1e6), odd("frames"), run(1e6), odd("bytes")];
     let of = |runs: &[result::Run]| result::disagreeing(&runs.iter().collect::<Vec<_>>());
-    assert_eq!(of(&runs).unwrap(), "in 2 of 4 runs the books do not agree: frames");
+    assert_eq!(of(&runs).unwrap(), "in 2 of 4 runs the consistency check failed: frames");
     assert_eq!(of(&runs[..1]), None);
 }
 

@@ -124,7 +124,7 @@ impl Gaps {
     }
 
     /// Goes on with it.
-    pub(super) fn resume(&mut self, (levels, all): (&[Costs], Costs)) {
+    pub(super) fn resume(&mut self, levels: &[Costs], all: Costs) {
         self.all = all;
         for (level, costs) in self.levels.iter_mut().zip(levels) {
             level.costs = *costs;

@@ -64,8 +64,10 @@ impl Levels {
     pub fn new(
         servers: u32,
         always: u32,
-        (saved, cycle): (Watts, Joules),
-        (switch_on, min_on): (Duration, Duration),
+        saved: Watts,
+        cycle: Joules,
+        switch_on: Duration,
+        min_on: Duration,
     ) -> Self {
         let pays = if saved.get() > 0.0 { cycle / saved } else { Duration::MAX };
         Self {

@@ -323,7 +323,7 @@ impl Predictive {
 
     /// Resumes with what was learned before the pool was stopped for this long.
     pub(super) fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
-        self.gaps.resume((&lessons.gaps, lessons.all_gaps));
+        self.gaps.resume(&lessons.gaps, lessons.all_gaps);
         self.headroom = lessons.headroom.clamp(HEADROOM.1, HEADROOM.2);
         if let Some(bin) = self.bin.filter(|bin| *bin == lessons.bin_ns) {
             self.forecast = lessons.forecast;

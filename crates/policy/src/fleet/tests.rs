@@ -312,7 +312,7 @@ fn what_cannot_be_a_pool_is_refused() {
 fn an_oracle_sleeps_through_gaps_that_pay_and_is_back_in_time() {
     // Saves 1.5 W, a cycle costs 15 J: gaps above 10 s pay.
     let mut levels =
-        Levels::new(2, 1, (Watts(1.5), Joules(15.0)), (Duration::from_secs(2), Duration::ZERO));
+        Levels::new(2, 1, Watts(1.5), Joules(15.0), Duration::from_secs(2), Duration::ZERO);
     let secs = Mono::from_secs;
     for (at, busy) in [(3, 1), (5, 2), (6, 1), (15, 2), (16, 0), (30, 2), (31, 0)] {
         levels.busy(secs(at), busy);

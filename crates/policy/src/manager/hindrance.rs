@@ -22,6 +22,8 @@ pub enum Hindrance {
     WakeLoop(Mono),
     /// These are hours in which it is not to sleep, until then.
     Hours(Mono),
+    /// These are hours in which it is to be awake, until then.
+    AwakeHours(Mono),
     /// The promise leaves no room for another delay.
     Sla,
 }
@@ -52,6 +54,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             return Err(match in_loop {
                 Some(held) if held == until => Hindrance::WakeLoop(until),
                 _ if hours == Some(until) => Hindrance::Hours(until),
+                _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
                 _ if self.lifecycle.declined() > 0 && asks_again == until => {
                     Hindrance::Declined(until)
                 }
@@ -74,6 +77,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             .max(self.lifecycle.since() + self.settings.min_on)
             .max(self.last_to_server + self.settings.quiet)
             .max(self.hours_end(now).unwrap_or_default())
+            .max(self.awake_hours.ends(now.mono).unwrap_or_default())
     }
 
     /// The end of the hours in which it is not to sleep, if it is in such now.

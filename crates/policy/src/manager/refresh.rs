@@ -19,7 +19,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Whether it was woken only for copies of its site, and no request has used it since.
-    pub const fn is_up_to_refresh(&self) -> bool {
-        self.resumes_sleep
+    pub fn is_up_to_refresh(&self) -> bool {
+        self.resumes_sleep && self.wake_cause == Some(Cause::Refresh)
     }
 }

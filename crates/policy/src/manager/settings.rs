@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::hours::Hours;
+use crate::hours::{DaysOff, Hours};
 use crate::lifecycle::ProbeTimeouts;
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::Sla;
+use nightwatt_energy::zone::Zone;
 
 /// What binds the manager, whatever its policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,12 @@ pub struct Settings {
     pub crawl_window: CrawlWindow,
     /// Hours in which a server that is awake is not put to sleep.
     pub never_sleep: Vec<Hours>,
+    /// Hours for which the server is woken, and in which it stays awake.
+    pub awake: Vec<Hours>,
+    /// Days without such hours.
+    pub days_off: DaysOff,
+    /// The time zone of both, if local time changes its distance to UTC.
+    pub zone: Zone,
     /// How many wake-ups a client may cause, in a row and per that time.
     pub wake_budget: (u32, Duration),
     /// The same for all clients together that are not recognised ([`AdmissionRequest::recognised`](super::AdmissionRequest)).
@@ -39,7 +46,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings that a scenario describes; patience and wake budget as by default.
+    /// The settings that a scenario describes; patience, wake budget and time zone as by default.
     pub fn of(scenario: &Scenario) -> Self {
         Self {
             sla: scenario.sla(),
@@ -50,6 +57,9 @@ impl Settings {
             waiting_page: true,
             crawl_window: scenario.crawl_window.clone(),
             never_sleep: scenario.never_sleep.clone(),
+            awake: scenario.awake.clone(),
+            days_off: scenario.days_off.clone(),
+            zone: Zone::default(),
             wake_budget: (20, Duration::from_hours(1)),
             shared_budget: (12, Duration::from_hours(1)),
             awake_budget: None,

@@ -1,5 +1,6 @@
 //! Stories of one server, told against a clock of our own.
 
+mod awake_hours;
 mod budgets;
 mod refresh;
 
@@ -8,12 +9,19 @@ use crate::admission::Want;
 use crate::lifecycle::Slept;
 use crate::scenario::Scenario;
 use crate::sleep::Timeout;
+use nightwatt_energy::time::Wall;
+use nightwatt_energy::zone::Zone;
 
 /// A server that obeys at once, and the manager that tells it what to do.
 struct Story {
     manager: PowerManager<Timeout>,
     now: Now,
+    /// The civil time at the start.
+    start: Wall,
+    zone: Zone,
     up: bool,
+    /// It does not wake, whatever it is told.
+    is_broken: bool,
     changes: Vec<(u64, Change)>,
     causes: Vec<Cause>,
     next_id: u64,
@@ -21,11 +29,25 @@ struct Story {
 
 impl Story {
     fn begin(settings: Settings) -> Self {
+        Self::begin_at(settings, Wall(0), Memory::default())
+    }
+
+    fn begin_at(settings: Settings, start: Wall, memory: Memory) -> Self {
         let policy = Timeout { idle: Duration::from_secs(5) };
-        let now = Now::default();
-        let manager = PowerManager::new(settings, policy, Memory::default(), now);
-        let (changes, causes) = (Vec::new(), Vec::new());
-        let mut story = Self { manager, now, up: true, changes, causes, next_id: 0 };
+        let zone = settings.zone.clone();
+        let now = Now { mono: Mono::ZERO, wall: start, utc_offset: zone.offset_at(start, 0) };
+        let manager = PowerManager::new(settings, policy, memory, now);
+        let mut story = Self {
+            manager,
+            now,
+            start,
+            zone,
+            up: true,
+            is_broken: false,
+            changes: Vec::new(),
+            causes: Vec::new(),
+            next_id: 0,
+        };
         story.until(0);
         story
     }
@@ -51,7 +73,8 @@ impl Story {
     }
 
     fn go_to(&mut self, mono: Mono) {
-        self.now = Now { mono, wall: Wall(0) + mono.0, utc_offset: 0 };
+        let wall = self.start + mono.0;
+        self.now = Now { mono, wall, utc_offset: self.zone.offset_at(wall, 0) };
     }
 
     fn obey(&mut self, actions: &mut Vec<Action>) {
@@ -64,8 +87,8 @@ impl Story {
                         continue;
                     }
                     Action::Do(Command::Wake(epoch)) => {
-                        self.up = true;
-                        Report::WakeDone(epoch, true)
+                        self.up = !self.is_broken;
+                        Report::WakeDone(epoch, self.up)
                     }
                     Action::Do(Command::Sleep(epoch)) => {
                         self.up = false;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Idle, Observation, SleepPolicy, Verdict};
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::{Mono, Now};
 
@@ -94,12 +94,7 @@ pub enum Waking {
 /// ones (dynamic programming from the end, linear time except for a search per wake-up). Sleeping later
 /// than one may never helps: it shortens this sleep and leaves the wake-up, and so all that follows,
 /// where it is. The proof is in `docs/policies.md`; tested against trying all plans.
-pub fn plan(
-    busy: &[Busy],
-    (start, end): (Mono, Mono),
-    waking: Waking,
-    rules: &Constraints,
-) -> Plan {
+pub fn plan(busy: &[Busy], start: Mono, end: Mono, waking: Waking, rules: &Constraints) -> Plan {
     let mut times = Vec::with_capacity(busy.len() + 1);
     times.push(Busy { from: start, until: start });
     times.extend(busy.iter().filter(|it| (start..end).contains(&it.from)));
@@ -309,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_empty_hour_is_slept_through() {
-        let plan = plan(&[], (Mono::ZERO, Mono::from_secs(3600)), Waking::Ahead, &rules(0));
+        let plan = plan(&[], Mono::ZERO, Mono::from_secs(3600), Waking::Ahead, &rules(0));
         assert_eq!(plan.sleeps, [Sleep { from: Mono::from_secs(5), until: Mono::NEVER }]);
         // By hand: 3,595 s at 41.7 W less one cycle.
         assert!((plan.saved.get() - (3595.0 * 41.7 - 170.7)).abs() < 1e-6);
@@ -319,8 +314,8 @@ mod tests {
     fn a_short_sleep_is_skipped_when_it_would_spoil_a_long_one() {
         // With 60 s minimum on, waking at 100 forbids sleeping until 160. Sleeping from 60 to 100
         // saves 40 s and costs the 55 s from 105 to 160.
-        let span = (Mono::ZERO, Mono::from_secs(1001));
-        let plan = plan(&busy(&[100, 1000]), span, Waking::Ahead, &rules(60));
+        let end = Mono::from_secs(1001);
+        let plan = plan(&busy(&[100, 1000]), Mono::ZERO, end, Waking::Ahead, &rules(60));
         assert_eq!(plan.sleeps.len(), 1);
         assert_eq!(plan.sleeps[0].from, Mono::from_secs(105));
     }
@@ -355,8 +350,8 @@ mod tests {
                 for &at in &demands {
                     busy.push(Mono::from_secs(at));
                 }
-                let span = (Mono::ZERO, Mono::from_secs(end));
-                let found = plan(busy.times(), span, waking, &rules).saved.get();
+                let found = plan(busy.times(), Mono::ZERO, Mono::from_secs(end), waking, &rules);
+                let found = found.saved.get();
                 let best = by_brute_force(&demands, end, waking, &rules);
                 prop_assert!((found - best).abs() < 1e-6, "found {found}, best {best}");
             }
@@ -369,8 +364,8 @@ mod tests {
             let demands = sums(&gaps);
             let rules = rules(min_on);
             let end = demands.last().unwrap_or(&0) + 100;
-            let span = (Mono::ZERO, Mono::from_secs(end));
-            let plan = plan(&busy(&demands), span, Waking::Ahead, &rules);
+            let end = Mono::from_secs(end);
+            let plan = plan(&busy(&demands), Mono::ZERO, end, Waking::Ahead, &rules);
             let mut woke = Mono::ZERO;
             for sleep in &plan.sleeps {
                 prop_assert!(sleep.from >= woke + rules.min_on);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Constraints;
 use crate::ledger::Bill;
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::time::Mono;
 
 /// Time-outs that are tried: 200 from 5 seconds to 7 days, equally far apart on a logarithmic scale,

@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for StatusRange {
 }
 
 /// What the page answers.
-pub(super) struct Answer {
+pub(super) struct ProbeAnswer {
     pub(super) status: u16,
     /// The text that was looked for is in it.
     pub(super) contains: bool,
@@ -148,7 +148,7 @@ pub(super) async fn ask(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     url: &HttpUrl,
     text: &str,
-) -> io::Result<Answer> {
+) -> io::Result<ProbeAnswer> {
     let HttpUrl { authority, path, .. } = url;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: nightwatt-probe\r\n\
@@ -166,7 +166,7 @@ pub(super) async fn ask(
         }
     }
     match parse_status_line(&bytes) {
-        Some(status) => Ok(Answer { status, contains: contains(&bytes, text) }),
+        Some(status) => Ok(ProbeAnswer { status, contains: contains(&bytes, text) }),
         // A port forwarder accepts the connection, and closes it if nothing listens behind it.
         None if bytes.is_empty() => {
             Err(io::Error::other("it closed the connection without an answer"))

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::Rig;
 
 fn server(context: &Context) -> Simulated {
-    simulated::Config::default().build(context).unwrap()
+    <simulated::Config>::default().build(context).unwrap()
 }
 
 async fn attempt(rig: &Rig, config: Config) -> Verdict {

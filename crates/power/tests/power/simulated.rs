@@ -121,7 +121,9 @@ fn a_real_process_inside_is_started_after_the_delay_and_stopped_before_it() {
     let inside = process::Config::new(["sh", "-c", "exec sleep 1000"]);
     let pid_file = rig.pid_file();
     let inner = Some(Box::new(ControllerConfig::One(DriverConfig::Process(inside))));
-    let server = build(&rig, &Config { inner, ..config() });
+    let config: Config<ControllerConfig> =
+        Config { wake_time: seconds(5), sleep_time: seconds(4), inner, ..Config::default() };
+    let server = config.build(&rig.context()).unwrap();
     let now = || rig.clock.now().mono;
     rig.run(async {
         assert_eq!(server.state().await.unwrap(), Observed::Down);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libbpf_rs::{OpenObject, RingBuffer, RingBufferBuilder};
 use nightwatt_energy::sections::CallEvent;
 
-use super::{SectionProbes, maps};
+use super::{Extras, SectionProbes, maps};
 use crate::error::ProbeError;
 use crate::loaded::refused;
 
@@ -59,17 +59,20 @@ impl AsFd for CallEvents {
 }
 
 /// Before the programs are loaded: a ring of so many bytes (a power of two, and a page at least), or none.
-pub(super) fn prepare(object: &mut OpenObject, ring: Option<u32>) -> Result<(), libbpf_rs::Error> {
+pub(super) fn prepare(object: &mut OpenObject, extras: Extras) -> Result<(), libbpf_rs::Error> {
     let cpus = libbpf_rs::num_possible_cpus()?;
     for mut map in object.maps_mut() {
         if map.name() == "calls" {
-            match ring {
+            match extras.calls {
                 Some(bytes) => map.set_max_entries(bytes)?,
                 None => map.set_autocreate(false)?,
             }
         } else if map.name() == ".rodata.settings"
-            && let (Some(settings), Some(bytes)) = (map.initial_value_mut(), ring)
+            && let Some(settings) = map.initial_value_mut()
         {
+            let step_ns = extras.step.map_or(0, |step| step.as_nanos() as u64);
+            settings[8..16].copy_from_slice(&step_ns.to_ne_bytes());
+            let Some(bytes) = extras.calls else { continue };
             // The reader is woken while most of the ring is free, whichever CPUs have filled the rest: on
             // a busy machine it has to wait for a CPU.
             let wake_after = (bytes as usize / maps::CALL / cpus / 4).max(1) as u32;

@@ -36,7 +36,7 @@ impl Cpu {
 }
 
 /// Bytes that a call takes in the ring: `struct call` and the ring's own.
-pub(super) const CALL: usize = 56 + 8;
+pub(super) const CALL: usize = 64 + 8;
 
 /// `NO_SECTION`.
 const NO_SECTION: u32 = u32::MAX;
@@ -44,12 +44,13 @@ const NO_SECTION: u32 = u32::MAX;
 /// `struct call`.
 pub(super) fn call_event(value: &[u8]) -> CallEvent {
     let time = |number| Duration::from_nanos(word(value, number));
-    let number = |place: usize| half_word(value, 32 + 4 * place);
+    let number = |place: usize| half_word(value, 40 + 4 * place);
     CallEvent {
         begin: Mono(time(0)),
         end: Mono(time(1)),
         ran: time(2),
         preempted: time(3),
+        stepped: time(4),
         pid: number(0),
         tid: number(1),
         section: number(2) as usize,

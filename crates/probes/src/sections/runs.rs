@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_energy::markers::{Run, Then};
+use nightwatt_energy::markers::{Run, Then, ThreadId};
 
 use crate::error::ProbeError;
 use crate::loaded::{Loaded, half_word, refused, word};
@@ -63,7 +63,7 @@ fn run_of(bytes: &[u8]) -> Run {
         begin: word(bytes, 0),
         end: word(bytes, 1),
         ran: word(bytes, 2),
-        thread: (half_word(bytes, 24), half_word(bytes, 28)),
+        thread: ThreadId { process: half_word(bytes, 24), thread: half_word(bytes, 28) },
         then: match half_word(bytes, 32) {
             0 => Then::Runs,
             1 => Then::Preempted,

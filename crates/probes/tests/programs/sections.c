@@ -66,6 +66,46 @@ SECTION void right(int n)
 	__asm__ volatile("nop; nop");
 }
 
+#ifdef __x86_64__
+/* Functions with one body. The first instruction of two of them has to be single-stepped; that of `moved` is
+ * followed by one that has not. */
+SECTION __attribute__((used)) uint64_t turns(uint64_t n)
+{
+	uint64_t x = n | 1;
+
+	while (n--)
+		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+	return x;
+}
+
+uint64_t pushed(uint64_t n), stepped(uint64_t n), moved(uint64_t n);
+#define FUNCTION(name, first, last)                                      \
+	__asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n" \
+		first "\ncall turns\n" last "\nret\n.size " name ", . - " name "\n")
+FUNCTION("pushed", "push %rbx", "pop %rbx");
+FUNCTION("stepped", "sub $8, %rsp", "add $8, %rsp");
+FUNCTION("moved", "mov %rdi, %rax\npush %rbx", "pop %rbx");
+
+SECTION void around(uint64_t n)
+{
+	stepped(n);
+	__asm__ volatile("nop; nop; nop");
+}
+
+static void same(long calls, uint64_t n)
+{
+	for (; calls; calls--) {
+		pushed(n);
+		stepped(n);
+		moved(n);
+		around(n);
+	}
+	printf("%llu\n", (unsigned long long)ran());
+}
+#else
+static void same(long calls, uint64_t n) { }
+#endif
+
 static jmp_buf back;
 SECTION void jumps(void) { longjmp(back, 1); }
 SECTION void launch(const char *self) { execl(self, self, "nested", "20", NULL); }
@@ -141,6 +181,8 @@ int main(int count, char **arguments)
 			}
 			wait(NULL);
 		}
+	} else if (!strcmp(what, "same")) {
+		same(n, count > 3 ? strtoull(arguments[3], NULL, 10) : 1);
 	} else if (!strcmp(what, "exec")) {
 		launch(arguments[0]);
 	} else if (!strcmp(what, "exit")) {

@@ -40,7 +40,7 @@ use nightwatt_probes::{CallEvents, ProbeError, SectionProbes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{CaliperOptions, Section, Target};
+use super::{CaliperOptions, Section};
 use crate::error::Error;
 
 /// Bytes of the kernel's ring: 500,000 calls, which is 5 s of 100,000 calls a second.
@@ -326,7 +326,7 @@ impl Worker {
             int64(|call| Some(call.tid.into())),
             int64(|call| Some(call.depth.into())),
             sections(|call| call.outer),
-            int64(|call| (!call.is_left).then(|| nanos(call.end.since(call.begin)))),
+            int64(|call| (!call.is_left).then(|| nanos(call.length()))),
             int64(|call| Some(nanos(call.ran))),
             int64(|call| Some(nanos(call.preempted))),
             Cells::Text(self.rows.iter().map(|(call, _)| end(call)).collect()),
@@ -390,11 +390,6 @@ fn meta(
     let host = Host::default();
     let name = host.read("/proc/sys/kernel/hostname").unwrap_or_default();
     let kernel = host.read("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let (command, pid) = match &options.target {
-        Target::Command(command) => (command.as_slice(), None),
-        Target::Process(pid) => (&[][..], Some(*pid)),
-    };
-    let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let section =
         |it: &Section| json!({"name": it.name, "file": it.begin.path.display().to_string()});
     json!({
@@ -403,8 +398,8 @@ fn meta(
         "host": json!({"name": name, "kernel": kernel}),
         "started": format!("{} UTC", nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs())),
         "mono_ns": nanos(monotonic().0),
-        "command": command,
-        "pid": pid,
+        "command": options.target.command(),
+        "pids": options.target.pids(),
         "sections": sections.iter().map(section).collect::<Vec<_>>(),
         "meters": meters.iter().map(|it| recording::describe(it, options.interval)).collect::<Vec<_>>(),
         "joules": {

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use nightwatt_energy::quantity::Joules;
 use serde::Serialize;
 
+use super::target;
+
 /// What ran in a stack of sections, and in none inside of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StackReport {
@@ -20,12 +22,12 @@ pub struct StackReport {
 /// A line for each stack: see [`CaliperReport::folded`](super::CaliperReport::folded).
 pub(super) fn lines(
     command: &[String],
-    pid: Option<u32>,
+    pids: &[u32],
     stacks: &[StackReport],
     channel: Option<usize>,
 ) -> String {
     let program = command.first().map_or_else(
-        || pid.map_or_else(String::new, |pid| format!("process {pid}")),
+        || target::named(pids),
         |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
     );
     let mut text = String::new();

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::markers::area::{self, Header, RingReader};
-use nightwatt_energy::markers::{Mark, Merger};
+use nightwatt_energy::markers::{Mark, Merger, ThreadId};
 use nightwatt_energy::time::Mono;
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
@@ -38,8 +38,8 @@ pub(super) struct Processes {
     /// Connected, and nothing said yet.
     callers: Vec<UnixStream>,
     read: Vec<Process>,
-    /// One that ran already.
-    wanted: Option<Wanted>,
+    /// Those that ran already.
+    wanted: Vec<Wanted>,
     sections: Sections,
     trouble: Trouble,
 }
@@ -178,8 +178,8 @@ fn candidates(number: u32, is_found: bool) -> Vec<PathBuf> {
 }
 
 impl Processes {
-    /// Listens. `wanted` is a process that runs already.
-    pub(super) fn new(wanted: Option<u32>) -> Result<Self, Error> {
+    /// Listens. `wanted` are processes that run already.
+    pub(super) fn new(wanted: &[u32]) -> Result<Self, Error> {
         let cannot = |source| Error::System { what: "listen for programs with markers", source };
         let mut random = [0; 8];
         File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut random)).map_err(cannot)?;
@@ -195,7 +195,10 @@ impl Processes {
             address: format!("@{name}"),
             callers: Vec::new(),
             read: Vec::new(),
-            wanted: wanted.map(|number| Wanted { number, next: Mono::ZERO, found: Vec::new() }),
+            wanted: wanted
+                .iter()
+                .map(|number| Wanted { number: *number, next: Mono::ZERO, found: Vec::new() })
+                .collect(),
             sections: Sections::default(),
             trouble: Trouble::default(),
         })
@@ -217,7 +220,7 @@ impl Processes {
 
     /// Takes what there is.
     pub(super) fn look(&mut self, merger: &mut Merger) -> Looked {
-        self.find_wanted();
+        self.find_all_wanted();
         loop {
             match self.listener.accept() {
                 Ok((caller, _)) if caller.set_nonblocking(true).is_ok() => {
@@ -289,11 +292,16 @@ impl Processes {
         self.read.push(process);
     }
 
+    fn find_all_wanted(&mut self) {
+        let mut all = std::mem::take(&mut self.wanted);
+        for wanted in all.iter_mut().filter(|wanted| monotonic() >= wanted.next) {
+            self.find(wanted);
+        }
+        self.wanted = all;
+    }
+
     /// The memory of a process that ran already, once it has some. A library may bring more of it.
-    fn find_wanted(&mut self) {
-        let Some(mut wanted) = self.wanted.take_if(|wanted| monotonic() >= wanted.next) else {
-            return;
-        };
+    fn find(&mut self, wanted: &mut Wanted) {
         let number = wanted.number;
         for path in candidates(number, !wanted.found.is_empty()) {
             let file = File::options().read(true).write(true).open(path);
@@ -316,7 +324,6 @@ impl Processes {
             }
         }
         wanted.next = monotonic() + LOOK_EVERY;
-        self.wanted = Some(wanted);
     }
 
     fn begin_reading(&mut self, number: u32, file: File) -> io::Result<Option<Process>> {
@@ -481,7 +488,8 @@ impl Process {
                     // namespace, only the first thread's is known.
                     let thread = if thread == self.inside { self.number } else { thread };
                     let mark = Mark { section: *section, ..mark };
-                    trouble.torn += u64::from(!merger.mark((self.number, thread), mark));
+                    trouble.torn +=
+                        u64::from(!merger.mark(ThreadId { process: self.number, thread }, mark));
                 }
                 Some(None) => {}
                 None => trouble.torn += 1,

@@ -8,13 +8,13 @@ use nightwatt_energy::sections::{Shares, Tree, Usage};
 use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
-use nightwatt_probes::{Calls, InstructionKind};
+use nightwatt_probes::{Calls, InstructionKind, StepCost};
 use serde::Serialize;
 
 use super::energies::{Energies, OneChannel};
 use super::events::EventsReport;
 use super::folded::{self, StackReport};
-use super::{CaliperOptions, Course, Section, Target};
+use super::{CaliperOptions, Course, Section};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -27,11 +27,11 @@ const SIGILL: u8 = 128 + 4;
 pub struct CaliperReport {
     /// Version of this form.
     pub schema: u32,
-    /// The command and its arguments; empty of a process that ran already.
+    /// The command and its arguments; empty where none was started.
     pub command: Vec<String>,
-    /// The process that ran already.
-    pub pid: Option<u32>,
-    /// The command's exit status, as a shell has it; 0 of a process that ran already.
+    /// The processes that ran already; empty of a command, and where all were watched.
+    pub pids: Vec<u32>,
+    /// The command's exit status, as a shell has it; 0 where none was started.
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
@@ -94,8 +94,31 @@ pub struct SectionReport {
     /// How it is seen that a function returns: by a return `probe`, or at `instructions`. None of what
     /// lies between two places.
     pub returns: Option<&'static str>,
+    /// What was subtracted from its figures because the kernel single-steps its first instruction; null if it
+    /// does not, or if that could not be measured.
+    pub stepping: Option<Stepping>,
     /// Jumps that may leave it and are not watched: calls that do are `unended`.
     pub unwatched_jumps: usize,
+}
+
+/// What the kernel needs to single-step the first instruction of a call, measured before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stepping {
+    /// Of each call, s.
+    pub per_call_s: f64,
+    /// How far that may be off, s.
+    pub half_width_s: f64,
+}
+
+impl Stepping {
+    const fn of(step: StepCost) -> Self {
+        Self { per_call_s: step.each.as_secs_f64(), half_width_s: step.half_width.as_secs_f64() }
+    }
+
+    /// In microseconds.
+    fn text(self) -> String {
+        format!("{:.1} ± {:.1} us", 1e6 * self.per_call_s, 1e6 * self.half_width_s)
+    }
 }
 
 /// Why a thread did not run.
@@ -112,7 +135,7 @@ pub struct Preempted {
 pub struct SectionEnergy {
     /// Nested sections included, J.
     pub joules: Joules,
-    /// Expanded uncertainty at 95 %, J: of the meter and of the idle power. That all CPU time costs
+    /// Expanded uncertainty at 95 %, J: of the meter, the idle power and single-stepping. That all CPU time costs
     /// alike between two readings is an assumption, and not in it.
     pub uncertainty_j: Joules,
     /// Without nested sections, J.
@@ -191,6 +214,8 @@ pub(super) struct Seen<'a> {
     pub(super) course: &'a Course,
     pub(super) events: Option<EventsReport>,
     pub(super) warnings: Vec<String>,
+    /// What single-stepping costs, where a probe needs it and it could be measured.
+    pub(super) stepping: Option<StepCost>,
 }
 
 impl CaliperReport {
@@ -199,16 +224,10 @@ impl CaliperReport {
         let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
         let sections: Vec<SectionReport> =
             (0..seen.sections.len()).map(|number| seen.section(number)).collect();
-        let (command, pid) = match &options.target {
-            Target::Command(command) => {
-                (command.iter().map(|it| it.to_string_lossy().into_owned()).collect(), None)
-            }
-            Target::Process(pid) => (Vec::new(), Some(*pid)),
-        };
         Self {
             schema: SCHEMA,
-            command,
-            pid,
+            command: options.target.command(),
+            pids: options.target.pids().to_vec(),
             exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
             machine_busy_s: seen.used.busy.as_secs_f64(),
@@ -230,7 +249,7 @@ impl CaliperReport {
     /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope read
     /// it: microjoules by the main channel, or microseconds of CPU time without a channel.
     pub fn folded(&self) -> String {
-        folded::lines(&self.command, self.pid, &self.stacks, self.main_channel())
+        folded::lines(&self.command, &self.pids, &self.stacks, self.main_channel())
     }
 }
 
@@ -280,8 +299,15 @@ impl Seen<'_> {
                 InstructionKind::Stepped => "stepped",
             },
             returns: section.returns(),
+            stepping: self.stepping(section),
             unwatched_jumps: section.body.as_ref().map_or(0, |body| body.unsure),
         }
+    }
+
+    /// What was subtracted from the calls of a section.
+    fn stepping(&self, section: &Section) -> Option<Stepping> {
+        let is_stepped = section.begin.instruction == InstructionKind::Stepped;
+        self.stepping.filter(|_| is_stepped && !section.is_marked()).map(Stepping::of)
     }
 
     fn energy(
@@ -302,11 +328,20 @@ impl Seen<'_> {
         let ended = self.calls[number].ended;
         SectionEnergy {
             joules,
-            uncertainty_j: Joules(meter.hypot(baseline)),
+            uncertainty_j: Joules(meter.hypot(baseline).hypot(self.by_steps(number, joules))),
             self_j: self.tree.exclusive(number, nodes),
             per_call_j: (ended > 0).then(|| Joules(joules.get() / ended as f64)),
             share,
         }
+    }
+
+    /// How far a section's joules may be off because that of single-stepping may be.
+    fn by_steps(&self, number: usize, joules: Joules) -> f64 {
+        let on_cpu = self.tree.inclusive(number, &self.used.nodes).as_secs_f64();
+        let Some(step) = self.stepping(&self.sections[number]).filter(|_| on_cpu > 0.0) else {
+            return 0.0;
+        };
+        joules.get() / on_cpu * step.half_width_s * self.calls[number].begun as f64
     }
 
     /// Those in which something ran, the most CPU time first.
@@ -415,15 +450,23 @@ impl SectionReport {
             }
         }
         if self.probe == "stepped" && all > 0 {
+            let counted = match self.stepping {
+                Some(step) => format!(
+                    "{} a call, measured beforehand, are subtracted from its figures and count as in no \
+                     section",
+                    step.text()
+                ),
+                None => "that time, some 5 to 20 us a call, is in its figures".to_owned(),
+            };
             warnings.push(format!(
-                "{name} begins with an instruction that the kernel has to step through: each call \
-                 costs some 20 us more. Build it with -fpatchable-function-entry=5, or use markers"
+                "{name} begins with an instruction that the kernel has to single-step: {counted}. To \
+                 avoid it, build {name} with -fpatchable-function-entry=5, or use markers"
             ));
         }
         if self.returns == Some("instructions") && all > 0 {
             warnings.push(format!(
-                "the kernel has to step through the instructions at which {name} returns: each call \
-                 costs some 20 us more, which are not in its figures"
+                "the kernel has to single-step the instructions at which {name} returns: that costs the \
+                 program some 5 to 20 us a call, which are not in its figures"
             ));
         }
         if self.unwatched_jumps > 0 && self.unended > 0 {

@@ -1,6 +1,6 @@
 //! How it is seen that functions return.
 
-use nightwatt_probes::{GoRuntime, Place, function_bodies, go_runtime};
+use nightwatt_probes::{GoRuntime, ProbeSite, function_bodies, go_runtime};
 
 use super::Section;
 use crate::error::Error;
@@ -49,13 +49,13 @@ pub(super) fn find(
     returns: Returns,
     go: &[GoRuntime],
 ) -> Result<(), Error> {
-    let is_go = |place: &Place| go.iter().any(|runtime| runtime.path == place.path);
+    let is_go = |place: &ProbeSite| go.iter().any(|runtime| runtime.path == place.path);
     let mut chosen: Vec<&mut Section> = sections
         .iter_mut()
         .filter(|section| section.end.is_none())
         .filter(|section| returns == Returns::Instructions || is_go(&section.begin))
         .collect();
-    let places: Vec<&Place> = chosen.iter().map(|section| &section.begin).collect();
+    let places: Vec<&ProbeSite> = chosen.iter().map(|section| &section.begin).collect();
     let bodies = function_bodies(&places)?;
     for (section, body) in chosen.iter_mut().zip(bodies) {
         section.body = Some(body);

@@ -14,13 +14,13 @@ use std::fs;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use nightwatt_probes::{Samples, Watch};
+use nightwatt_probes::Samples;
 
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
 use books::{Books, Named};
 use following::{Followed, Kept};
-use nightwatt_measure::run::{self, Running};
+use nightwatt_measure::run::{self, Idle, Running};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
 
@@ -37,26 +37,29 @@ pub fn run(
     }
     let sections = super::sections(&options.sections)?;
     let sections = sections.iter().map(Named::of).collect::<Result<Vec<_>, _>>()?;
-    let watch = match options.target {
-        Target::Command(_) => Watch::Children,
-        Target::Process(pid) if super::is_there(pid) => Watch::Process(pid),
-        Target::Process(pid) => return Err(Error::NoProcess(pid)),
-    };
+    let watch = options.target.watch()?;
     let mut samples = Samples::open(hz)?;
     let (meters, idle) =
         run::opened(&options.meters, options.idle, options.interval, running, |time| {
             step(Step::Idle(time));
         })?;
-    let mut books = Books::new(&meters, idle.as_deref(), sections);
+    let powers = idle.as_ref().map(|idle| &*idle.powers);
+    let mut books = Books::new(&meters, powers, sections);
     let used_before = time_used(&options.target);
     samples.start(watch)?;
+    for pid in options.target.running() {
+        samples.watch(pid);
+    }
+    if options.target == Target::Everything {
+        samples.watch_everything();
+    }
     let (sender, events) = channel();
     let metering = super::start(meters, options.interval, &sender)?;
-    let (command, pid) = match &options.target {
-        Target::Command(command) => (Some(command.as_slice()), None),
-        Target::Process(pid) => (None, Some(*pid)),
+    let command = match &options.target {
+        Target::Command(command) => Some(command.as_slice()),
+        Target::Processes(_) | Target::Everything => None,
     };
-    let is_gone = || pid.is_some_and(|pid| !super::is_there(pid));
+    let is_gone = || options.target.is_gone();
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
     let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
     let used =
@@ -68,7 +71,8 @@ pub fn run(
         books.channels.event(&event);
     }
     books.close();
-    Ok(SampledReport::of(
+    books.name_generated(&mut samples);
+    let mut report = SampledReport::of(
         options,
         &result::Seen {
             books: &books,
@@ -77,13 +81,16 @@ pub fn run(
             course: &course,
             used,
         },
-    ))
+    );
+    report.warnings.extend(idle.as_ref().and_then(Idle::warning));
+    Ok(report)
 }
 
-/// The CPU time that a process which ran already has used, while it is there.
+/// The CPU time that processes which ran already have used, while they are there.
 fn time_used(target: &Target) -> Option<Duration> {
-    let Target::Process(pid) = target else { return None };
-    cpu_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let used = |pid: &u32| cpu_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let pids = Some(target.pids()).filter(|pids| !pids.is_empty())?;
+    pids.iter().map(used).sum()
 }
 
 /// Of `/proc/PID/stat` (proc(5): fields 14 and 15). The second field is the command's name in brackets,

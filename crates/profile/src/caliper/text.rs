@@ -13,7 +13,7 @@ use crate::text::{NAME, ended, figure, percent, rest, seconds, subject};
 impl CaliperReport {
     /// A row for each section, then where the rest of the energy went.
     pub fn text(&self) -> String {
-        let what = subject(self.pid, &self.command);
+        let what = subject(&self.pids, &self.command);
         let time = |time: Option<f64>| time.map_or_else(|| "–".to_owned(), seconds);
         let energy = |it: Option<f64>, text: fn(f64) -> String| it.map_or("–".to_owned(), text);
         let table = Table::of("", &self.sections)

@@ -32,15 +32,11 @@ struct Marked {
 
 impl Watcher {
     /// Nothing is watched yet.
-    pub(super) fn new(watch: Watch, extras: Extras) -> Result<Self, Error> {
+    pub(super) fn new(watch: Watch, extras: Extras, wanted: &[u32]) -> Result<Self, Error> {
         let probes = SectionProbes::load_with(watch, extras)?;
         if !extras.runs {
             return Ok(Self { probes, markers: None });
         }
-        let wanted = match watch {
-            Watch::Process(number) => Some(number),
-            Watch::Children | Watch::Everybody => None,
-        };
         let processes = Processes::new(wanted)?;
         let markers = Marked { processes, merger: Merger::default(), next: SOONEST };
         Ok(Self { probes, markers: Some(markers) })

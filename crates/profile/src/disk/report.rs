@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_energy::quantity::Joules;
-use nightwatt_energy::storage::{Books, Class, Device, File, Process, Row, Traffic};
+use nightwatt_energy::storage::{Class, Device, File, Process, Row, StorageAccounting, Traffic};
 use nightwatt_probes::Lost;
 use serde::Serialize;
 
 use super::DiskOptions;
 use super::devices::{Devices, Known, LiesOn};
+use super::row::DiskRow;
+use super::totals::{self, DiskTotal};
 use nightwatt_measure::run::child::Finished;
 
 /// Version of the JSON form.
@@ -30,6 +32,11 @@ pub struct DiskReport {
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
+    /// All rows of programs of one name, the most bytes first.
+    pub programs: Vec<DiskTotal>,
+    /// All rows of files in a folder, the most bytes first. A folder with less than 2 % of the bytes is a part of
+    /// the one above it.
+    pub folders: Vec<DiskTotal>,
     /// A row for each process and file, the most bytes first. Rows without a process are of files that were
     /// dirty before the measurement began.
     pub rows: Vec<DiskRow>,
@@ -39,45 +46,6 @@ pub struct DiskReport {
     pub lost_bytes: u64,
     /// What the reader has to know.
     pub warnings: Vec<String>,
-}
-
-/// One process and one file. Bytes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DiskRow {
-    /// The process; `None` if unknown, or if several were merged.
-    pub pid: Option<u32>,
-    /// Its command.
-    pub command: String,
-    /// The device.
-    pub device: String,
-    /// The file's number there; none of what is no file's.
-    pub inode: Option<u64>,
-    /// The file; none where it is not known.
-    pub path: Option<String>,
-    /// Pairs of a process and a file that were merged into this row, because the table was full.
-    pub folded: u64,
-    /// The device whose content this file is; its rows have the energy.
-    pub carries: Option<String>,
-    /// Made dirty in the page cache.
-    pub dirtied: u64,
-    /// Of that, gone before it was written.
-    pub dropped: u64,
-    /// From the page cache to the device.
-    pub written: u64,
-    /// Of what was dirtied and not dropped, written so far, %; none where nothing was.
-    pub on_device_percent: Option<f64>,
-    /// Past the page cache.
-    pub direct: u64,
-    /// Read from the device.
-    pub read: u64,
-    /// Bursts of writing.
-    pub bursts: u64,
-    /// Bursts of reading.
-    pub read_bursts: u64,
-    /// Energy above the device's idle state; none where its kind is not known.
-    pub joules: Option<f64>,
-    /// How far that may be off, at 95 %.
-    pub uncertainty_j: Option<f64>,
 }
 
 /// One device. Bytes.
@@ -125,7 +93,7 @@ impl DiskRow {
         let kept = traffic.dirtied.saturating_sub(traffic.dropped);
         let carries = devices.loop_on(file).map(|device| devices.name(device));
         Self {
-            pid: (row.whose.process != Process::NOBODY).then_some(row.whose.process.pid),
+            pid: (row.whose.process != Process::NONE).then_some(row.whose.process.pid),
             command: row.command.clone(),
             device: devices.name(file.device),
             inode: file.is_named().then_some(file.inode),
@@ -157,7 +125,7 @@ impl DiskReport {
         options: &DiskOptions,
         finished: Option<&Finished>,
         elapsed: Duration,
-        books: &Books,
+        books: &StorageAccounting,
         devices: &Devices,
         lost: Lost,
     ) -> Self {
@@ -175,6 +143,8 @@ impl DiskReport {
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
             exit_status: finished.map_or(0, |finished| finished.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
+            programs: totals::by_program(&rows),
+            folders: totals::by_folder(&rows),
             rows,
             devices: books.devices().iter().map(all).collect(),
             lost_bytes: lost.sums,
@@ -248,7 +218,7 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn of(books: &Books, devices: &'a Devices) -> Self {
+    fn of(books: &StorageAccounting, devices: &'a Devices) -> Self {
         let mut sums = Self {
             devices,
             of_devices: HashMap::new(),
@@ -324,14 +294,14 @@ impl<'a> Sums<'a> {
 }
 
 impl DeviceReport {
-    fn of(device: Device, books: &Books, sums: &Sums) -> Self {
+    fn of(device: Device, books: &StorageAccounting, sums: &Sums) -> Self {
         let devices = sums.devices;
         let all = sums.of_device(device);
         let known = devices.get(device);
         let (kernel_written, kernel_read) = known.map_or((0, 0), Known::by_kernel);
         let unattributed = books
             .rows()
-            .filter(|row| row.whose.file.device == device && row.whose.process == Process::NOBODY)
+            .filter(|row| row.whose.file.device == device && row.whose.process == Process::NONE)
             .filter(|row| row.folded == 0)
             .map(|row| row.traffic.written)
             .sum();

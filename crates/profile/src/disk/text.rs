@@ -3,12 +3,18 @@
 use nightwatt_energy::energy::Provenance;
 use nightwatt_report::Table;
 
-use super::report::{DeviceReport, DiskReport, DiskRow};
+use super::report::{DeviceReport, DiskReport};
+use super::row::DiskRow;
+use super::totals::DiskTotal;
 use crate::cells::end_of;
 use crate::text::{digits, ended};
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
+/// So few rows need no totals above them.
+const FEW: usize = 10;
+/// Totals of each kind that are shown.
+const TOTALS: usize = 10;
 /// Paths longer than this are cut.
 const PATH: usize = 40;
 
@@ -56,8 +62,13 @@ impl DiskReport {
             }
             _ => None,
         });
+        let added_up = if self.rows.len() > FEW {
+            totals("program", &self.programs) + &totals("folder", &self.folders)
+        } else {
+            String::new()
+        };
         format!(
-            "\n Bytes of processes on devices, {:.1} s:\n\n{}\n{}{}{}",
+            "\n Bytes of processes on devices, {:.1} s:\n\n{added_up}{}\n{}{}{}",
             self.elapsed_s,
             Table::from(rows).to_text(),
             Table::from(devices).to_text(),
@@ -65,6 +76,21 @@ impl DiskReport {
             ended(self.exit_status)
         )
     }
+}
+
+/// The largest totals of a kind.
+fn totals(kind: &str, totals: &[DiskTotal]) -> String {
+    let table = Table::of("", totals)
+        .text(kind, |it| end_of(&it.name, PATH))
+        .count("processes", |it| it.processes)
+        .count("files", |it| it.files)
+        .written("dirtied", "", |it| size(it.dirtied))
+        .written("written", "", |it| size(it.written))
+        .written("direct", "", |it| size(it.direct))
+        .written("read", "", |it| size(it.read))
+        .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
+        .most(TOTALS);
+    Table::from(table).to_text() + "\n"
 }
 
 impl DiskRow {

@@ -1,6 +1,6 @@
 //! What the energy of a log costs, each hour at its price.
 
-use nightwatt_energy::energy::PowerStates;
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::electricity::{Electricity, EnergyByHour};

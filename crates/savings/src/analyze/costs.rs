@@ -43,6 +43,8 @@ pub(super) struct PolicyCost {
     /// `None`: of no price's own, to be reckoned at each.
     price: Option<u32>,
     name: String,
+    /// The policy without its settings.
+    kind: &'static str,
     /// It hears of requests that the cache answers, too.
     learns: bool,
     run: Run<Boxed>,
@@ -111,12 +113,12 @@ impl Bank {
 
     /// The plan that perfect knowledge of the future allows, in which no request waits.
     pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
-        plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
+        plan(self.busy.times(), Mono::ZERO, end, Waking::Ahead, rules)
     }
 
     /// The same behind a mirror that holds everything.
     pub(super) fn plan_ahead_behind_mirror(&self, end: Mono, rules: &Constraints) -> Plan {
-        plan(self.busy_behind_mirror.times(), (Mono::ZERO, end), Waking::Ahead, rules)
+        plan(self.busy_behind_mirror.times(), Mono::ZERO, end, Waking::Ahead, rules)
     }
 }
 
@@ -163,8 +165,8 @@ impl Costs {
         let begin = |choice: &PolicyChoice, price: Option<u32>| {
             let delay_price = Joules(f64::from(price.unwrap_or(0)));
             let policy = choice.build(&Terms { delay_price, ..scenario.terms() });
-            let (name, learns) = (choice.to_string(), *choice == PolicyChoice::Learned);
-            PolicyCost { price, name, learns, run: world.begin(policy) }
+            let (name, kind, learns) = (choice.to_string(), choice.name(), choice.learns());
+            PolicyCost { price, name, kind, learns, run: world.begin(policy) }
         };
         let learned = PRICES.iter().map(|&price| begin(&PolicyChoice::Learned, Some(price)));
         let policies = learned.chain([begin(&PolicyChoice::Window, None)]).collect();
@@ -187,6 +189,8 @@ impl Costs {
 struct Came {
     price: Option<u32>,
     name: String,
+    /// Without its settings.
+    kind: &'static str,
     bill: Bill,
     delayed_visits: u64,
     delayed_requests: u64,
@@ -194,14 +198,16 @@ struct Came {
 
 impl Came {
     fn of(policy: PolicyCost, end: Mono) -> Self {
-        let Outcome { bill, delayed_visits, delayed_requests, .. } = policy.run.finish(end);
-        Self { price: policy.price, name: policy.name, bill, delayed_visits, delayed_requests }
+        let PolicyCost { price, name, kind, run, .. } = policy;
+        let Outcome { bill, delayed_visits, delayed_requests, .. } = run.finish(end);
+        Self { price, name, kind, bill, delayed_visits, delayed_requests }
     }
 
     fn under(break_even: &UnderTimeout) -> Self {
         let UnderTimeout { bill, delayed_visits, delayed_requests, .. } = *break_even;
-        let name = PolicyChoice::SkiRental.to_string();
-        Self { price: None, name, bill, delayed_visits, delayed_requests }
+        let choice = PolicyChoice::SkiRental;
+        let (name, kind) = (choice.to_string(), choice.name());
+        Self { price: None, name, kind, bill, delayed_visits, delayed_requests }
     }
 }
 
@@ -223,7 +229,7 @@ pub(super) fn table(
     let ski_rental = Came::under(&fixed.remove(bank.ski_rental));
     let outcomes: Vec<Came> =
         policies.into_iter().map(|policy| Came::of(policy, end)).chain([ski_rental]).collect();
-    let saved = |waking| plan(bank.busy.times(), (Mono::ZERO, end), waking, rules).saved;
+    let saved = |waking| plan(bank.busy.times(), Mono::ZERO, end, waking, rules).saved;
     let always_on = rules.states.on * end.0;
     let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));
     let mut table = CostTable {
@@ -290,11 +296,7 @@ fn frontier(
             policy: came
                 .price
                 .map_or_else(|| came.name.clone(), |price| format!("{} at {price} J", came.name)),
-            kind: match (came.price, came.name.as_str()) {
-                (Some(_), _) => "learned",
-                (None, "window") => "window",
-                _ => "ski-rental",
-            },
+            kind: came.kind,
             saving: came.bill.saving(&states, proxy),
             delayed_visits: came.delayed_visits,
             delayed_requests: came.delayed_requests,

@@ -6,6 +6,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Text};
 
+use super::formats::{amount, counted};
 use super::result::{Analysis, MirrorRun, PolicyFigures};
 use super::tables::ratio;
 
@@ -60,12 +61,24 @@ impl Analysis {
     /// What a mirror is, and what the log does not show of it.
     fn mirror_explained(&self) -> Text {
         let max_age = duration_text::format(Duration::from_secs_f64(self.mirror.max_age_s));
+        let app = match &self.without_sla {
+            Some(_) => {
+                " With `kind\u{a0}=\u{a0}\"app\"` there is neither a mirror nor an SLA: see `today, without SLA`."
+            }
+            None => "",
+        };
+        let cost = |run: &MirrorRun| {
+            let (wakeups, wh) = (run.refresh_wakeups, amount(run.refresh_j / 3600.0));
+            format!("{} and {wh}\u{a0}Wh", counted(wakeups, "wake-up"))
+        };
+        let refreshing =
+            [&self.mirror.remembered, &self.mirror.crawled].map(cost).join(" (remembered) or ");
         Text::marked(&format!(
             "A mirror (`kind = \"pages\"`) holds a copy of the site, at most {max_age} old, and answers \
              from it while the server sleeps. It saves at least what it does if it holds only what was \
              asked for before (remembered), and at most what it does if it holds all that exists \
-             (crawled). The energy of refreshing it is counted in. A log does not show cookies: visitors \
-             with a session get nothing from a mirror."
+             (crawled). Refreshing it, {refreshing} (crawled), is counted in. A log does not show cookies: \
+             visitors with a session get nothing from a mirror.{app}"
         ))
     }
 

@@ -17,13 +17,13 @@ use nightwatt_traffic::traits::Rules;
 use nightwatt_traffic::{Classifier, ClientKey, CrawlerTable, Suspects};
 
 use super::crew::{Crew, Event, Job};
-use super::gaps::Gaps;
 use super::holes::Pauses;
 use super::names::{self, Names, remember};
 use super::url_rules::{UrlRules, holds};
 use super::what_if::Trace;
 use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
+use crate::gaps::Gaps;
 use crate::resources::resource_of;
 
 /// Grace of the cache that is reported beside the default one.

@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, Purpose, SiteJob};
-use super::gaps::{GapFigures, THRESHOLDS};
 use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
@@ -26,6 +25,7 @@ use super::year::{Used, YearFigures};
 use super::zones::Zones;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
+use crate::gaps::{GapFigures, Gaps, THRESHOLDS};
 use crate::warnings::{skipped, warnings};
 
 /// What changed times spoil.
@@ -152,6 +152,21 @@ pub struct SizeFigures {
     pub histogram: Vec<(u64, u64, u64)>,
 }
 
+impl SizeFigures {
+    pub(crate) fn of(sizes: &Sizes) -> Self {
+        let band = |(&bin, &answers): (&u8, &u64)| {
+            let (from, to) = Sizes::bounds(bin);
+            (from, to, answers)
+        };
+        Self {
+            total: sizes.total,
+            p50: sizes.quantile(0.5).unwrap_or(0),
+            p90: sizes.quantile(0.9).unwrap_or(0),
+            histogram: sizes.bins.iter().map(band).collect(),
+        }
+    }
+}
+
 /// Requests per hour, local time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HourFigures {
@@ -188,7 +203,7 @@ pub struct BySequence<T> {
 }
 
 impl BySequence<()> {
-    fn of<T>(gaps: &Sequences, figure: impl Fn(&super::gaps::Gaps) -> T) -> BySequence<T> {
+    fn of<T>(gaps: &Sequences, figure: impl Fn(&Gaps) -> T) -> BySequence<T> {
         BySequence {
             all: figure(&gaps.all),
             without_crawlers: figure(&gaps.without_crawlers),
@@ -256,7 +271,7 @@ pub(super) fn draw_up(
     let (crawler_share, cache_share) = shares(&pass);
     let ideal = ideal(&pass.gaps, scenario);
     let crawlers = crawlers(&pass);
-    let gap_figures = BySequence::of(&pass.gaps, super::gaps::Gaps::figures);
+    let gap_figures = BySequence::of(&pass.gaps, Gaps::figures);
     let (requests, classes) = (pass.requests, pass.classes.clone());
     let (from, utc_offset) = (pass.start, pass.utc_offset);
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
@@ -292,7 +307,7 @@ pub(super) fn draw_up(
         methods: methods(&scan),
         statuses: scan.summary.statuses.clone(),
         targets: scan.summary.targets.estimate(),
-        sizes: sizes(&scan.summary.sizes),
+        sizes: SizeFigures::of(&scan.summary.sizes),
         hours: hours(&scan.summary.hours, &crawler_hours),
         cache_share,
         gaps: gap_figures,
@@ -331,7 +346,7 @@ fn holes(pass: &Pass, end: Mono) -> (Vec<Hole>, Option<String>) {
 }
 
 fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
-    Error::nothing_asked(&options.logs, &options.reading, scan)
+    Error::nothing_asked(&options.reading, scan)
 }
 
 fn all_warnings(scan: &Scan, options: &AnalyzeOptions, hole: Option<String>) -> Vec<String> {
@@ -536,19 +551,6 @@ fn policy_figures(
         visits: outcome.visits,
         delayed_visits: outcome.delayed_visits,
         oracle_share: (best > 0.0).then(|| (always_on - server.get()) / best),
-    }
-}
-
-fn sizes(sizes: &Sizes) -> SizeFigures {
-    let band = |(&bin, &answers): (&u8, &u64)| {
-        let (from, to) = Sizes::bounds(bin);
-        (from, to, answers)
-    };
-    SizeFigures {
-        total: sizes.total,
-        p50: sizes.quantile(0.5).unwrap_or(0),
-        p90: sizes.quantile(0.9).unwrap_or(0),
-        histogram: sizes.bins.iter().map(band).collect(),
     }
 }
 

@@ -8,9 +8,9 @@ use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
-use super::gaps::GapFigures;
 use super::result::{Analysis, OracleFigures, PolicyFigures};
 use super::wakers::Waker;
+use crate::gaps::GapFigures;
 
 /// Names of the four sequences, in the order of [`BySequence`](super::result::BySequence)'s fields.
 pub(super) const SEQUENCES: [&str; 4] =
@@ -61,7 +61,7 @@ impl Analysis {
     }
 
     /// Policies in the order in which people want them: the scenario's own, then by saving.
-    pub(super) fn ranked(&self) -> Vec<(&str, &PolicyFigures)> {
+    pub fn ranked(&self) -> Vec<(&str, &PolicyFigures)> {
         let mut ranked: Vec<_> =
             self.policies.iter().map(|(name, it)| (name.as_str(), it)).collect();
         ranked.sort_by(|(one, a), (other, b)| {

@@ -1,14 +1,16 @@
 //! Work on all cores whose result does not depend on how many there are.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Runs every job; results are in the order of the jobs. `tell` gets how many of how many are done.
+/// Runs every job; results are in the order of the jobs. `tell` gets how many of how many are done. If it breaks, no job
+/// is begun any more, and the results are those of the jobs that were.
 pub fn all<J: Sync, R: Send>(
     jobs: &[J],
     work: impl Fn(&J) -> R + Sync,
-    mut tell: impl FnMut(u64, u64),
+    mut tell: impl FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let (done, told) = mpsc::channel();
@@ -29,7 +31,9 @@ pub fn all<J: Sync, R: Send>(
         drop(done);
         for (finished, (index, result)) in told.iter().enumerate() {
             results[index] = Some(result);
-            tell(finished as u64 + 1, jobs.len() as u64);
+            if tell(finished as u64 + 1, jobs.len() as u64).is_break() {
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
         }
     });
     results.into_iter().flatten().collect()
@@ -37,15 +41,30 @@ pub fn all<J: Sync, R: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::all;
+    use super::*;
 
     #[test]
     fn results_come_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..1000).collect();
         let mut told = Vec::new();
-        let squares = all(&jobs, |job| job * job, |done, of| told.push((done, of)));
+        let squares = all(
+            &jobs,
+            |job| job * job,
+            |done, of| {
+                told.push((done, of));
+                ControlFlow::Continue(())
+            },
+        );
         assert_eq!(squares, jobs.iter().map(|job| job * job).collect::<Vec<_>>());
         assert_eq!(told, (1..=1000).map(|done| (done, 1000)).collect::<Vec<_>>());
-        assert!(all(&[0; 0], |job: &u64| *job, |_, _| ()).is_empty());
+        assert!(all(&[0; 0], |job: &u64| *job, |_, _| ControlFlow::Continue(())).is_empty());
+    }
+
+    #[test]
+    fn no_job_is_begun_after_a_break() {
+        let jobs: Vec<u64> = (0..100_000).collect();
+        let done = all(&jobs, |job| *job, |_, _| ControlFlow::Break(()));
+        assert!(!done.is_empty() && done.len() < jobs.len(), "{}", done.len());
+        assert!(done.is_sorted());
     }
 }

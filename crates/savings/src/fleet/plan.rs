@@ -14,6 +14,7 @@ mod servers;
 mod service;
 mod traffic;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nightwatt_sim::fleet::{Outcome, Window};
@@ -119,8 +120,8 @@ impl Plan {
         rows as u64 * u64::from(self.sampling.replications)
     }
 
-    /// Runs the plan. `tell` gets how many simulations of how many are done.
-    pub fn run(&self, tell: impl FnMut(u64, u64)) -> Result<PlanResult, Error> {
+    /// Runs the plan. `tell` gets how many simulations of how many are done, and may stop it by `Break`.
+    pub fn run(&self, tell: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<PlanResult, Error> {
         let mut jobs = Vec::new();
         for pool in &self.pools {
             for traffic in &self.traffic {
@@ -132,8 +133,11 @@ impl Plan {
                 }
             }
         }
-        let figures: Result<Vec<Figures>, Error> =
-            jobs::all(&jobs, |job| self.one(job), tell).into_iter().collect();
+        let done = jobs::all(&jobs, |job| self.one(job), tell);
+        if done.len() < jobs.len() {
+            return Err(Error::Stopped);
+        }
+        let figures: Result<Vec<Figures>, Error> = done.into_iter().collect();
         let curves = curves::of(&self.servers, &self.response_times, self.highest_rate())?;
         Ok(PlanResult::new(self, &figures?, curves))
     }

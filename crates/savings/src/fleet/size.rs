@@ -5,6 +5,7 @@
 //! the limit, energy + price x transitions, of those below. All of it is played on the whole log; fixed
 //! parameters are therefore chosen with hindsight, `predictive` is not.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nightwatt_policy::electricity::{Electricity, Tariff};
@@ -75,11 +76,11 @@ pub struct SizedKind {
 }
 
 /// Finds it. The plan names kinds of servers (their numbers do not count), one traffic that ends, and
-/// what binds them; `tell` is told how many simulations of how many are done.
+/// what binds them; `tell` gets how many simulations of how many are done, and may stop it by `Break`.
 pub fn run(
     plan: &Plan,
     electricity: &Electricity,
-    mut tell: impl FnMut(u64, u64),
+    mut tell: impl FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<SizeResult, Error> {
     let [traffic] = &plan.traffic[..] else {
         return Err(Error::Flags(
@@ -87,7 +88,11 @@ pub fn run(
         ));
     };
     let seed = plan.sampling.seed;
-    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, plan.sla, seed), |_, _| ());
+    let sized = jobs::all(
+        &plan.pools,
+        |pool| fewest(pool, traffic, plan.sla, seed),
+        |_, _| ControlFlow::Continue(()),
+    );
     let sized: Vec<(u32, f64)> = sized.into_iter().collect::<Result<_, _>>()?;
     let mut pools = plan.clone();
     for (pool, (servers, _)) in pools.pools.iter_mut().zip(&sized) {

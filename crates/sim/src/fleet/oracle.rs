@@ -27,8 +27,9 @@ pub fn oracle(
     at_once.kinds[0].switch_on = Duration::ZERO;
     let pool = Pool::new(at_once, FleetChoice::AlwaysOn { servers: 0 }, Nanos::ZERO)?;
     let cycle = kind.switch + settings.transition_price * 2.0;
-    let times = (kind.switch_on, settings.min_on);
-    let mut levels = Levels::new(kind.servers, always_on, (kind.idle - kind.off, cycle), times);
+    let saved = kind.idle - kind.off;
+    let (switch_on, min_on) = (kind.switch_on, settings.min_on);
+    let mut levels = Levels::new(kind.servers, always_on, saved, cycle, switch_on, min_on);
     let mut run = Run::new(pool, service);
     let requests = window.warm_up.saturating_add(window.counted).saturating_add(window.cool_down);
     let arrivals = arrivals.into_iter().map(Into::into).take_while(|at| *at != Nanos::NEVER);

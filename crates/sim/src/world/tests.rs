@@ -169,7 +169,7 @@ proptest! {
             min_on: world.settings.min_on,
             quiet: world.settings.quiet,
         };
-        let plan = plan(busy(&demands).times(), (Mono::ZERO, end), waking, &rules);
+        let plan = plan(busy(&demands).times(), Mono::ZERO, end, waking, &rules);
         let planned = plan.saved;
         let oracle = Oracle::new(plan, world.states.wake_time);
         let outcome = world.run(oracle, demands.into_iter().map(person), end);
@@ -237,8 +237,7 @@ proptest! {
         let rules = Constraints {
             states: world.states, min_on: Duration::ZERO, quiet: Duration::ZERO,
         };
-        let span = (Mono::ZERO, end);
-        let saved = plan(busy(&demands).times(), span, Waking::Ahead, &rules).saved;
+        let saved = plan(busy(&demands).times(), Mono::ZERO, end, Waking::Ahead, &rules).saved;
         let policy = Timeout { idle: world.states.break_even() };
         let bill = world.run(policy, demands.into_iter().map(person), end).bill;
         let unavoidable = world.states.off * bill.span();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::counts::Counts;
 use super::headers::{ACK, FIN, Packet, RST, SYN};
-use super::holes::{Hole, Holes, unwrap};
+use super::holes::{Hole, Holes, SendOrder, unwrap};
 
 /// The shortest time-out of Linux, and of FreeBSD and Windows within a factor of two, ns. RFC 6298 asks for 1
 /// s, but no system follows it.
@@ -60,8 +60,7 @@ struct Awaited {
 struct Earlier {
     from: i64,
     to: i64,
-    stamp: Option<u32>,
-    id: Option<u16>,
+    order: SendOrder,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,19 +151,19 @@ impl Flow {
             self.counts.data_segments += segments;
             self.counts.bytes_sent += u64::from(packet.payload);
         }
-        self.data(packet, (seq, seq + units), rtt_ns, mss);
+        self.data(packet, seq, seq + units, rtt_ns, mss);
         self.last_sent_ns = packet.time_ns;
     }
 
-    fn data(&mut self, packet: &Packet, (seq, end): (i64, i64), rtt_ns: Option<i64>, mss: u32) {
+    fn data(&mut self, packet: &Packet, seq: i64, end: i64, rtt_ns: Option<i64>, mss: u32) {
         let payload = i64::from(packet.payload);
         let stamp = packet.options.stamp.map(|stamp| stamp.0);
         let before = self.next;
         let identified = self.identified(packet, seq == before);
         if seq > before {
             self.counts.gaps += 1;
-            let hole =
-                Hole { from: before, to: seq, opened_ns: packet.time_ns, stamp, id: packet.id };
+            let order = SendOrder { stamp, id: packet.id };
+            let hole = Hole { from: before, to: seq, opened_ns: packet.time_ns, order };
             self.counts.missed_bytes += self.holes.open(hole);
         }
         if end > before {
@@ -182,10 +181,10 @@ impl Flow {
         self.counts.bytes += (filled + beyond as u64).min(payload as u64);
         let old_payload = payload.min(old) as u64;
         let segments = old_payload.div_ceil(u64::from(mss.max(1))).max(1);
-        let why = self.why(packet, (seq, end), rtt_ns);
+        let why = self.why(packet, seq, end, rtt_ns);
         let is_late = match hole {
             Some(hole) => filled == old as u64 && overtaken(&hole, packet, identified, rtt_ns),
-            None => self.is_first_copy((seq, end), stamp, identified),
+            None => self.is_first_copy(seq, end, SendOrder { stamp, id: identified }),
         };
         if is_late && !packet.has(SYN) {
             self.counts.reordered_packets += 1;
@@ -198,34 +197,31 @@ impl Flow {
             if self.earlier.len() == EARLIER {
                 self.earlier.pop_front();
             }
-            self.earlier.push_back(Earlier { from: seq, to: end, stamp, id: identified });
+            self.earlier.push_back(Earlier {
+                from: seq,
+                to: end,
+                order: SendOrder { stamp, id: identified },
+            });
         } else {
             self.seen_twice += 1;
         }
         self.counts.fin_segments += u64::from(packet.has(FIN) && packet.payload == 0);
-        self.retransmit((seq, end), why, segments, old_payload);
+        self.retransmit(seq, end, why, segments, old_payload);
         self.mark(seq, end, packet.time_ns, stamp);
     }
 
     /// Whether a retransmit that was captured before it but sent after it has brought all of it already, so
     /// that this is the first copy, come last. Without timestamps and identifications that grow, this can't be
     /// known.
-    fn is_first_copy(
-        &mut self,
-        (seq, end): (i64, i64),
-        stamp: Option<u32>,
-        id: Option<u16>,
-    ) -> bool {
+    fn is_first_copy(&mut self, seq: i64, end: i64, order: SendOrder) -> bool {
         let is_it = |it: &Earlier| {
-            it.from <= seq
-                && end <= it.to
-                && sent_before((stamp, id), (it.stamp, it.id)) == Some(true)
+            it.from <= seq && end <= it.to && order.is_before(it.order) == Some(true)
         };
         let found = self.earlier.iter().position(is_it);
         found.and_then(|place| self.earlier.remove(place)).is_some()
     }
 
-    fn retransmit(&mut self, (seq, end): (i64, i64), why: Why, segments: u64, bytes: u64) {
+    fn retransmit(&mut self, seq: i64, end: i64, why: Why, segments: u64, bytes: u64) {
         let counts = &mut self.counts;
         counts.retransmitted_packets += 1;
         counts.retransmitted_segments += segments;
@@ -267,7 +263,7 @@ impl Flow {
     }
 
     /// What made the sender send it again.
-    fn why(&mut self, packet: &Packet, (seq, end): (i64, i64), rtt_ns: Option<i64>) -> Why {
+    fn why(&mut self, packet: &Packet, seq: i64, end: i64, rtt_ns: Option<i64>) -> Why {
         if packet.has(SYN) {
             return Why::Syn;
         }
@@ -426,20 +422,9 @@ impl Flow {
 /// Backbone", 2007); if it has none, how late it comes: it cannot have been sent again before a round trip has
 /// passed, which is Wireshark's rule as well.
 fn overtaken(hole: &Hole, packet: &Packet, id: Option<u16>, rtt_ns: Option<i64>) -> bool {
-    let own = (packet.options.stamp.map(|stamp| stamp.0), id);
-    if let Some(is_before) = sent_before(own, (hole.stamp, hole.id)) {
+    let own = SendOrder { stamp: packet.options.stamp.map(|stamp| stamp.0), id };
+    if let Some(is_before) = own.is_before(hole.order) {
         return is_before;
     }
     packet.time_ns - hole.opened_ns < rtt_ns.unwrap_or(LATE_NS)
-}
-
-/// By timestamps, and where these are as old by identifications; `None` where neither tells.
-fn sent_before(own: (Option<u32>, Option<u16>), other: (Option<u32>, Option<u16>)) -> Option<bool> {
-    if let (Some(own), Some(other)) = (own.0, other.0)
-        && own != other
-    {
-        return Some(own.wrapping_sub(other).cast_signed() < 0);
-    }
-    let (own, other) = own.1.zip(other.1)?;
-    Some(own.wrapping_sub(other).cast_signed() < 0)
 }

@@ -61,7 +61,7 @@ pub struct TcpOptions {
 
 /// What a captured packet was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// TCP, with its whole fixed header.
     Tcp(Packet),
     /// Something else.
@@ -77,20 +77,20 @@ pub enum Kind {
 }
 
 /// Reads the headers of a packet; `original` is its length on the wire.
-pub fn packet(link: u32, bytes: &[u8], original: u32, time_ns: i64) -> Kind {
+pub fn packet(link: u32, bytes: &[u8], original: u32, time_ns: i64) -> FrameKind {
     let start = match ip_at(link, bytes) {
         Ok(start) => start,
-        Err(NotIp::Other) => return Kind::Other,
-        Err(NotIp::UnknownLink) => return Kind::UnknownLink,
-        Err(NotIp::Short) => return Kind::Short,
+        Err(NotIp::Other) => return FrameKind::Other,
+        Err(NotIp::UnknownLink) => return FrameKind::UnknownLink,
+        Err(NotIp::Short) => return FrameKind::Short,
     };
     let left = (original as usize).max(bytes.len()) - start;
     let ip = &bytes[start..];
     match ip.first().map(|byte| byte >> 4) {
         Some(4) => ipv4(ip, left, time_ns),
         Some(6) => ipv6(ip, left, time_ns),
-        Some(_) => Kind::Malformed,
-        None => Kind::Short,
+        Some(_) => FrameKind::Malformed,
+        None => FrameKind::Short,
     }
 }
 
@@ -136,8 +136,8 @@ fn ip_at(link: u32, bytes: &[u8]) -> Result<usize, NotIp> {
     Err(NotIp::Other)
 }
 
-fn ipv4(ip: &[u8], left: usize, time_ns: i64) -> Kind {
-    let Some(head) = ip.get(..20) else { return Kind::Short };
+fn ipv4(ip: &[u8], left: usize, time_ns: i64) -> FrameKind {
+    let Some(head) = ip.get(..20) else { return FrameKind::Short };
     let length = usize::from(head[0] & 15) * 4;
     let total = match usize::from(u16::from_be_bytes([head[2], head[3]])) {
         // The sending card would have written it (TSO of more than 64 KiB).
@@ -145,31 +145,31 @@ fn ipv4(ip: &[u8], left: usize, time_ns: i64) -> Kind {
         total => total,
     };
     if length < 20 || total < length || total > left {
-        return Kind::Malformed;
+        return FrameKind::Malformed;
     }
     if head[9] != 6 {
-        return Kind::Other;
+        return FrameKind::Other;
     }
     if u16::from_be_bytes([head[6], head[7]]) & 0x3fff != 0 {
-        return Kind::Fragment;
+        return FrameKind::Fragment;
     }
     let address =
         |at: usize| IpAddr::V4(Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]));
-    let Some(segment) = ip.get(length..) else { return Kind::Short };
+    let Some(segment) = ip.get(length..) else { return FrameKind::Short };
     let id = u16::from_be_bytes([head[4], head[5]]);
     let id = Some(id).filter(|id| *id != 0);
-    tcp(segment, total - length, (address(12), address(16), id), time_ns)
+    tcp(segment, total - length, address(12), address(16), id, time_ns)
 }
 
-fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> Kind {
-    let Some(head) = ip.get(..40) else { return Kind::Short };
+fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> FrameKind {
+    let Some(head) = ip.get(..40) else { return FrameKind::Short };
     let total = match usize::from(u16::from_be_bytes([head[4], head[5]])) {
         // A jumbogram (BIG TCP).
         0 => left,
         length => 40 + length,
     };
     if total > left {
-        return Kind::Malformed;
+        return FrameKind::Malformed;
     }
     let address = |at: usize| {
         let mut octets = [0; 16];
@@ -180,50 +180,57 @@ fn ipv6(ip: &[u8], left: usize, time_ns: i64) -> Kind {
     // More extension headers than any sender uses.
     for _ in 0..16 {
         if next == 6 {
-            let Some(length) = total.checked_sub(at) else { return Kind::Malformed };
-            let Some(segment) = ip.get(at..) else { return Kind::Short };
-            return tcp(segment, length, (address(8), address(24), None), time_ns);
+            let Some(length) = total.checked_sub(at) else { return FrameKind::Malformed };
+            let Some(segment) = ip.get(at..) else { return FrameKind::Short };
+            return tcp(segment, length, address(8), address(24), None, time_ns);
         }
         let Some(&[following, length]) = ip.get(at..at + 2) else {
-            return if known_extension(next) { Kind::Short } else { Kind::Other };
+            return if known_extension(next) { FrameKind::Short } else { FrameKind::Other };
         };
         match next {
             44 => {
                 // An atomic fragment is a whole packet.
-                let Some(offset) = be16(ip, at + 2) else { return Kind::Short };
+                let Some(offset) = be16(ip, at + 2) else { return FrameKind::Short };
                 if offset & 0xfff9 != 0 {
-                    return Kind::Fragment;
+                    return FrameKind::Fragment;
                 }
                 at += 8;
             }
             51 => at += (usize::from(length) + 2) * 4,
             _ if known_extension(next) => at += (usize::from(length) + 1) * 8,
-            _ => return Kind::Other,
+            _ => return FrameKind::Other,
         }
         next = following;
     }
-    Kind::Other
+    FrameKind::Other
 }
 
 fn known_extension(next: u8) -> bool {
     matches!(next, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
 }
 
-fn tcp(segment: &[u8], length: usize, ip: (IpAddr, IpAddr, Option<u16>), time_ns: i64) -> Kind {
+fn tcp(
+    segment: &[u8],
+    length: usize,
+    from: IpAddr,
+    to: IpAddr,
+    id: Option<u16>,
+    time_ns: i64,
+) -> FrameKind {
     let Some(head) = segment.get(..20) else {
-        return if length < 20 { Kind::Malformed } else { Kind::Short };
+        return if length < 20 { FrameKind::Malformed } else { FrameKind::Short };
     };
     let offset = usize::from(head[12] >> 4) * 4;
     let Some(payload) = length.checked_sub(offset).filter(|_| offset >= 20) else {
-        return Kind::Malformed;
+        return FrameKind::Malformed;
     };
     let number = |at| be32(head, at).unwrap_or(0);
     let short = |at| be16(head, at).unwrap_or(0);
-    Kind::Tcp(Packet {
+    FrameKind::Tcp(Packet {
         time_ns,
-        from: SocketAddr::new(ip.0, short(0)),
-        to: SocketAddr::new(ip.1, short(2)),
-        id: ip.2,
+        from: SocketAddr::new(from, short(0)),
+        to: SocketAddr::new(to, short(2)),
+        id,
         seq: number(4),
         ack: number(8),
         flags: head[13],

@@ -15,10 +15,30 @@ pub(crate) struct Hole {
     pub(crate) to: i64,
     /// When what follows it was captured, ns.
     pub(crate) opened_ns: i64,
-    /// The timestamp option of what follows it.
+    /// Of what follows it.
+    pub(crate) order: SendOrder,
+}
+
+/// What shows in which order packets were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SendOrder {
+    /// The timestamp option (RFC 7323).
     pub(crate) stamp: Option<u32>,
-    /// IPv4's identification of what follows it, if these grow.
+    /// IPv4's identification, if those of its sender grow.
     pub(crate) id: Option<u16>,
+}
+
+impl SendOrder {
+    /// By timestamps, and where these are equal by identifications; `None` if neither shows it.
+    pub(crate) fn is_before(self, other: Self) -> Option<bool> {
+        if let (Some(own), Some(other)) = (self.stamp, other.stamp)
+            && own != other
+        {
+            return Some(own.wrapping_sub(other).cast_signed() < 0);
+        }
+        let (own, other) = self.id.zip(other.id)?;
+        Some(own.wrapping_sub(other).cast_signed() < 0)
+    }
 }
 
 /// All of one direction, in order.
@@ -73,7 +93,7 @@ mod tests {
     use super::*;
 
     fn hole(from: i64, to: i64) -> Hole {
-        Hole { from, to, opened_ns: 0, stamp: None, id: None }
+        Hole { from, to, opened_ns: 0, order: SendOrder::default() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::connection::{At, Closed, ConnectionRow};
 use super::counts::Counts;
 use super::file::{CaptureFile, FileEnd, Frame};
 use super::flow::RoundTrips;
-use super::headers::{Kind, packet};
+use super::headers::{FrameKind, packet};
 use super::table::{Table, Totals};
 
 /// What the packets of a file were.
@@ -88,16 +88,16 @@ pub fn check_while(
         let (first, last) = span.unwrap_or((frame.time_ns, frame.time_ns));
         span = Some((first, last.max(frame.time_ns)));
         match packet(frame.link, frame.bytes, frame.original, frame.time_ns) {
-            Kind::Tcp(packet) => {
+            FrameKind::Tcp(packet) => {
                 packets.tcp += 1;
                 packets.options_cut += u64::from(packet.options.cut);
                 table.take(&packet);
             }
-            Kind::Other => packets.other += 1,
-            Kind::UnknownLink => packets.unknown_link += 1,
-            Kind::Fragment => packets.fragments += 1,
-            Kind::Short => packets.short += 1,
-            Kind::Malformed => packets.malformed += 1,
+            FrameKind::Other => packets.other += 1,
+            FrameKind::UnknownLink => packets.unknown_link += 1,
+            FrameKind::Fragment => packets.fragments += 1,
+            FrameKind::Short => packets.short += 1,
+            FrameKind::Malformed => packets.malformed += 1,
         }
     }
     let (totals, connections) = table.end();

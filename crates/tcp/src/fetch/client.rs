@@ -10,8 +10,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::result::{self, Ended, FetchReport};
 use super::{Direction, Plan};
-use crate::course::Next;
-use crate::course::client::Course;
+use crate::connection::Next;
+use crate::connection::client::ClientConnection;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::options::SocketOptions;
@@ -35,7 +35,7 @@ const IN_VAIN: u64 = 10;
 
 struct Slot {
     socket: Option<Socket>,
-    course: Course,
+    connection: ClientConnection,
     number: u64,
     ready: Ready,
     /// When something last came or went.
@@ -183,8 +183,9 @@ impl<'a> Client<'a> {
         self.tally.pass(now);
         self.tally.start_one();
         let request = self.plan.request(self.session, number);
-        let course = Course::new(&request, now);
-        let mut slot = Slot { socket: None, course, number, ready: Ready::default(), moved: now };
+        let connection = ClientConnection::new(&request, now);
+        let mut slot =
+            Slot { socket: None, connection, number, ready: Ready::default(), moved: now };
         match self.connect(place, &mut slot) {
             Ok(is_open) => {
                 self.opening += 1;
@@ -195,7 +196,7 @@ impl<'a> Client<'a> {
                 }
             }
             Err(fault) => {
-                slot.course.fail(fault);
+                slot.connection.fail(fault);
                 self.slots[place as usize] = Some(slot);
                 self.opening += 1;
                 self.finish(place);
@@ -212,7 +213,7 @@ impl<'a> Client<'a> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(domain, kind, Some(Protocol::TCP)).map_err(fault)?;
         self.own.set(&socket).map_err(|_| Fault::Option)?;
-        slot.course.moments.called = monotonic();
+        slot.connection.moments.called = monotonic();
         let is_open = match socket.connect(&self.address) {
             Ok(()) => true,
             Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => false,
@@ -229,20 +230,20 @@ impl<'a> Client<'a> {
         slot.ready.read |= ready.read;
         slot.ready.write |= ready.write;
         slot.ready.end |= ready.end;
-        if slot.course.is_opening() {
+        if slot.connection.is_opening() {
             let Some(socket) = slot.socket.as_ref().filter(|_| ready.write || ready.end) else {
                 return;
             };
             match socket.take_error() {
                 Ok(None) => {
                     let now = monotonic();
-                    slot.course.opened(now);
+                    slot.connection.opened(now);
                     slot.moved = now;
                     self.opening -= 1;
                 }
                 Ok(Some(error)) | Err(error) => {
                     let errno = Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET);
-                    slot.course.fail(Fault::of_errno(errno));
+                    slot.connection.fail(Fault::of_errno(errno));
                 }
             }
         }
@@ -254,7 +255,7 @@ impl<'a> Client<'a> {
         let mut moved = 0;
         for _ in 0..TURN {
             let Some(slot) = &mut self.slots[place as usize] else { return };
-            match slot.course.next() {
+            match slot.connection.next() {
                 Next::Close => return self.finish(place),
                 Next::Write(_) if slot.ready.write => moved += self.write(place),
                 _ if slot.ready.read => moved += self.read(place),
@@ -269,13 +270,13 @@ impl<'a> Client<'a> {
 
     fn write(&mut self, place: u32) -> u64 {
         let Some(slot) = &mut self.slots[place as usize] else { return 0 };
-        let (Some(socket), Next::Write(piece)) = (&slot.socket, slot.course.next()) else {
+        let (Some(socket), Next::Write(piece)) = (&slot.socket, slot.connection.next()) else {
             return 0;
         };
         match transfer::write(socket, &piece, &self.pattern) {
             Ok(moved) => {
                 slot.ready.write = matches!(moved, Moved::Bytes(_));
-                slot.course.wrote(moved.bytes());
+                slot.connection.wrote(moved.bytes());
                 if moved.bytes() > 0 {
                     slot.moved = monotonic();
                     if self.plan.direction == Direction::Send {
@@ -287,7 +288,7 @@ impl<'a> Client<'a> {
             }
             // What the server said before it cut us off is still to be read.
             Err(_) if slot.ready.read => slot.ready.write = false,
-            Err(errno) => slot.course.fail(broken(errno)),
+            Err(errno) => slot.connection.fail(broken(errno)),
         }
         0
     }
@@ -295,7 +296,7 @@ impl<'a> Client<'a> {
     fn read(&mut self, place: u32) -> u64 {
         let Some(slot) = &mut self.slots[place as usize] else { return 0 };
         let Some(socket) = &slot.socket else { return 0 };
-        let discards = self.plan.discard && slot.course.payload_left().is_some();
+        let discards = self.plan.discard && slot.connection.payload_left().is_some();
         let read = if discards { self.buffer.discard(socket) } else { self.buffer.read(socket) };
         let now = monotonic();
         let length = match read {
@@ -304,11 +305,11 @@ impl<'a> Client<'a> {
                 moved.bytes()
             }
             Ok(None) => {
-                slot.course.ended(now);
+                slot.connection.ended(now);
                 0
             }
             Err(errno) => {
-                slot.course.fail(broken(errno));
+                slot.connection.fail(broken(errno));
                 0
             }
         };
@@ -317,23 +318,23 @@ impl<'a> Client<'a> {
         }
         slot.moved = now;
         self.tally.pass(now);
-        let before = slot.course.payload();
-        let at = slot.course.pattern_at();
+        let before = slot.connection.payload();
+        let at = slot.connection.pattern_at();
         if discards {
-            slot.course.discarded(length, now);
+            slot.connection.discarded(length, now);
         } else {
             let bytes = self.buffer.bytes(length);
-            let text = slot.course.read(bytes, now);
+            let text = slot.connection.read(bytes, now);
             if !text.is_empty() && *self.said_to.get_or_insert(place) == place {
                 let room = TEXT.saturating_sub(self.said.len()).min(text.len());
                 self.said.extend_from_slice(&text[..room]);
             }
-            if self.plan.verify && !verified(&slot.course, at, bytes, &self.pattern) {
-                slot.course.fail(Fault::Corrupt);
+            if self.plan.verify && !verified(&slot.connection, at, bytes, &self.pattern) {
+                slot.connection.fail(Fault::Corrupt);
             }
         }
         if self.plan.direction == Direction::Fetch {
-            self.tally.moved(slot.course.payload().saturating_sub(before));
+            self.tally.moved(slot.connection.payload().saturating_sub(before));
         }
         length
     }
@@ -341,10 +342,10 @@ impl<'a> Client<'a> {
     /// A connection is over: a last look, and its place is free.
     fn finish(&mut self, place: u32) {
         let Some(mut slot) = self.slots[place as usize].take() else { return };
-        if slot.course.moments.opened.is_none() {
+        if slot.connection.moments.opened.is_none() {
             self.opening -= 1;
         }
-        let fault = slot.course.fault();
+        let fault = slot.connection.fault();
         let tcp = slot.socket.as_ref().map(sys::tcp_info).unwrap_or_default();
         let port = slot.socket.as_ref().and_then(sys::local_port);
         if let Some(socket) = slot.socket.take() {
@@ -362,12 +363,12 @@ impl<'a> Client<'a> {
         }
         self.reactor.give_back(place);
         let now = monotonic();
-        if slot.course.moments.closed.is_some() {
-            slot.course.moments.closed = Some(now);
+        if slot.connection.moments.closed.is_some() {
+            slot.connection.moments.closed = Some(now);
         }
         self.tally.pass(now);
-        let payload = slot.course.payload();
-        self.tally.finish(slot.number, (&slot.course.moments, now), payload, fault, &tcp);
+        let payload = slot.connection.payload();
+        self.tally.finish(slot.number, &slot.connection.moments, now, payload, fault, &tcp);
         self.tally.finished_port(slot.number, port);
         let most = IN_VAIN.max(u64::from(self.plan.connections));
         let hopeless = fault.is_some_and(Fault::ends_the_run) || self.tally.in_vain >= most;
@@ -386,8 +387,8 @@ impl<'a> Client<'a> {
             let Some(slot) = &mut self.slots[place as usize] else { continue };
             let stalls = slot.moved + self.plan.timeout;
             if stalls <= now {
-                let opening = slot.course.is_opening();
-                slot.course.fail(if opening { Fault::ConnectTimeout } else { Fault::Stalled });
+                let opening = slot.connection.is_opening();
+                slot.connection.fail(if opening { Fault::ConnectTimeout } else { Fault::Stalled });
                 self.finish(place);
             } else {
                 self.earliest = self.earliest.min(stalls);
@@ -399,7 +400,7 @@ impl<'a> Client<'a> {
     fn cut(&mut self) {
         for place in 0..self.plan.connections {
             if let Some(slot) = &mut self.slots[place as usize] {
-                slot.course.fail(Fault::Cut);
+                slot.connection.fail(Fault::Cut);
                 self.finish(place);
             }
         }
@@ -418,7 +419,7 @@ impl<'a> Client<'a> {
         let asked = self.plan.ask_server && self.tally.started > 0;
         let server = if asked { result::ask(self.plan, self.session) } else { None };
         let own = (self.plan.direction == Direction::Send).then_some(self.congestion);
-        Ok(result::of(self.plan, &mut self.tally, (ended, lasted), used, (own, server)))
+        Ok(result::of(self.plan, &mut self.tally, ended, lasted, used, own, server))
     }
 }
 
@@ -433,8 +434,13 @@ fn broken(errno: Errno) -> Fault {
 }
 
 /// Is what came after the answer the pattern?
-fn verified(course: &Course, at: Option<u64>, bytes: &[u8], pattern: &Pattern) -> bool {
-    let (Some(after), None) = (course.pattern_at(), course.fault()) else { return true };
+fn verified(
+    connection: &ClientConnection,
+    at: Option<u64>,
+    bytes: &[u8],
+    pattern: &Pattern,
+) -> bool {
+    let (Some(after), None) = (connection.pattern_at(), connection.fault()) else { return true };
     if let Some(at) = at {
         return pattern.matches(at, bytes);
     }

@@ -12,7 +12,7 @@ use crate::info::TcpInfos;
 use crate::report::{self, ServerRecord, SessionReport};
 use crate::tally::{Record, Second, Tally, Times};
 use crate::usage::Usage;
-use crate::wire::{ANSWER, Answer, Kind, Name, Request, Status, part};
+use crate::wire::{ANSWER, Name, Request, RequestKind, ServerAnswer, Status, part};
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,7 +44,7 @@ pub struct CpuReport {
 
 impl CpuReport {
     /// For `bytes` in all, and `completed` connections of `each` bytes.
-    fn of(usage: Usage, bytes: u64, (completed, each): (u64, u64)) -> Self {
+    fn of(usage: Usage, bytes: u64, completed: u64, each: u64) -> Self {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
         let per = |whole: f64, of: f64| (of > 0.0).then(|| whole / of);
@@ -149,7 +149,7 @@ pub struct FetchReport {
 }
 
 /// What a server has said.
-pub(super) struct Asked {
+pub(super) struct FetchedReport {
     session: SessionReport,
     records: Vec<ServerRecord>,
     /// In this many bytes.
@@ -160,9 +160,11 @@ pub(super) struct Asked {
 pub(super) fn of(
     plan: &Plan,
     tally: &mut Tally,
-    (ended, lasted): (Ended, Duration),
+    ended: Ended,
+    lasted: Duration,
     used: &Usage,
-    (own, asked): (Option<Name>, Option<Asked>),
+    own: Option<Name>,
+    asked: Option<FetchedReport>,
 ) -> FetchReport {
     let theirs = asked.iter().flat_map(|asked| &asked.records);
     let theirs: BTreeMap<u32, &ServerRecord> =
@@ -202,11 +204,10 @@ pub(super) fn of(
         first_byte_s: tally.first_byte.times(),
         closed_s: tally.closed.times(),
         lifetimes: tally.lifetime.classes(),
-        cpu: CpuReport::of(*used, tally.bytes, (tally.completed, plan.bytes)),
+        cpu: CpuReport::of(*used, tally.bytes, tally.completed, plan.bytes),
         tcp: tally.tcp,
-        server: asked.map(|Asked { session, bytes, .. }| {
-            let connections = (session.completed, plan.bytes);
-            let cpu = CpuReport::of(session.cpu, session.bytes, connections);
+        server: asked.map(|FetchedReport { session, bytes, .. }| {
+            let cpu = CpuReport::of(session.cpu, session.bytes, session.completed, plan.bytes);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
             ServerSide { session, report_bytes: bytes, cpu_per }
@@ -223,14 +224,14 @@ fn longest(records: u64) -> u64 {
 }
 
 /// Asks the server what it knows; `None` if it does not say.
-pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
+pub(super) fn ask(plan: &Plan, session: u64) -> Option<FetchedReport> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;
     stream.set_write_timeout(Some(plan.timeout)).ok()?;
     // The first to end here are not the first there: those that were under way beside them may be.
     let records = (plan.records as u64).saturating_add(u64::from(plan.connections));
     let request = Request {
-        kind: Kind::Report,
+        kind: RequestKind::Report,
         bytes: records,
         congestion: Name::default(),
         buffer: 0,
@@ -241,12 +242,12 @@ pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     stream.write_all(&request.to_bytes()).ok()?;
     let mut bytes = Vec::new();
     stream.take(longest(records)).read_to_end(&mut bytes).ok()?;
-    let answer = Answer::from_bytes(&part(bytes.get(..ANSWER)?, 0)).ok()?;
+    let answer = ServerAnswer::from_bytes(&part(bytes.get(..ANSWER)?, 0)).ok()?;
     if answer.status != Status::Fine || answer.length as usize != bytes.len() - ANSWER {
         return None;
     }
     let (session, records) = report::read(&bytes[ANSWER..])?;
-    Some(Asked { session, records, bytes: bytes.len() as u64 })
+    Some(FetchedReport { session, records, bytes: bytes.len() as u64 })
 }
 
 #[cfg(test)]
@@ -263,11 +264,11 @@ mod tests {
             involuntary_switches: 100,
         };
         // A hundred connections, and as many more that were cut in the middle: one and a half lifetimes.
-        let cut = CpuReport::of(usage, 100 * 14_600 + 100 * 7300, (100, 14_600));
+        let cut = CpuReport::of(usage, 100 * 14_600 + 100 * 7300, 100, 14_600);
         assert_eq!((cut.s_per_connection, cut.switches_per_connection), (Some(0.01), Some(2.0)));
-        let whole = CpuReport::of(usage, 150 * 14_600, (150, 14_600));
+        let whole = CpuReport::of(usage, 150 * 14_600, 150, 14_600);
         assert_eq!(whole, cut, "as much as in a run of the same work of which none was cut");
-        let none = CpuReport::of(usage, 100 * 7300, (0, 14_600));
+        let none = CpuReport::of(usage, 100 * 7300, 0, 14_600);
         assert_eq!((none.s_per_connection, none.switches_per_connection), (None, None));
         assert!(none.s_per_gib > Some(0.0));
     }

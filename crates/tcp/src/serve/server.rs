@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use socket2::Socket;
 
-use super::door::{Door, Knock, SPARE};
+use super::listener::{Accepted, ClientListener, SPARE};
 use super::sessions::Sessions;
 use super::{ServeReport, ServerPlan};
-use crate::course::Next;
-use crate::course::server::Course;
+use crate::connection::Next;
+use crate::connection::server::ServerConnection;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::info::TcpInfos;
@@ -25,7 +25,7 @@ use crate::report::{ServerRecord, SessionReport};
 use crate::sys;
 use crate::transfer::{self, Buffer, ENOUGH, Moved};
 use crate::usage::Usage;
-use crate::wire::{ANSWER, Answer, Kind, REQUEST, Request, Status};
+use crate::wire::{ANSWER, REQUEST, Request, RequestKind, ServerAnswer, Status};
 
 /// Clients let in between two looks at the others.
 const KNOCKS: usize = 256;
@@ -56,7 +56,7 @@ impl Report {
 
 struct Slot {
     socket: Socket,
-    course: Course,
+    connection: ServerConnection,
     request: Option<Request>,
     report: Option<Box<Report>>,
     ready: Ready,
@@ -79,7 +79,7 @@ struct Counts {
 /// The server, ready to run.
 pub(super) struct Loop {
     plan: ServerPlan,
-    door: Door,
+    listener: ClientListener,
     reactor: Reactor,
     slots: Vec<Option<Slot>>,
     most: u32,
@@ -106,7 +106,7 @@ impl Loop {
         let places = most + SPARE;
         let reactor = Reactor::new(places, stop).map_err(Error::Epoll)?;
         Ok(Self {
-            door: Door::new(listener, &reactor)?,
+            listener: ClientListener::new(listener, &reactor)?,
             reactor,
             slots: (0..places).map(|_| None).collect(),
             most,
@@ -126,7 +126,7 @@ impl Loop {
         let before = Usage::now();
         let mut stopped = false;
         while !stopped {
-            let deadline = self.earliest.min(self.door.opens());
+            let deadline = self.earliest.min(self.listener.resumes_at());
             let events = self.reactor.wait(deadline).map_err(Error::Epoll)?;
             let in_line = self.reactor.in_line();
             for index in 0..events {
@@ -142,8 +142,8 @@ impl Loop {
                 self.work(place);
             }
             let now = monotonic();
-            if now >= self.door.opens() || self.open < self.most {
-                self.door.open(&self.reactor)?;
+            if now >= self.listener.resumes_at() || self.open < self.most {
+                self.listener.resume(&self.reactor)?;
             }
             self.expire(now);
         }
@@ -153,10 +153,10 @@ impl Loop {
     fn let_in(&mut self) -> Result<(), Error> {
         for _ in 0..KNOCKS {
             let now = monotonic();
-            match self.door.accept(&self.reactor, now)? {
-                Knock::Nobody => break,
-                Knock::Gone => {}
-                Knock::Client(socket) => self.welcome(socket, now),
+            match self.listener.accept(&self.reactor, now)? {
+                Accepted::None => break,
+                Accepted::Gone => {}
+                Accepted::Client(socket) => self.welcome(socket, now),
             }
         }
         Ok(())
@@ -168,9 +168,9 @@ impl Loop {
             self.counts.refused += 1;
             return;
         };
-        let mut course = Course::new();
+        let mut connection = ServerConnection::new();
         if self.open >= self.most {
-            course.refuse(Status::Full, &[b"it has as many connections as it may"]);
+            connection.refuse(Status::Full, &[b"it has as many connections as it may"]);
         }
         if self.reactor.watch(&socket, place).is_err() {
             self.reactor.give_back(place);
@@ -183,7 +183,7 @@ impl Loop {
         self.earliest = self.earliest.min(now + self.plan.request_timeout);
         self.slots[place as usize] = Some(Slot {
             socket,
-            course,
+            connection,
             request: None,
             report: None,
             ready: Ready::default(),
@@ -206,12 +206,12 @@ impl Loop {
         for _ in 0..TURN {
             let Some(slot) = &mut self.slots[place as usize] else { return };
             let reports = slot.report.as_ref().is_some_and(|report| report.is_on_its_way());
-            match slot.course.next() {
+            match slot.connection.next() {
                 Next::Close => return self.finish(place),
                 Next::Shutdown => {
                     // If it cannot be, the socket is broken, which reading will show.
                     let _ = shutdown(&slot.socket, Shutdown::Write);
-                    slot.course.shut_down();
+                    slot.connection.shut_down();
                 }
                 Next::Write(_) if slot.ready.write => moved += self.write(place),
                 Next::Read if reports && slot.ready.write => self.write_report(place),
@@ -227,17 +227,17 @@ impl Loop {
 
     fn write(&mut self, place: u32) -> u64 {
         let Some(slot) = &mut self.slots[place as usize] else { return 0 };
-        let Next::Write(piece) = slot.course.next() else { return 0 };
+        let Next::Write(piece) = slot.connection.next() else { return 0 };
         match transfer::write(&slot.socket, &piece, &self.pattern) {
             Ok(moved) => {
                 slot.ready.write = matches!(moved, Moved::Bytes(_));
                 if moved.bytes() > 0 {
-                    slot.course.wrote(moved.bytes());
+                    slot.connection.wrote(moved.bytes());
                     slot.moved = monotonic();
                 }
                 return moved.bytes();
             }
-            Err(errno) => slot.course.fail(broken(errno)),
+            Err(errno) => slot.connection.fail(broken(errno)),
         }
         0
     }
@@ -246,7 +246,7 @@ impl Loop {
         let Some(slot) = &mut self.slots[place as usize] else { return 0 };
         let request = slot.request.as_ref();
         let discards = request.is_some_and(|request| request.discard)
-            && slot.course.payload_left().is_some_and(|left| left > 0);
+            && slot.connection.payload_left().is_some_and(|left| left > 0);
         let read = if discards {
             self.buffer.discard(&slot.socket)
         } else {
@@ -258,11 +258,11 @@ impl Loop {
                 moved.bytes()
             }
             Ok(None) => {
-                slot.course.ended();
+                slot.connection.ended();
                 0
             }
             Err(errno) => {
-                slot.course.fail(broken(errno));
+                slot.connection.fail(broken(errno));
                 0
             }
         };
@@ -271,15 +271,15 @@ impl Loop {
         }
         slot.moved = monotonic();
         if discards {
-            slot.course.discarded(length);
+            slot.connection.discarded(length);
             return length;
         }
         let bytes = self.buffer.bytes(length);
         let verifies = request.is_some_and(|request| request.verify);
-        let at = slot.course.pattern_at().filter(|_| verifies);
-        let asked = slot.course.read(bytes);
+        let at = slot.connection.pattern_at().filter(|_| verifies);
+        let asked = slot.connection.read(bytes);
         if at.is_some_and(|at| !self.pattern.matches(at, bytes)) {
-            slot.course.fail(Fault::Corrupt);
+            slot.connection.fail(Fault::Corrupt);
         }
         if let Some(request) = asked {
             self.decide(place, &request, length);
@@ -292,14 +292,14 @@ impl Loop {
         let Some(slot) = &mut self.slots[place as usize] else { return };
         // One loop is for all connections, so what the last one asked for holds.
         let polls = self.reactor.busy_poll(request.busy_poll);
-        if request.kind == Kind::Report {
+        if request.kind == RequestKind::Report {
             return self.decide_report(place, request);
         }
         let options = SocketOptions {
             congestion: request.congestion,
             pacing: request.pacing,
-            send_buffer: if request.kind == Kind::Fetch { request.buffer } else { 0 },
-            receive_buffer: if request.kind == Kind::Send { request.buffer } else { 0 },
+            send_buffer: if request.kind == RequestKind::Fetch { request.buffer } else { 0 },
+            receive_buffer: if request.kind == RequestKind::Send { request.buffer } else { 0 },
             busy_poll: request.busy_poll,
             nodelay: request.nodelay,
             mss: 0,
@@ -312,21 +312,22 @@ impl Loop {
                 }
                 option => (Status::Option, [b"its kernel refused ", option.as_bytes()]),
             };
-            return slot.course.refuse(status, &text);
+            return slot.connection.refuse(status, &text);
         }
         slot.request = Some(*request);
         self.sessions.begin(request.session, slot.begun);
         if self.sessions.wants_congestion(request.session) {
             self.sessions.congestion(request.session, sys::congestion(&slot.socket));
         }
-        slot.course.accept(request);
+        slot.connection.accept(request);
         // What came behind the request is the first of the payload.
-        let more = slot.course.payload(Kind::Send).saturating_sub(REQUEST as u64).min(length);
-        if request.verify && request.kind == Kind::Send && more > 0 {
+        let more =
+            slot.connection.payload(RequestKind::Send).saturating_sub(REQUEST as u64).min(length);
+        if request.verify && request.kind == RequestKind::Send && more > 0 {
             let bytes = self.buffer.bytes(length);
             let payload = &bytes[bytes.len() - more as usize..];
             if !self.pattern.matches(REQUEST as u64, payload) {
-                slot.course.fail(Fault::Corrupt);
+                slot.connection.fail(Fault::Corrupt);
             }
         }
     }
@@ -337,11 +338,11 @@ impl Loop {
         let Some(slot) = &mut self.slots[place as usize] else { return };
         if !known {
             return slot
-                .course
+                .connection
                 .refuse(Status::Session, &[b"it does not know this session any more"]);
         }
         slot.request = Some(*request);
-        slot.course.accept(request);
+        slot.connection.accept(request);
         slot.report = Some(Box::new(Report {
             waits: Some(now + PATIENCE),
             session: SessionReport::default(),
@@ -379,7 +380,7 @@ impl Loop {
         let record;
         let piece: &[u8] = if report.pieces == 0 {
             let length = SessionReport::BYTES as u64 + report.records * ServerRecord::BYTES as u64;
-            let answer = Answer { status: Status::Fine, length: length as u32 };
+            let answer = ServerAnswer { status: Status::Fine, length: length as u32 };
             head[..ANSWER].copy_from_slice(&answer.to_bytes());
             head[ANSWER..].copy_from_slice(&report.session.to_wire(report.records));
             &head
@@ -399,11 +400,11 @@ impl Loop {
                     report.from = next;
                 }
                 if report.pieces > report.records {
-                    slot.course.reported();
+                    slot.connection.reported();
                 }
             }
             Err(Errno::AGAIN) => slot.ready.write = false,
-            Err(errno) => slot.course.fail(broken(errno)),
+            Err(errno) => slot.connection.fail(broken(errno)),
         }
     }
 
@@ -411,18 +412,18 @@ impl Loop {
     fn finish(&mut self, place: u32) {
         let Some(slot) = self.slots[place as usize].take() else { return };
         self.open -= 1;
-        let fault = slot.course.fault();
+        let fault = slot.connection.fault();
         let now = monotonic();
         if fault.is_some_and(|fault| !matches!(fault, Fault::Denied(_))) {
             // Data that the client won't read needn't stay in the kernel either.
             let _ = slot.socket.set_linger(Some(Duration::ZERO));
         }
         match slot.request {
-            Some(request) if request.kind != Kind::Report => {
+            Some(request) if request.kind != RequestKind::Report => {
                 let record = ServerRecord {
                     number: request.number,
                     fault,
-                    bytes: slot.course.payload(request.kind),
+                    bytes: slot.connection.payload(request.kind),
                     lasted_ns: now.since(slot.begun).as_nanos() as u64,
                     tcp: sys::tcp_info(&slot.socket),
                 };
@@ -472,7 +473,7 @@ impl Loop {
 
     /// When a connection is given up, or its report waits no longer.
     fn deadline(&self, slot: &Slot) -> Mono {
-        if slot.course.is_asked() {
+        if slot.connection.is_asked() {
             return slot.begun + self.plan.request_timeout;
         }
         let waits = slot.report.as_ref().and_then(|report| report.waits);
@@ -496,7 +497,7 @@ impl Loop {
                 self.begin_report(place as u32);
                 self.earliest = self.earliest.min(now + self.plan.idle_timeout);
             } else if let Some(slot) = &mut self.slots[place] {
-                slot.course.fail(Fault::Stalled);
+                slot.connection.fail(Fault::Stalled);
                 self.finish(place as u32);
             }
         }
@@ -505,7 +506,7 @@ impl Loop {
     fn end(mut self, used: &Usage) -> ServeReport {
         for place in 0..self.slots.len() {
             if let Some(slot) = &mut self.slots[place] {
-                slot.course.fail(Fault::Cut);
+                slot.connection.fail(Fault::Cut);
                 self.finish(place as u32);
             }
         }

@@ -1,6 +1,6 @@
 //! The same conversation in every form gives the same figures.
 
-use nightwatt_tcp::capture::{CaptureReport, FileEnd, Kind, check, packet};
+use nightwatt_tcp::capture::{CaptureReport, FileEnd, FrameKind, check, packet};
 
 use crate::made::{Talk, ip, pcap, pcapng};
 
@@ -135,7 +135,7 @@ fn super_segments_without_a_length_have_that_of_their_frame() {
     bytes[2..4].fill(0);
     let length = bytes.len() as u32;
     // Two of its bytes were captured behind the headers.
-    let Kind::Tcp(read) = packet(101, &bytes[..42], length, 0) else { panic!("no TCP") };
+    let FrameKind::Tcp(read) = packet(101, &bytes[..42], length, 0) else { panic!("no TCP") };
     assert_eq!(read.payload, 5000);
     // 5000 bytes are five segments of 1000.
     let counts = talk.only().from_server.counts;
@@ -151,11 +151,11 @@ fn parts_of_packets_and_other_protocols_are_counted_apart() {
         change(&mut bytes);
         packet(101, &bytes, bytes.len() as u32, 0)
     };
-    assert!(matches!(with(&|_| {}), Kind::Tcp(_)));
-    assert_eq!(with(&|bytes| bytes[7] = 9), Kind::Fragment);
-    assert_eq!(with(&|bytes| bytes[6] |= 0x20), Kind::Fragment);
-    assert_eq!(with(&|bytes| bytes[9] = 17), Kind::Other);
-    assert_eq!(with(&|bytes| bytes[32] = 0x10), Kind::Malformed);
-    assert_eq!(with(&|bytes| bytes[0] = 0x95), Kind::Malformed);
-    assert_eq!(packet(147, &whole, 60, 0), Kind::UnknownLink);
+    assert!(matches!(with(&|_| {}), FrameKind::Tcp(_)));
+    assert_eq!(with(&|bytes| bytes[7] = 9), FrameKind::Fragment);
+    assert_eq!(with(&|bytes| bytes[6] |= 0x20), FrameKind::Fragment);
+    assert_eq!(with(&|bytes| bytes[9] = 17), FrameKind::Other);
+    assert_eq!(with(&|bytes| bytes[32] = 0x10), FrameKind::Malformed);
+    assert_eq!(with(&|bytes| bytes[0] = 0x95), FrameKind::Malformed);
+    assert_eq!(packet(147, &whole, 60, 0), FrameKind::UnknownLink);
 }

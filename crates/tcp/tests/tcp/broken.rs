@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_tcp::wire::{ANSWER, Answer, Kind, Name, Status};
+use nightwatt_tcp::wire::{ANSWER, Name, RequestKind, ServerAnswer, Status};
 use nightwatt_tcp::{Direction, Ended, Plan, Until, fetch};
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::{Domain, Socket, Type};
@@ -19,7 +19,7 @@ fn answered(mut stream: TcpStream) -> Option<Vec<u8>> {
 }
 
 fn refusal(bytes: &[u8]) -> (Status, String) {
-    let answer = Answer::from_bytes(&bytes[..ANSWER].try_into().unwrap()).unwrap();
+    let answer = ServerAnswer::from_bytes(&bytes[..ANSWER].try_into().unwrap()).unwrap();
     assert_eq!(answer.length as usize, bytes.len() - ANSWER);
     (answer.status, String::from_utf8(bytes[ANSWER..].to_vec()).unwrap())
 }
@@ -27,10 +27,10 @@ fn refusal(bytes: &[u8]) -> (Status, String) {
 #[test]
 fn a_client_that_is_gone_in_the_middle_is_counted_and_the_server_goes_on() {
     let serving = Serving::usual();
-    for kind in [Kind::Fetch, Kind::Send] {
+    for kind in [RequestKind::Fetch, RequestKind::Send] {
         let mut stream = serving.stranger();
         stream.write_all(&request(kind, 1 << 40).to_bytes()).unwrap();
-        if kind == Kind::Fetch {
+        if kind == RequestKind::Fetch {
             // Once some of it is here, the server is in the middle of it.
             stream.read_exact(&mut [0; 5000]).unwrap();
         }
@@ -51,16 +51,16 @@ fn strangers_get_no_answer_and_those_of_another_version_one_that_says_so() {
     };
     assert!(said(b"GET / HTTP/1.1\r\n\r\n").unwrap_or_default().is_empty());
     assert!(said(b"X").unwrap_or_default().is_empty());
-    let mut other = request(Kind::Fetch, 100).to_bytes();
+    let mut other = request(RequestKind::Fetch, 100).to_bytes();
     other[8..10].copy_from_slice(&[0, 9]);
     assert_eq!(
         refusal(&said(&other).unwrap()),
         (Status::Version, "this server speaks version 2".to_owned())
     );
-    other = request(Kind::Fetch, 100).to_bytes();
+    other = request(RequestKind::Fetch, 100).to_bytes();
     other[10] = 77;
     assert_eq!(refusal(&said(&other).unwrap()), (Status::Malformed, "field `kind`".to_owned()));
-    let report = request(Kind::Report, 10).to_bytes();
+    let report = request(RequestKind::Report, 10).to_bytes();
     assert_eq!(refusal(&said(&report).unwrap()).0, Status::Session);
     assert_eq!(fetched(&serving.plan(1, 10)).completed, 1);
     let served = serving.end();
@@ -80,13 +80,13 @@ fn who_says_nothing_or_stands_still_is_not_waited_for_for_ever() {
         stream
     };
     let silent = serving.stranger();
-    let slow = writes(&request(Kind::Fetch, 100).to_bytes()[..40]);
-    let stuck = writes(&request(Kind::Send, 1 << 30).to_bytes());
+    let slow = writes(&request(RequestKind::Fetch, 100).to_bytes()[..40]);
+    let stuck = writes(&request(RequestKind::Send, 1 << 30).to_bytes());
     for stream in [silent, slow, stuck] {
         assert!(answered(stream).unwrap_or_default().is_empty());
     }
     // One that does not read what it asked for.
-    let deaf = writes(&request(Kind::Fetch, 1 << 40).to_bytes());
+    let deaf = writes(&request(RequestKind::Fetch, 1 << 40).to_bytes());
     // Nothing is read, which would let the server go on: only the end is waited for.
     let mut ends = [PollFd::new(&deaf, PollFlags::empty())];
     assert_eq!(poll(&mut ends, Some(&LONG.try_into().unwrap())), Ok(1));
@@ -99,7 +99,7 @@ fn more_clients_than_there_is_room_for_are_told_so() {
     let serving = Serving::by(|plan| plan.max_connections = 2);
     let mut held: Vec<TcpStream> = (0..2).map(|_| serving.stranger()).collect();
     for stream in &mut held {
-        stream.write_all(&request(Kind::Send, 1000).to_bytes()).unwrap();
+        stream.write_all(&request(RequestKind::Send, 1000).to_bytes()).unwrap();
     }
     // The server accepts the earlier connections first.
     let failed = try_fetch(&serving.plan(1, 10)).unwrap_err().to_string();
@@ -172,7 +172,7 @@ fn where_nobody_listens_the_message_says_what_to_start() {
     let free = bound.local_addr().unwrap().as_socket().unwrap();
     let failed = try_fetch(&Plan::new(free)).unwrap_err().to_string();
     let expected = format!(
-        "the connection to {free} failed: nobody listens there (connection refused); start \
+        "the connection to {free} failed: no program listens there (connection refused); start \
          `nightwatt tcp serve` there, or give its port (HOST:PORT)"
     );
     assert_eq!(failed, expected);
@@ -228,7 +228,7 @@ fn a_payload_that_was_changed_on_its_way_is_found_by_who_verifies() {
     // The same at the server.
     let serving = Serving::usual();
     let mut stream = serving.stranger();
-    let asked = nightwatt_tcp::wire::Request { verify: true, ..request(Kind::Send, 100) };
+    let asked = nightwatt_tcp::wire::Request { verify: true, ..request(RequestKind::Send, 100) };
     stream.write_all(&[&asked.to_bytes()[..], &[0; 36]].concat()).unwrap();
     assert!(answered(stream).unwrap_or_default().is_empty());
     assert_eq!(serving.end().faults.get("corrupt"), Some(&1));

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_tcp::wire::{Kind, Name, Request};
+use nightwatt_tcp::wire::{Name, Request, RequestKind};
 use nightwatt_tcp::{Error, FetchReport, Plan, ServeReport, Server, ServerPlan, Until};
 
 /// Long enough for every machine: a test that waits this long has failed.
@@ -68,7 +68,7 @@ pub(crate) fn try_fetch(plan: &Plan) -> Result<FetchReport, Error> {
 }
 
 /// A request by hand.
-pub(crate) fn request(kind: Kind, bytes: u64) -> Request {
+pub(crate) fn request(kind: RequestKind, bytes: u64) -> Request {
     Request {
         kind,
         nodelay: false,

@@ -225,7 +225,7 @@ pub(crate) fn find(line: &[u8], client_from: ClientFrom) -> Result<Spans, Reason
     }
     let fields = fields(line).ok_or(Reason::Json)?;
     let is_none = |kind| !fields.found.has(kind);
-    if is_none(Kind::Request) && is_none(Kind::Method) {
+    if [Kind::Request, Kind::Method, Kind::Target, Kind::Path].into_iter().all(is_none) {
         return Err(Reason::NoRequest);
     }
     let manner = Manner { escapes: Escapes::Json, client_from, has_urls: true };
@@ -239,7 +239,6 @@ pub(crate) fn missing(line: &[u8]) -> Option<String> {
     let needs = [
         (fields.found.time.is_some(), "the time"),
         (has(&[Kind::Client, Kind::Forwarded]), "the client"),
-        (has(&[Kind::Request, Kind::Method]), "the request or its method"),
         (has(&[Kind::Request, Kind::Target, Kind::Path]), "the path"),
         (has(&[Kind::Status]), "the status"),
     ];

@@ -39,6 +39,8 @@ fn the_same_request_is_the_same_whatever_its_keys_are_called() {
         r#"{"httpRequest":{"requestMethod":"GET","requestUrl":"https://x.example/a?b=c","status":404,"responseSize":"142","userAgent":"Mozilla/5.0 (X11) \"q\"","remoteIp":"203.0.113.9","referer":"https://x.example/","latency":"0.003s"},"timestamp":"2022-11-10T00:00:01Z","resource":{"type":"http_load_balancer"}}"#,
         // Envoy.
         r#"{"start_time":"2022-11-10T00:00:01.000Z","method":"GET","path":"/a?b=c","protocol":"HTTP/1.1","response_code":404,"bytes_sent":142,"bytes_received":7,"user_agent":"Mozilla/5.0 (X11) \"q\"","downstream_remote_address":"203.0.113.9:4711","x_forwarded_for":null,"request_headers":{"referer":"https://x.example/"}}"#,
+        // As Matomo's log importer wants it of nginx: pages, whatever their method.
+        r#"{"ip":"203.0.113.9","host":"x.example","path":"/a?b=c","status":"404","referrer":"https://x.example/","user_agent":"Mozilla/5.0 (X11) \"q\"","length":142,"generation_time_milli":3,"date":"2022-11-10T00:00:01+00:00"}"#,
     ] {
         assert_eq!(read(line), expected(), "{line}");
     }

@@ -10,12 +10,12 @@ use crate::traits::Traits;
 
 /// From and to, in bytes of [`Batch::text`]. Nothing is longer than 4 GiB there.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct BatchSpan {
     pub(super) from: u32,
     pub(super) to: u32,
 }
 
-impl Place {
+impl BatchSpan {
     pub(super) const fn len(self) -> usize {
         (self.to - self.from) as usize
     }
@@ -28,12 +28,12 @@ pub(super) struct Entry {
     /// Number of the piece it was in: of equal times, the earlier piece goes first.
     pub(super) piece: u32,
     pub(super) utc_offset: i32,
-    pub(super) client: Place,
-    pub(super) method: Place,
-    pub(super) target: Place,
+    pub(super) client: BatchSpan,
+    pub(super) method: BatchSpan,
+    pub(super) target: BatchSpan,
     /// Empty for none; likewise the agent.
-    pub(super) referer: Place,
-    pub(super) agent: Place,
+    pub(super) referer: BatchSpan,
+    pub(super) agent: BatchSpan,
     pub(super) bytes: u64,
     pub(super) visitor: Visitor,
     pub(super) traits: Traits,
@@ -41,14 +41,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn places(&mut self) -> [&mut Place; 5] {
+    pub(super) fn places(&mut self) -> [&mut BatchSpan; 5] {
         [&mut self.client, &mut self.method, &mut self.target, &mut self.referer, &mut self.agent]
     }
 
     /// The request, at a time of the caller's.
     pub(super) fn lend<'a>(&self, text: &'a str, at: Wall) -> Logged<'a> {
-        let cut = |place: Place| &text[place.from as usize..place.to as usize];
-        let given = |place: Place| (place.from != place.to).then(|| cut(place));
+        let cut = |place: BatchSpan| &text[place.from as usize..place.to as usize];
+        let given = |place: BatchSpan| (place.from != place.to).then(|| cut(place));
         Logged {
             at,
             utc_offset: self.utc_offset,
@@ -68,7 +68,7 @@ impl Entry {
 /// How often an agent stands in a batch, and where once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AgentCount {
-    pub(super) agent: Place,
+    pub(super) agent: BatchSpan,
     pub(super) requests: u64,
 }
 

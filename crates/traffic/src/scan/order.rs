@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use nightwatt_energy::time::Wall;
 
 use super::Logged;
-use super::batch::{Batch, Entry, Place};
+use super::batch::{Batch, BatchSpan, Entry};
 
 /// How much is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +239,7 @@ fn copy(entry: &Entry, text: &str, to: &mut Batch) {
     for place in entry.places() {
         let from = to.text.len() as u32;
         to.text.push_str(&text[place.from as usize..place.to as usize]);
-        *place = Place { from, to: to.text.len() as u32 };
+        *place = BatchSpan { from, to: to.text.len() as u32 };
     }
     to.entries.push(entry);
 }

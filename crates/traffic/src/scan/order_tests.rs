@@ -10,16 +10,16 @@ fn batch(piece: u32, times: &[i64]) -> Batch {
     for (place, &at) in times.iter().enumerate() {
         let from = batch.text.len() as u32;
         write!(batch.text, "{piece}/{place}").unwrap();
-        let target = Place { from, to: batch.text.len() as u32 };
+        let target = BatchSpan { from, to: batch.text.len() as u32 };
         batch.entries.push(Entry {
             at: Wall(at),
             piece,
             utc_offset: 0,
-            client: Place::default(),
-            method: Place::default(),
+            client: BatchSpan::default(),
+            method: BatchSpan::default(),
             target,
-            referer: Place::default(),
-            agent: Place::default(),
+            referer: BatchSpan::default(),
+            agent: BatchSpan::default(),
             bytes: 0,
             visitor: nightwatt_policy::visit::Visitor(0),
             traits: crate::traits::Traits::default(),

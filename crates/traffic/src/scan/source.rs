@@ -12,7 +12,7 @@ use nightwatt_energy::time::Wall;
 use crate::client::ClientFrom;
 use crate::container::Container;
 use crate::decompress::Unpacked;
-use crate::detect::{Told, Unknown, detect};
+use crate::detect::{DetectedFormat, Unknown, detect};
 use crate::error::{self, Error};
 use crate::line_parser::{Format, LineParser, Reading};
 use crate::record::MAX_LINE;
@@ -363,8 +363,8 @@ fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format,
         first.extend_from_slice(&more);
     }
     match told {
-        Some(Told::Format(format)) => Ok(format),
-        Some(Told::Misfit(description)) => Err(Failure::Misfit(description)),
+        Some(DetectedFormat::Format(format)) => Ok(format),
+        Some(DetectedFormat::Misfit(description)) => Err(Failure::Misfit(description)),
         None => Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank))),
     }
 }

@@ -7,7 +7,7 @@ use std::string::FromUtf8Error;
 use memchr::memchr_iter;
 use nightwatt_energy::time::Wall;
 
-use super::batch::{AgentCount, Batch, Entry, Place};
+use super::batch::{AgentCount, Batch, BatchSpan, Entry};
 use super::source::Piece;
 use crate::classifier::{ClientFacts, Fetch};
 use crate::record::MAX_LINE;
@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
                 let last = if referer.is_some() { spans.referer } else { target };
                 batch.text.push_str(&text[..last.to as usize]);
                 let referer = if referer.is_some() { spans.referer } else { Span::default() };
-                [spans.client, method, target, referer].map(|span| Place::at(base, span))
+                [spans.client, method, target, referer].map(|span| BatchSpan::at(base, span))
             }
             _ => {
                 let fields = [
@@ -114,11 +114,11 @@ impl<'a> Worker<'a> {
                     Some(spans.target(line, target)),
                     referer,
                 ];
-                fields.map(|field| field.map_or_else(Place::default, |it| put(it, batch)))
+                fields.map(|field| field.map_or_else(BatchSpan::default, |it| put(it, batch)))
             }
         };
 
-        let at = |place: Place| &batch.text[place.from as usize..place.to as usize];
+        let at = |place: BatchSpan| &batch.text[place.from as usize..place.to as usize];
         let client_text = at(client);
         let facts = ClientFacts {
             client: client_key(client_text),
@@ -135,7 +135,8 @@ impl<'a> Worker<'a> {
         let traits = self.rules.traits_with(slot.agent, &facts);
         let visitor = visitor(client_text, &traits);
         self.tally.count(spans, &traits, facts.method, &mut batch.summary);
-        let agent = if agent.is_empty() { Place::default() } else { count(slot, &agent, batch) };
+        let agent =
+            if agent.is_empty() { BatchSpan::default() } else { count(slot, &agent, batch) };
         batch.entries.push(Entry {
             at: spans.at,
             piece: batch.piece,
@@ -154,14 +155,14 @@ impl<'a> Worker<'a> {
 }
 
 /// Puts a field behind the text of its batch.
-fn put(field: Field<'_>, batch: &mut Batch) -> Place {
+fn put(field: Field<'_>, batch: &mut Batch) -> BatchSpan {
     let from = batch.text.len();
     batch.text.push_str(&field.text());
-    Place { from: from as u32, to: batch.text.len() as u32 }
+    BatchSpan { from: from as u32, to: batch.text.len() as u32 }
 }
 
 /// Counts an agent, and puts it into its batch once.
-fn count(slot: &mut Slot, agent: &str, batch: &mut Batch) -> Place {
+fn count(slot: &mut Slot, agent: &str, batch: &mut Batch) -> BatchSpan {
     match slot.mark {
         Some((piece, index)) if piece == batch.piece => {
             let known = &mut batch.agents[index as usize];
@@ -172,7 +173,7 @@ fn count(slot: &mut Slot, agent: &str, batch: &mut Batch) -> Place {
             slot.mark = Some((batch.piece, batch.agents.len() as u32));
             let from = batch.text.len();
             batch.text.push_str(agent);
-            let agent = Place { from: from as u32, to: batch.text.len() as u32 };
+            let agent = BatchSpan { from: from as u32, to: batch.text.len() as u32 };
             batch.agents.push(AgentCount { agent, requests: 1 });
             agent
         }
@@ -197,7 +198,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-impl Place {
+impl BatchSpan {
     /// None where the field is empty, wherever it stands.
     const fn at(base: usize, span: Span) -> Self {
         if span.from == span.to {

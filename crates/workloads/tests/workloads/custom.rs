@@ -98,7 +98,7 @@ fn a_plan_that_cannot_work_is_refused_before_anything_runs() {
         (r"patterns = ['(\d+)']", "it reads nothing"),
         ("patterns = ['(?<a>.)']\nfigures.b = {}", "no pattern has a group `(?<b>..)`"),
         ("patterns = ['(?<a>.)(?<b>.)']", "say which of the figures"),
-        ("patterns = ['(?<a>.)']\nmain = 'b'", "which is none of the figures"),
+        ("patterns = ['(?<a>.)']\nmain = 'b'", "which is not one of the figures"),
         ("patterns = ['(?<a>.)']\nduration = { from = 'a', unit = 'eons' }", "no unit known"),
         ("patterns = ['(?<a>.)']\nfigures.a = { unit = 'KB/s' }", "may be 1000 or 1024"),
     ] {

@@ -130,7 +130,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
         // While phase and second are the same, there is nothing new to report.
         let state = (drive.phase(), now.0.as_secs());
         if told.replace(state) != Some(state) {
-            progress.tell((done, lasts.as_secs()), now.since(begun), Some(left), what);
+            progress.update(done, lasts.as_secs(), now.since(begun), Some(left), what);
         }
     };
     let found = runtime.block_on(async {

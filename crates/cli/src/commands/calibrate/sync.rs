@@ -100,7 +100,7 @@ fn run_generate(options: &GenerateOptions, json: bool) -> Result<ExitStatus, Fai
         let elapsed = monotonic().since(begun);
         let total = options.time.unwrap_or_default();
         let left = options.time.map(|time| time.saturating_sub(elapsed));
-        progress.tell((elapsed.as_secs(), total.as_secs()), elapsed, left, || {
+        progress.update(elapsed.as_secs(), total.as_secs(), elapsed, left, || {
             let level = if toggle.high { "high" } else { "low" };
             format!("{}, {level}", figures::counted(count, "toggle"))
         });
@@ -135,8 +135,8 @@ fn run_align(args: &AlignArgs) -> Result<ExitStatus, Failure> {
     let mut progress = Progress::by_time(args.json);
     let begun = monotonic();
     let aligned = align(&options, |at| {
-        let done = (u64::from(at.pass - 1), u64::from(at.of));
-        progress.tell(done, monotonic().since(begun), None, || {
+        let elapsed = monotonic().since(begun);
+        progress.update(u64::from(at.pass - 1), u64::from(at.of), elapsed, None, || {
             format!("reading {} of {}, {}", at.pass, at.of, figures::counted(at.rows, "sample"))
         });
     });

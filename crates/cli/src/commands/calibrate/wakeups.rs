@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             let found = wakeups::run(&options, &stop, |done, of| {
                 let left = options.step * u32::try_from(of - done).unwrap_or(0);
                 let elapsed = monotonic().since(began);
-                progress.tell((done as u64, of as u64), elapsed, Some(left), || {
+                progress.update(done as u64, of as u64, elapsed, Some(left), || {
                     format!("load {} of {of}", done + 1)
                 });
             });

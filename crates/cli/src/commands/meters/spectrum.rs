@@ -31,9 +31,10 @@ pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure>
     let mut progress = Progress::by_time(args.json);
     let began = monotonic();
     let tell = |left: Duration| {
-        let done = (args.time.saturating_sub(left).as_secs(), args.time.as_secs());
+        let done = args.time.saturating_sub(left).as_secs();
+        let elapsed = monotonic().since(began);
         let what = || format!("reading {}", meter.name());
-        progress.tell(done, monotonic().since(began), Some(left), what);
+        progress.update(done, args.time.as_secs(), elapsed, Some(left), what);
     };
     let report = spectrum::run(&options, &stop, tell);
     progress.end();

@@ -5,7 +5,7 @@ use nightwatt_netlab::helps::{self, Change, HelpsPlan};
 use nightwatt_netlab::scenario;
 use nightwatt_netlab::study::Plan;
 
-use super::lab::{RunsArgs, driven, failure, limits, planned, refusals, table, write_files};
+use super::lab::{RunLimits, RunsArgs, driven, failure, planned, refusals, table, write_files};
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::output;
@@ -80,7 +80,7 @@ fn plan(args: &Args) -> Result<HelpsPlan, Failure> {
         scenario::chosen_or_bare(&table, &args.scenario).map_err(|error| failure(&error))?;
     let (connections, segments): (&[u32], &[u64]) =
         if args.quick { (&[1], &[10_000]) } else { (&[1, 10, 100], &[10, 10_000]) };
-    let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
+    let plan = planned(&args.runs, scenarios, connections, segments, &RunLimits::of(args.quick))?;
     let plan = Plan { main: args.until.clone(), offload: !args.single_frames, ..plan };
     let plan = HelpsPlan { plan, changes, margin: args.margin };
     plan.check().map_err(|error| failure(&error))?;

@@ -227,11 +227,10 @@ pub(super) fn driven<R>(
             return;
         }
         let elapsed = clock.now().mono.since(started);
-        let runs = told
-            .progress
-            .map_or((0, 0), |it| (it.done, it.done + it.expected_left.unwrap_or(it.most_left)));
+        let done = told.progress.map_or(0, |it| it.done);
+        let left = told.progress.map_or(0, |it| it.expected_left.unwrap_or(it.most_left));
         let (place, of) = told.of;
-        progress.tell(runs, elapsed, told.left, || {
+        progress.update(done, done + left, elapsed, told.left, || {
             let links = if of > 1 { format!(" ({} of {of})", place + 1) } else { String::new() };
             format!("scenario {}{links}: {}", told.scenario, told.what)
         });
@@ -291,7 +290,7 @@ pub(super) fn planned(
     scenarios: Vec<Scenario>,
     connections: &[u32],
     segments: &[u64],
-    (longest, most): (Duration, u32),
+    limits: &RunLimits,
 ) -> Result<Plan, Failure> {
     let connections = if args.connections.is_empty() { connections } else { &args.connections };
     let segments = if args.segments.is_empty() { segments } else { &args.segments };
@@ -312,9 +311,9 @@ pub(super) fn planned(
         scenarios,
         cells,
         lifetimes: args.lifetimes.unwrap_or(200.0),
-        longest: args.longest.unwrap_or(longest),
+        longest: args.longest.unwrap_or(limits.longest),
         least: 3,
-        most: args.most.unwrap_or(most),
+        most: args.most.unwrap_or(limits.most),
         precision: args.precision,
         main: String::new(),
         accept_link: args.accept_link,
@@ -347,9 +346,22 @@ fn ends_of(args: &RunsArgs) -> Result<EndsConfig, Failure> {
     EndsConfig::of(end("sender", sender)?, end("receiver", receiver)?).map_err(|it| failure(&it))
 }
 
-/// Limits for the long and the short form: duration of a run, and number of runs.
-pub(super) const fn limits(quick: bool) -> (Duration, u32) {
-    if quick { (Duration::from_secs(2), 5) } else { (Duration::from_mins(5), 20) }
+/// Default limits of a cell.
+pub(super) struct RunLimits {
+    /// Duration of a run.
+    longest: Duration,
+    /// Number of runs.
+    most: u32,
+}
+
+impl RunLimits {
+    pub(super) const fn of(quick: bool) -> Self {
+        if quick {
+            Self { longest: Duration::from_secs(2), most: 5 }
+        } else {
+            Self { longest: Duration::from_mins(5), most: 20 }
+        }
+    }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -357,7 +369,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let scenarios = scenario::chosen(&table, &args.scenario).map_err(|error| failure(&error))?;
     let (connections, segments): (&[u32], &[u64]) =
         if args.quick { (&[1, 10], &[10]) } else { (&[1, 10, 100], &[10, 10_000]) };
-    let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
+    let plan = planned(&args.runs, scenarios, connections, segments, &RunLimits::of(args.quick))?;
     let (main, kernel_time, capture) = (args.until.clone(), args.kernel_time, args.capture);
     let plan = Plan { main, offload: args.offload, kernel_time, capture, ..plan };
     plan.check().map_err(|error| failure(&error))?;

@@ -350,7 +350,8 @@ fn ratio_of(above: &Series, below: &Series, least: u32) -> Option<(Ratio, u64)> 
     Some((ratio?, pairs.len() as u64))
 }
 
-fn evidence(rule: &StopRule, ratio: &Ratio, margin: f64) -> Evidence {
+/// What a ratio says against 1, and against a margin around it.
+pub fn evidence(rule: &StopRule, ratio: &Ratio, margin: f64) -> Evidence {
     let df = ratio.degrees_of_freedom();
     let at_most = rule.tail(-ratio.t(1.0 + margin), df);
     let at_least = rule.tail(ratio.t(1.0 - margin), df);

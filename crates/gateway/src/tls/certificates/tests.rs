@@ -70,7 +70,7 @@ fn a_certificate_is_found_by_its_names_and_a_star_stands_for_one_label() {
 }
 
 #[test]
-fn what_changed_is_read_anew_after_a_minute_and_what_is_broken_leaves_the_old() {
+fn what_changed_is_reread_after_a_minute_and_what_is_broken_leaves_the_old() {
     let dir = tempfile::tempdir().unwrap();
     let Some(config) = made(dir.path(), "blog", "DNS:blog.example") else { return };
     let certificates =

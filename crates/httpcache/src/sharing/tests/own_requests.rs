@@ -45,7 +45,7 @@ fn what_is_kept_for_crawlers_is_never_fresh_and_is_restored() {
     assert_eq!((stored.basis(), stored.is_fresh(NOW)), (Basis::ForCrawlers, false));
     for trusted in [true, false] {
         let restored =
-            Stored::restored(&robots, (Basis::ForCrawlers, trusted), status, &says, times, &rules);
+            Stored::restored(&robots, Basis::ForCrawlers, trusted, status, &says, times, &rules);
         assert_eq!(restored.is_ok(), trusted);
         assert!(restored.is_ok_and(|it| it == stored) || !trusted);
     }

@@ -18,8 +18,8 @@ use serde::Serialize;
 
 pub use self::log::{SleepCycle, StatesRows, rows_of_log};
 use super::{CalibrateError, Estimate};
-use nightwatt_energy::energy::PowerStates;
 use nightwatt_energy::least_squares::{Design, LeastSquaresError, RowErrors};
+use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
 
 /// A run or a stretch of a log.

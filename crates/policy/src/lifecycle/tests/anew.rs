@@ -81,7 +81,7 @@ fn who_failed_before_is_not_tried_sooner_by_the_next_process() {
 #[test]
 fn a_server_that_is_reached_in_another_way_is_looked_at_or_woken_that_way() {
     let mut story = Story::awake();
-    story.server.reached_anew(story.now, &mut story.commands);
+    story.server.controller_changed(story.now, &mut story.commands);
     assert!(matches!(story.commands[..], [Command::Probe(_)]), "{:?}", story.commands);
     assert_eq!(story.probed(true), None);
 
@@ -89,7 +89,7 @@ fn a_server_that_is_reached_in_another_way_is_looked_at_or_woken_that_way() {
     story.wake();
     let Command::Wake(old) = story.commands[0] else { panic!("{:?}", story.commands) };
     story.commands.clear();
-    story.server.reached_anew(story.now, &mut story.commands);
+    story.server.controller_changed(story.now, &mut story.commands);
     assert!(matches!(story.commands[..], [Command::Wake(new)] if new != old));
     let stale = story.server.report(story.now, Report::WakeDone(old, false), &mut Vec::new());
     assert_eq!(stale, None, "what the old way says counts no more");

@@ -288,8 +288,8 @@ impl Pauses {
     /// that is the rate of now; where a visit begins every minute, one a minute.
     fn best_rate(&self, long: f64) -> f64 {
         // The largest quotient so far, as its two parts: the rule asks it often, and divisions are slow.
-        let (mut somebody, mut within) = (0.0_f64, 1.0_f64);
-        let (mut nobody, mut came, mut time) = (1.0, 0.0, 0.0);
+        let (mut begun, mut within) = (0.0_f64, 1.0_f64);
+        let (mut not_yet, mut came, mut time) = (1.0, 0.0, 0.0);
         let mut from = self.age;
         for band in band_of(&PAUSE_EDGES, from)..PAUSE_BANDS {
             let Watched { count, time: watched } = self.prior_and_seen(band, long);
@@ -297,27 +297,27 @@ impl Pauses {
             // for short ones. The others begin after width / (1 + rate x width) in the mean of all.
             let width = PAUSE_EDGES[band + 1] - from;
             if width.is_finite() {
-                let each = nobody / (watched + count * width);
+                let each = not_yet / (watched + count * width);
                 came += each * count * width;
                 time += each * watched * width;
-                nobody = each * watched;
+                not_yet = each * watched;
             } else {
-                came += nobody;
-                time += nobody * watched / count;
-                nobody = 0.0;
+                came += not_yet;
+                time += not_yet * watched / count;
+                not_yet = 0.0;
             }
-            if came * within > somebody * time {
-                (somebody, within) = (came, time);
+            if came * within > begun * time {
+                (begun, within) = (came, time);
             }
             // At best all others come at the highest rate of the bands ahead.
             let ceiling = self.ceiling(band + 1, long);
-            let is_found = ceiling * within < SURELY_LESS * somebody * (time * ceiling + nobody);
-            if nobody < 0.01 || is_found {
+            let is_found = ceiling * within < SURELY_LESS * begun * (time * ceiling + not_yet);
+            if not_yet < 0.01 || is_found {
                 break;
             }
             from = PAUSE_EDGES[band + 1];
         }
-        somebody / within
+        begun / within
     }
 
     /// No band from this one on has a higher rate.
@@ -509,7 +509,7 @@ mod tests {
         let night = arrivals.rate(at(before));
         arrivals.pass(at(after));
         let morning = arrivals.rate(at(after));
-        assert!(morning > 3.0 * night, "{morning} after {night}, though nobody has come yet");
+        assert!(morning > 3.0 * night, "{morning} after {night}, though not_yet has come yet");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Each channel's energy by stack, reading by reading.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_energy::samples::{Busy, Stacks};
@@ -144,6 +145,34 @@ impl Books {
         self.count_to(self.to);
         self.channels.skip_to(self.to);
     }
+
+    /// Names code that was made as programs ran: they may have written its names last of all.
+    pub(super) fn name_generated(&mut self, samples: &mut Samples) {
+        // Where functions were asked for, none of that code is one of them.
+        if self.asked || !samples.name_generated() {
+            return;
+        }
+        let mut first: HashMap<(&str, &Path), usize> = HashMap::new();
+        let functions = samples.functions().iter().enumerate();
+        let one = functions.map(|(number, function)| match function.begins {
+            Some(_) => number,
+            None => {
+                *first.entry((function.name.as_str(), function.file.as_path())).or_insert(number)
+            }
+        });
+        let one: Vec<usize> = one.collect();
+        for (section, function) in self.sections.iter_mut().zip(samples.functions()) {
+            *section = Named::seen(function);
+        }
+        let (stacks, numbers) = self.stacks.regrouped(&one);
+        self.stacks = stacks;
+        self.channels.regroup(&numbers);
+        let counts = std::mem::take(&mut self.counts.of_stacks);
+        self.counts.of_stacks = vec![0; self.stacks.tree().len()];
+        for (count, number) in counts.into_iter().zip(numbers) {
+            self.counts.of_stacks[number] += count;
+        }
+    }
 }
 
 impl Kept for Books {
@@ -185,8 +214,8 @@ impl Named {
     /// What was asked for.
     pub(super) fn of(section: &Section) -> Result<Self, Error> {
         let place = &section.begin;
-        let nobody = || Error::SampledAddress(section.name.clone());
-        let begin = place.function()?.ok_or_else(nobody)?;
+        let no_function = || Error::SampledAddress(section.name.clone());
+        let begin = place.function()?.ok_or_else(no_function)?;
         let found = fs::metadata(&place.path).ok();
         Ok(Self {
             name: section.name.clone(),

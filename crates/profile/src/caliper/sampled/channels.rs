@@ -38,6 +38,13 @@ impl Channels {
         }
     }
 
+    /// What stacks have is that of others by `numbers`.
+    pub(crate) fn regroup(&mut self, numbers: &[usize]) {
+        for channel in self.0.iter_mut().flatten() {
+            channel.shares.regroup(numbers);
+        }
+    }
+
     /// A CPU was seen busy.
     pub(crate) fn take(&mut self, busy: Busy) {
         for channel in self.0.iter_mut().flatten() {

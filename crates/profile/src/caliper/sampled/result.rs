@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_energy::quantity::Joules;
-use nightwatt_energy::samples::interval;
+use nightwatt_energy::samples::{interval, is_generated};
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_probes::Samples;
@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
+use super::CaliperOptions;
 use super::books::Books;
 use super::channels::OneChannel;
-use super::{CaliperOptions, Target};
 use crate::caliper::Course;
 
 /// Version of the JSON form.
@@ -38,11 +38,11 @@ pub struct SampledReport {
     pub schema: u32,
     /// `sampled`: no figure here was counted call by call.
     pub method: &'static str,
-    /// The command and its arguments; empty of a process that ran already.
+    /// The command and its arguments; empty where none was started.
     pub command: Vec<String>,
-    /// The process that ran already.
-    pub pid: Option<u32>,
-    /// The command's exit status, as a shell has it; 0 of a process that ran already.
+    /// The processes that ran already; empty of a command, and where all were watched.
+    pub pids: Vec<u32>,
+    /// The command's exit status, as a shell has it; 0 where none was started.
     pub exit_status: u8,
     /// For how long it was watched, s.
     pub elapsed_s: f64,
@@ -137,19 +137,13 @@ impl SampledReport {
     pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
         let elapsed = seen.course.end.since(seen.course.begin);
         let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
-        let (command, pid) = match &options.target {
-            Target::Command(command) => {
-                (command.iter().map(|it| it.to_string_lossy().into_owned()).collect(), None)
-            }
-            Target::Process(pid) => (Vec::new(), Some(*pid)),
-        };
         let samples = seen.counts(elapsed);
         let functions = seen.functions();
         Self {
             schema: SCHEMA,
             method: "sampled",
-            command,
-            pid,
+            command: options.target.command(),
+            pids: options.target.pids().to_vec(),
             exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
             period_s: seen.samples.period().as_secs_f64(),
@@ -175,7 +169,7 @@ impl SampledReport {
 
     /// A line for each stack, as [`super::super::CaliperReport::folded`] has it.
     pub fn folded(&self) -> String {
-        lines(&self.command, self.pid, &self.stacks, self.main_channel())
+        lines(&self.command, &self.pids, &self.stacks, self.main_channel())
     }
 }
 
@@ -373,10 +367,15 @@ fn unnamed(functions: &[SampledFunction], watched: u64) -> Option<String> {
     }
     found.sort_by_key(|function| std::cmp::Reverse(function.self_samples));
     let files: Vec<&str> = found.iter().take(TOLD).map(|function| &*function.file).collect();
+    let remedy = if found.first().is_some_and(|function| is_generated(&function.file)) {
+        "that is code made as the program runs: let it write its names to /tmp/perf-PID.map (node \
+         --perf-basic-prof, java -XX:+PreserveFramePointer with jcmd PID Compiler.perfmap)"
+    } else {
+        "install debug symbols (on Debian, the package's name with -dbgsym), or build without stripping. If \
+         a file was deleted or replaced and its process has ended, run it again from one that stays"
+    };
     Some(format!(
-        "{:.0} % of the samples were in functions without names, most of them in {}: install debug \
-         symbols (on Debian, the package's name with -dbgsym), or build without stripping. If a file was \
-         deleted or replaced and its process has ended, run it again from one that stays",
+        "{:.0} % of the samples were in functions without names, most of them in {}: {remedy}",
         100.0 * samples as f64 / watched as f64,
         files.join(", ")
     ))

@@ -19,7 +19,7 @@ impl SampledReport {
         let head = format!(
             "\n Functions of {}, {:.3} s, sampled: {} samples of it, one each {} on each CPU;\n {} \
              of others, {} of idle CPUs, {} due and not taken, {} lost\n",
-            subject(self.pid, &self.command),
+            subject(&self.pids, &self.command),
             self.elapsed_s,
             counts.watched,
             seconds(self.period_s),

@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::*;
@@ -33,7 +34,7 @@ fn plan(text: &str) -> Result<Plan, Error> {
 }
 
 fn ran(text: &str) -> PlanResult {
-    plan(text).unwrap().run(|_, _| ()).unwrap()
+    plan(text).unwrap().run(|_, _| ControlFlow::Continue(())).unwrap()
 }
 
 /// 100,000 requests at 1500/s are 67 s, and a server takes 30 s to start.
@@ -183,7 +184,7 @@ kind = "poisson"
 rates = [250]
 "#;
     let read = |text: &str| PlanFile::read("plan.toml", text, folder.path());
-    let result = read(text).unwrap().run(|_, _| ()).unwrap();
+    let result = read(text).unwrap().run(|_, _| ControlFlow::Continue(())).unwrap();
     assert!((result.servers[0].service_rate - 500.0).abs() < 1e-9, "{:?}", result.servers);
     // Pollaczek and Khinchine: 2 ms, and 250/s x 7 ms^2 / (2 (1 - 1/2)) of waiting.
     let found = result.rows[0].mean_response_ms;
@@ -302,7 +303,7 @@ fn a_log_is_played_whole_and_counts_per_second_too() {
     assert_eq!(plan.traffic.len(), 1);
     assert_eq!(plan.traffic[0].name, "2 x counts");
     assert!((plan.traffic[0].rate - 2.0 * 4.0 / 3.0).abs() < 1e-12);
-    let result = plan.run(|_, _| ()).unwrap();
+    let result = plan.run(|_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(result.rows.len(), 2 * 6);
     let missing = text.replace("counts", "gone");
     let said = PlanFile::read("p", &missing, folder.path()).unwrap_err().to_string();

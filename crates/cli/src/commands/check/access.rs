@@ -1,0 +1,70 @@
+//! Who may come in, and who may wake the server.
+
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::{AccessConfig, Network, SiteConfig};
+use serde_json::{Value, json};
+
+use super::row;
+use crate::figures::counted;
+
+/// The rules of a site, if it has any.
+pub(super) fn row_of(text: &mut String, config: &Config, site: &SiteConfig) {
+    if let Some(words) = words(config, site) {
+        row(text, "access", &words);
+    }
+}
+
+fn words(config: &Config, site: &SiteConfig) -> Option<String> {
+    let access = site.access.as_ref()?;
+    let AccessConfig { allow, deny, without_password, wake, never_wake, monitors, .. } = access;
+    let mut parts = vec![match allow {
+        Some(allow) => format!("clients of {} come in", list(allow)),
+        None => "all clients come in".to_owned(),
+    }];
+    if !deny.is_empty() {
+        parts.push(format!("those of {} do not", list(deny)));
+    }
+    if let Some(path) = &access.htpasswd {
+        let users = counted(access.users.count() as u64, "user");
+        parts.push(format!("with a password of {users} in {}", path.display()));
+        if !without_password.is_empty() {
+            parts.push(format!("those of {} without one", list(without_password)));
+        }
+        if !site.redirect_to_https && !config.listen.is_empty() {
+            let text = "passwords cross the network in clear text without `redirect_to_https`";
+            parts.push(text.to_owned());
+        }
+    }
+    if let Some(wake) = wake {
+        parts.push(format!("only those of {} wake the server", list(wake)));
+    }
+    if !never_wake.is_empty() {
+        parts.push(format!("those of {} never wake it", list(never_wake)));
+    }
+    if !monitors.is_empty() {
+        parts.push(format!("those of {} are monitors", list(monitors)));
+    }
+    Some(parts.join("; "))
+}
+
+fn list(networks: &[Network]) -> String {
+    texts(networks).join(", ")
+}
+
+fn texts(networks: &[Network]) -> Vec<String> {
+    networks.iter().map(ToString::to_string).collect()
+}
+
+/// The same for programs.
+pub(super) fn as_json(site: &SiteConfig) -> Value {
+    let Some(access) = &site.access else { return Value::Null };
+    json!({
+        "allow": access.allow.as_deref().map(texts),
+        "deny": texts(&access.deny),
+        "users": access.htpasswd.as_ref().map(|_| access.users.count()),
+        "without_password": texts(&access.without_password),
+        "wake": access.wake.as_deref().map(texts),
+        "never_wake": texts(&access.never_wake),
+        "monitors": texts(&access.monitors),
+    })
+}

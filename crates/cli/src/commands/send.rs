@@ -1,0 +1,405 @@
+//! `nightwatt send`: files to another machine, packed as costs least energy.
+
+mod site;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::ValueHint;
+use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::power_model::{Activity, PowerModel};
+use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_energy::time::Mono;
+use nightwatt_meters::machine::{cpus, describe};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::{Channel, Host};
+use nightwatt_transfer::pure::arm::Arm;
+use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
+use nightwatt_transfer::pure::comparison::Comparison;
+use nightwatt_transfer::pure::exclude::Exclude;
+use nightwatt_transfer::pure::policy::block_bytes;
+use nightwatt_transfer::pure::trace::Trace;
+use nightwatt_transfer::record::Recording;
+use nightwatt_transfer::send::{Options, Plan, SendError, Session, Wanted, walk};
+use nightwatt_transfer::ssh::{Remote, Started, Target};
+use nightwatt_transfer::summary::{Summary, bytes, mix};
+
+use self::site::{Kept, SiteArgs};
+use crate::ExitStatus;
+use crate::args::MeterArgs;
+use crate::commands::{Group, Listed};
+use crate::errors::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::signals;
+use crate::written;
+
+/// Send files to another machine, compressed so that it costs least energy
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files and folders, then where to: a machine that ssh reaches, and a folder on it (from the home folder unless
+    /// it begins with /)
+    #[arg(required_unless_present = "replay_trace", value_name = "PATH... HOST:PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// What to save: energy of the whole machine, only what is above its idle power, energy of the network card, or time
+    #[arg(long, value_name = "WHAT", default_value = "whole", value_parser = objective)]
+    pub(crate) bill: Objective,
+    /// Use this codec for all blocks: none, lz4, zstd-3, gzip-6, bzip2-9, xz-6
+    #[arg(long, value_name = "CODEC")]
+    pub(crate) codec: Option<Arm>,
+    /// Choose from these codecs [default: none, lz4, gzip, bzip2, xz and seven levels of zstd]
+    #[arg(long, value_name = "CODECS", value_delimiter = ',', conflicts_with = "codec")]
+    pub(crate) codecs: Vec<Arm>,
+    /// Length of all blocks in KiB [default: a tenth of a second of the link]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) block: Option<u32>,
+    /// Leave out files and folders with such a name or path: '*.tmp', 'cache/', '/photos/raw'; can be given again
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<Exclude>,
+    /// Delete what is in the folders there and no longer here, unless a pattern of `--exclude` matches it
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Send extended attributes of users too
+    #[arg(long)]
+    pub(crate) xattrs: bool,
+    /// Power of this machine when idle, in watts [default: of such machines]
+    #[arg(long, value_name = "WATTS", value_parser = written::factor)]
+    pub(crate) idle_watts: Option<f64>,
+    /// Power of a busy core above that, in watts [default: of such machines]
+    #[arg(long, value_name = "WATTS", value_parser = written::factor)]
+    pub(crate) core_watts: Option<f64>,
+    /// Program that reaches the other machine, with its options: 'ssh -p 2222'
+    #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
+    pub(crate) rsh: String,
+    /// nightwatt on the other machine
+    #[arg(long, value_name = "PROGRAM", default_value = "nightwatt")]
+    pub(crate) remote_program: String,
+    /// Send nothing: pack the files with every codec, and write what that costs into FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "replay_trace"])]
+    pub(crate) record_trace: Option<PathBuf>,
+    /// Send nothing: print what every policy would have done with the trace in FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "codecs", "block"])]
+    pub(crate) replay_trace: Option<PathBuf>,
+    /// With a trace: rate of the link in bytes per second
+    #[arg(long, value_name = "BYTES", value_parser = written::factor)]
+    pub(crate) rate: Option<f64>,
+    #[command(flatten)]
+    pub(crate) site: SiteArgs,
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Print what was sent, and what it cost, as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Act);
+
+const EXAMPLES: &str = "Examples:
+  nightwatt send photos notes.txt nas:/backup
+  nightwatt send -e 'ssh -p 2222' --bill dynamic /var/log server:logs
+  nightwatt send --exclude '*.tmp' --exclude cache/ projects nas:/backup
+  nightwatt send --to-site nas photos nas:/backup      # it is woken first
+  nightwatt send --codec zstd-3 --json big.img nas:/backup | jq .energy
+  nightwatt send --record-trace photos.trace --rate 1e6 photos   # sends nothing
+  nightwatt send --replay-trace photos.trace
+
+If it is interrupted, the same command goes on from there. Files that are there
+already, with the same length and time, are not sent. The other machine needs
+nightwatt, which ssh starts there.";
+
+fn objective(text: &str) -> Result<Objective, String> {
+    let found = Objective::ALL.into_iter().find(|objective| objective.name() == text);
+    found.ok_or_else(|| "use whole, dynamic, nic or time".to_owned())
+}
+
+/// What is known of the network card: 1000BASE-T takes about half a watt more when it sends.
+const NIC_WATTS: Watts = Watts(0.5);
+/// How far a modelled figure may be off, if the user gives the watts.
+const GIVEN: f64 = 0.15;
+/// Share of the time that a meter must cover to count.
+const COVERED: f64 = 0.9;
+
+/// Sends, and prints what it cost; or records or replays a trace.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let prices = Priced::of(args);
+    let bill = Bill { objective: args.bill, overlap: Overlap::Pipelined, prices: prices.prices };
+    if let Some(path) = &args.replay_trace {
+        return replay(args, path, bill);
+    }
+    if let Some(path) = &args.record_trace {
+        return record(args, path);
+    }
+    let to = Destination::of(args)?;
+    let plan = walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
+    for skipped in &plan.skipped {
+        output::complain(&format!("warning: {skipped}"));
+    }
+    let skipped = plan.skipped.clone();
+    let meters = args.meters.opened(&Host::default(), None)?;
+    let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
+        .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
+    let begin = monotonic();
+    sampler.begin(begin);
+    let session = to_awake(args, &to, plan, bill);
+    let end = monotonic();
+    let (measured, _) = sampler.finish(end);
+    let session = session?;
+    let seconds = end.since(begin).as_secs_f64();
+    let energy = metered(&measured, seconds).unwrap_or_else(|| prices.energy(&session, seconds));
+    let summary = Summary { skipped, ..Summary::of(&session, bill, seconds, energy) };
+    output::say_result(&summary, args.json, || summary.text(), &[])?;
+    let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
+    Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn wanted(args: &Args) -> Wanted {
+    Wanted { excludes: args.exclude.clone(), attributes: args.xattrs }
+}
+
+/// What is sent, and where to.
+struct Destination {
+    paths: Vec<PathBuf>,
+    target: Target,
+}
+
+impl Destination {
+    fn of(args: &Args) -> Result<Self, Failure> {
+        let Some((last, paths)) = args.paths.split_last().filter(|(_, paths)| !paths.is_empty())
+        else {
+            return Err(Failure::saying("what to send, and where to, must both be given")
+                .into_usage()
+                .hint("write `nightwatt send FILE HOST:PATH`"));
+        };
+        let target = last.to_string_lossy().parse().map_err(|error| Failure::usage(&error))?;
+        Ok(Self { paths: paths.to_vec(), target })
+    }
+}
+
+fn replay(args: &Args, path: &Path, bill: Bill) -> Result<ExitStatus, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::because(format!("cannot read {}", path.display()), &error).into_usage()
+    })?;
+    let trace = Trace::from_lines(&text).map_err(|error| Failure::usage(&error))?;
+    let trace = args.rate.map_or(trace.clone(), |rate| trace.at_rate(rate));
+    let comparison = Comparison::of(&trace, bill);
+    output::say_result(&comparison, args.json, || comparison.text(), &[])?;
+    Ok(ExitStatus::Success)
+}
+
+/// Most bytes of which a trace is recorded: each is packed a dozen times.
+const RECORDED: usize = 256 << 20;
+
+fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
+    let plan = walk(&args.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
+    let mut content = Vec::new();
+    let files = plan.entries.iter().zip(&plan.sources).filter(|(entry, _)| entry.bytes() > 0);
+    for (_, source) in files {
+        let room = RECORDED - content.len();
+        let read = fs::File::open(source)
+            .and_then(|file| file.take(room as u64).read_to_end(&mut content));
+        read.map_err(|error| {
+            Failure::because(format!("cannot read {}", source.display()), &error)
+        })?;
+        if content.len() >= RECORDED {
+            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as f64)));
+            break;
+        }
+    }
+    let rate = args.rate.unwrap_or(1e7);
+    let arms = if args.codecs.is_empty() { Arm::usual() } else { args.codecs.clone() };
+    let arms: Vec<Arm> = std::iter::once(Arm::NONE)
+        .chain(arms.into_iter().filter(|arm| *arm != Arm::NONE))
+        .collect();
+    let block_bytes = args.block.map_or_else(|| block_bytes(rate), |kib| kib << 10);
+    let names: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
+    let trace = Recording { arms: &arms, block_bytes, repeats: 2, rate }
+        .of(&content, &names.join(" "))
+        .map_err(|error| Failure::failed(&error))?;
+    let text = trace.to_lines().map_err(|error| Failure::failed(&error))?;
+    fs::write(path, text)
+        .map_err(|error| Failure::because(format!("cannot write {}", path.display()), &error))?;
+    output::say(&format!(
+        "{} blocks of at most {} recorded",
+        trace.blocks.len(),
+        bytes(block_bytes.into())
+    ))?;
+    Ok(ExitStatus::Success)
+}
+
+/// Watts to choose by, and how sure they are.
+struct Priced {
+    prices: Prices,
+    relative: f64,
+    model: String,
+}
+
+impl Priced {
+    fn of(args: &Args) -> Self {
+        let host = Host::default();
+        let model = PowerModel::typical(&describe(&host));
+        let at = |utilisation| model.power(&Activity { utilisation, ..Activity::default() });
+        let (idle, full) = (at(0.0), at(1.0));
+        let cores = cpus(&host).len().max(1) as f64;
+        let base = args.idle_watts.map_or(idle.watts, Watts);
+        let cpu = args.core_watts.map_or((full.watts - idle.watts) * (1.0 / cores), Watts);
+        let relative = match args.idle_watts {
+            Some(_) => GIVEN,
+            None => idle.uncertainty() / idle.watts,
+        };
+        let whose = if args.idle_watts.is_some() { "given" } else { "of such machines" };
+        let model = format!(
+            "{base:.1} idle ({whose}), {cpu:.1} for a busy core, {NIC_WATTS:.1} for the network card"
+        );
+        let prices = Prices { base, cpu, nic: NIC_WATTS, nic_byte: 0.0, receiver: Watts::ZERO };
+        Self { prices, relative, model }
+    }
+
+    fn energy(&self, session: &Session, seconds: f64) -> Energy {
+        let joules = session.report().modelled(&self.prices, seconds);
+        Energy::modelled(Joules(joules), self.relative, self.model.clone())
+    }
+}
+
+/// Energy of the whole machine by the first meter that covers it; nothing if none does, or only for a part of the time.
+fn metered(measured: &[Measured], seconds: f64) -> Option<Energy> {
+    let of = |measured: &Measured, channel: &Channel, place: usize| {
+        let totals = &measured.totals[place];
+        let share = totals.covered.as_secs_f64() / seconds;
+        if channel.is_modelled || !channel.scope.is_whole() || share < COVERED {
+            return None;
+        }
+        let joules = totals.joules * (1.0 / share);
+        let uncertainty = channel.accuracy.of(joules, Duration::from_secs_f64(seconds));
+        Some(Energy::measured(joules, uncertainty, format!("{}/{}", measured.meter, channel.name)))
+    };
+    measured.iter().find_map(|measured| {
+        let channels = measured.channels.iter().enumerate();
+        channels.filter_map(|(place, channel)| of(measured, channel, place)).next()
+    })
+}
+
+/// Wakes the other machine if a site was named, and sends.
+fn to_awake(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Session, Failure> {
+    let mut kept = Kept::awake(&args.site)?;
+    let session = send(args, to, plan, bill, kept.as_mut());
+    if let Some(kept) = kept {
+        kept.release();
+    }
+    session
+}
+
+fn send(
+    args: &Args,
+    to: &Destination,
+    plan: Plan,
+    bill: Bill,
+    mut kept: Option<&mut Kept>,
+) -> Result<Session, Failure> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let options = Options {
+        arms: if args.codecs.is_empty() { Arm::usual() } else { args.codecs.clone() },
+        bill,
+        block: args.block.map(|kib| kib << 10),
+        fixed: args.codec,
+        delete: deleting(args, &plan),
+        session: to.target.session(&to.paths),
+        cancelled: Arc::clone(&cancelled),
+    };
+    let shell: Vec<OsString> = args.rsh.split_whitespace().map(OsString::from).collect();
+    let remote = Remote { shell, program: args.remote_program.clone() };
+    let Started { writer, reader, ending } = remote.start(&to.target).map_err(|error| {
+        Failure::because(format!("cannot start `{}`", args.rsh), &error)
+            .hint("install an ssh client, or name another program with `--rsh`")
+    })?;
+    let stop = signals::stop_on_signals()?;
+    let mut session = Session::new(plan, options);
+    let mut watch = Watch::new(args, bill.prices);
+    let close = || ending.kill();
+    let result = {
+        let mut step = |session: &Session| {
+            if stop.is_stopped() {
+                cancelled.store(true, Ordering::Relaxed);
+            }
+            watch.step(session);
+            if let Some(kept) = &mut kept {
+                kept.keep();
+            }
+        };
+        nightwatt_transfer::send::run(reader, writer, &close, &mut session, &monotonic, &mut step)
+    };
+    watch.progress.end();
+    let status = ending.wait();
+    match result {
+        Ok(()) => Ok(session),
+        Err(error) => Err(failed(args, to, &error, status.ok().and_then(|status| status.code()))),
+    }
+}
+
+/// What could not be read here must not be deleted there.
+fn deleting(args: &Args, plan: &Plan) -> Option<Vec<Exclude>> {
+    let is_whole = plan.skipped.is_empty();
+    if args.delete && !is_whole {
+        output::complain("warning: nothing is deleted there, because not all could be read here");
+    }
+    (args.delete && is_whole).then(|| args.exclude.clone())
+}
+
+/// ssh ends with this if it cannot reach the machine, and a shell with the other if there is no such program.
+const UNREACHED: i32 = 255;
+const NO_PROGRAM: i32 = 127;
+
+fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>) -> Failure {
+    let host = &to.target.host;
+    match (error, status) {
+        (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
+            .hint("run the same command again; it goes on from where it was"),
+        (SendError::Cut | SendError::Frame(_) | SendError::Connection(_), Some(NO_PROGRAM)) => {
+            Failure::saying(format!("{host} has no program `{}`", args.remote_program))
+                .hint("install nightwatt there, or name its path with `--remote-program`")
+        }
+        _ => Failure::failed(error),
+    }
+}
+
+/// Shows how far it is.
+struct Watch {
+    progress: Progress,
+    prices: Prices,
+    begin: Mono,
+    next: Mono,
+}
+
+/// Time between two looks at the progress.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+impl Watch {
+    fn new(args: &Args, prices: Prices) -> Self {
+        let begin = monotonic();
+        Self { progress: Progress::by_time(args.quiet || args.json), prices, begin, next: begin }
+    }
+
+    fn step(&mut self, session: &Session) {
+        let now = monotonic();
+        if now < self.next {
+            return;
+        }
+        self.next = now + LOOK_EVERY;
+        let elapsed = now.since(self.begin);
+        let report = session.report();
+        let done = report.had_bytes + report.acknowledged_bytes;
+        let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
+        let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
+        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate), mix(report));
+        self.progress.update(done, report.total_bytes, elapsed, None, what);
+    }
+}

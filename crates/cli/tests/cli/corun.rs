@@ -1,0 +1,197 @@
+//! `corun`: jobs run by real shells on this machine, with a plug that always says 50 W.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::compare::{left_over, plug_of_50_w, processes_with, signal, started};
+use crate::harness::{eventually, program, told};
+
+struct Bench {
+    folder: TempDir,
+}
+
+/// Two jobs that exclude each other, and one that excludes none.
+const PLAN: &str = "
+share = 'any'
+meters = ['METER']
+interval = '20ms'
+[runs]
+least = 3
+most = 3
+[[job]]
+name = 'a'
+command = 'flock LOCK sleep 0.2'
+[[job]]
+name = 'b'
+command = 'flock LOCK sleep 0.2'
+[[job]]
+name = 'c'
+command = 'sleep 0.2'
+";
+
+impl Bench {
+    fn new(plan: &str) -> Self {
+        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        let meter = format!("http=http://{}/,pointer=/w", plug_of_50_w());
+        let lock = bench.path("lock").display().to_string();
+        let plan = plan.replace("METER", &meter).replace("LOCK", &lock);
+        fs::write(bench.path("jobs.toml"), plan).unwrap();
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = program();
+        command.current_dir(self.folder.path()).arg("corun").args(args);
+        command
+    }
+
+    fn corun(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn runs(&self) -> usize {
+        let runs = fs::read_to_string(self.path("jobs.results/runs.jsonl")).unwrap_or_default();
+        runs.matches('\n').count()
+    }
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
+}
+
+fn group<'a>(report: &'a Value, jobs: &[u64]) -> &'a Value {
+    let groups = report["answers"]["groups"].as_array().unwrap();
+    groups.iter().find(|group| group["jobs"] == Value::from(jobs)).unwrap()
+}
+
+#[test]
+fn jobs_that_exclude_each_other_gain_nothing_together_and_others_do() {
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let report = json(&output);
+    // Each alone, three pairs, all together, in three blocks.
+    assert_eq!((&report["finished"], bench.runs()), (&21.into(), 21));
+    assert_eq!(report["energy"]["channels"], "http/power");
+    for group in report["answers"]["groups"].as_array().unwrap() {
+        let mean = |figure: &str| group[figure]["mean"].as_f64().unwrap();
+        assert!((mean("joules") / mean("seconds") - 50.0).abs() < 1e-6, "{group}");
+    }
+    let together = |jobs: &[u64]| group(&report, jobs)["time"]["ratio"].as_f64().unwrap();
+    // 0.4 s of 0.4 s, and 0.2 s of 0.4 s.
+    let (locked, free) = (together(&[0, 1]), together(&[0, 2]));
+    assert!(free < locked, "{free} and {locked}");
+    // The one that comes second needs twice its time, whichever that is; the free one needs no more.
+    let slowdowns = group(&report, &[0, 1])["slowdowns"].as_array().unwrap();
+    assert_eq!(slowdowns.len(), 2, "{slowdowns:?}");
+    let best = report["answers"]["least_time"].as_array().unwrap().last().unwrap();
+    assert!(best["saved"]["ratio"].as_f64().unwrap() < 1.0, "{best}");
+    let folder = bench.path("jobs.results");
+    for name in ["report.html", "report.json", "groups.csv", "slowdowns.csv", "runs/0001/job-0.out"]
+    {
+        assert!(folder.join(name).exists(), "{name}");
+    }
+    assert!(!folder.join("undo").exists(), "nothing is left to be undone");
+    // What is there is enough: nothing is run again.
+    let output = bench.corun(&["jobs.toml"]);
+    let said = told(&output);
+    assert_eq!((output.status.code(), bench.runs()), (Some(0), 21), "{said}");
+    for part in ["Measured: energy and power by `http/power`", "a + b", "Least time", "beside c"] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+#[test]
+fn commands_are_given_after_two_hyphens_each() {
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["--dry-run", "--", "sleep 1 | cat", "--", "true", "a b"]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("3 groups, 15 to 60 runs"), "{said}");
+    assert!(said.contains("sleep 1 + true 'a on CPUs"), "{said}");
+    assert!(!bench.path("corun.results").exists());
+    for words in [&["--", "true"][..], &["--", "true", "--"], &[]] {
+        let output = bench.corun(words);
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    }
+}
+
+#[test]
+fn jobs_that_cannot_be_measured_are_named_with_the_reason_and_nothing_is_left() {
+    let number = format!("3{}", std::process::id());
+    let plan = PLAN[..PLAN.find("[[job]]").unwrap()].replace("most = 3", "most = 3\nretries = 0")
+        + &format!(
+            "time_limit = '2s'\n\
+             [[job]]\nname = 'fine'\ncommand = 'sleep 0.1'\n\
+             [[job]]\nname = 'fails'\ncommand = 'echo no disk >&2; exit 3'\n\
+             [[job]]\nname = 'endless'\ncommand = 'sleep {number}'\n\
+             [[job]]\nname = 'daemon'\ncommand = 'setsid sleep {number} & exit 0'\n\
+             [[job]]\nname = 'asks'\ncommand = 'read answer </dev/tty'\n"
+        );
+    let bench = Bench::new(&format!("sizes = []\n{plan}"));
+    let output = bench.corun(&["jobs.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let report = json(&output);
+    assert_eq!(group(&report, &[0])["runs"], 3, "the one that works has its runs");
+    let why = |name: &str| {
+        let failed = report["failed"].as_array().unwrap();
+        let of_it = failed.iter().find(|it| it["cell"] == name);
+        of_it.unwrap_or_else(|| panic!("{failed:?}"))["why"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        why("fails").contains("job `fails` failed: exit status: 3: no disk"),
+        "{}",
+        why("fails")
+    );
+    assert!(why("endless").contains("longer than 2 s"), "{}", why("endless"));
+    assert!(why("endless").contains("time_limit"), "{}", why("endless"));
+    assert!(why("daemon").contains("left `sleep` (process "), "{}", why("daemon"));
+    assert!(why("asks").contains("/dev/tty"), "{}", why("asks"));
+    let sleeping = format!("sleep\0{number}");
+    eventually("all are ended", || processes_with(&sleeping).is_empty().then_some(()));
+}
+
+#[test]
+fn killed_in_the_middle_nothing_is_left_and_the_same_command_continues() {
+    let number = format!("4{}", std::process::id());
+    let bench = Bench::new(&PLAN.replace(
+        "sleep 0.2'",
+        &format!("sh -c \"if [ -e LOCK.go ]; then true; else sleep {number}; fi\"'"),
+    ));
+    let mut child = started(bench.command(&["jobs.toml"]));
+    let sleeping = format!("sleep\0{number}");
+    eventually("a job runs", || (!processes_with(&sleeping).is_empty()).then_some(()));
+    signal(&child, Signal::KILL);
+    child.0.wait().unwrap();
+    eventually("the jobs end", || processes_with(&sleeping).is_empty().then_some(()));
+    let process = child.0.id();
+    eventually("its folders and groups are gone", || left_over(process).is_empty().then_some(()));
+    fs::write(bench.path("lock.go"), "").unwrap();
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!((output.status.code(), bench.runs()), (Some(0), 21), "{}", told(&output));
+    assert!(told(&output).contains("let it do more"), "jobs that end at once are pointed out");
+}
+
+#[test]
+fn a_plan_is_checked_before_anything_runs() {
+    let bench = Bench::new("share = 'l4'\n");
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("jobs.toml:1"), "{}", told(&output));
+    let output = bench.corun(&["nothing.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("docs/corun.md"), "{}", told(&output));
+    let bench = Bench::new(&PLAN.replace("share = 'any'", "cpus_each = 100000\n"));
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("cpus_each"), "{}", told(&output));
+}

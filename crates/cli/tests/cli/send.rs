@@ -1,0 +1,97 @@
+//! Files to another machine: a shell script stands in for ssh.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{House, NIGHTWATT, Plan, nightwatt, told};
+
+/// A program that runs its command here, whatever the host.
+fn shell(folder: &Path) -> PathBuf {
+    let path = folder.join("rsh");
+    fs::write(&path, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Sends it to the folder `to`, as another machine.
+fn arguments(folder: &Path, from: &Path) -> Vec<String> {
+    let rsh = shell(folder).display().to_string();
+    let to = format!("nas:{}", folder.join("to").display());
+    ["send", "-e", &rsh, "--remote-program", NIGHTWATT, "--json"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([from.display().to_string(), to])
+        .collect()
+}
+
+fn text(folder: &Path) -> PathBuf {
+    let path = folder.join("text");
+    let lines: Vec<String> = (0..60_000).map(|number| format!("line {number}")).collect();
+    fs::write(&path, lines.join("\n")).unwrap();
+    path
+}
+
+#[test]
+fn a_file_arrives_with_a_bill_and_is_not_sent_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let arguments = arguments(folder.path(), &from);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = nightwatt(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let there = folder.path().join("to/text");
+    assert_eq!(fs::read(&there).unwrap(), fs::read(&from).unwrap());
+    let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sent = &bill["sent"];
+    assert_eq!(sent["acknowledged_bytes"], fs::metadata(&from).unwrap().len());
+    assert!(sent["wire_bytes"].as_u64() < sent["total_bytes"].as_u64(), "{sent}");
+    assert!(bill["energy"]["joules"].as_f64().unwrap() > 0.0, "{bill}");
+
+    let again = nightwatt(&arguments);
+    let bill: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&bill["sent"]["wire_bytes"], &bill["entries"]), (&0.into(), &1.into()));
+}
+
+#[test]
+fn what_cannot_be_sent_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let nothing = nightwatt(&["send", "/nonexistent/file", "nas:/backup"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(told(&nothing).contains("cannot read /nonexistent/file"), "{}", told(&nothing));
+    let path = from.display().to_string();
+    let alone = nightwatt(&["send", &path]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(told(&alone).contains("HOST:PATH"), "{}", told(&alone));
+    let mut arguments = arguments(folder.path(), &from);
+    arguments[4] = "/nonexistent/nightwatt".to_owned();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let missing = nightwatt(&arguments);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(told(&missing).contains("--remote-program"), "{}", told(&missing));
+}
+
+/// The gateway wakes its server for it, and the server sleeps again afterwards.
+#[test]
+fn a_site_is_woken_and_sleeps_again() {
+    let house = House::build(&Plan { policy: "always-on".to_owned(), ..Plan::default() });
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    let from = text(house.dir.path());
+    let arguments = arguments(house.dir.path(), &from);
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(["--to-site", "site"]);
+    let output = gateway.order(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(fs::read(house.path("to/text")).unwrap(), fs::read(&from).unwrap());
+    let causes: Vec<_> = house.ledger().into_iter().filter_map(|it| it.cause).collect();
+    let cause = serde_json::to_value(causes.first().expect("it was woken")).unwrap();
+    assert_eq!(cause["by"], "operator");
+    gateway.until("asleep");
+
+    arguments.pop();
+    let unknown = gateway.order(&[&arguments[..], &["nobody"]].concat());
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(told(&unknown).contains("there are: site"), "{}", told(&unknown));
+}

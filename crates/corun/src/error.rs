@@ -1,0 +1,55 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+use nightwatt_host::ConfigError;
+
+/// Why jobs could not be run side by side.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] ConfigError),
+    /// Runs, meters, environments and the folder of results.
+    #[error(transparent)]
+    Run(#[from] nightwatt_compare::Error),
+    /// The machine has no such CPUs.
+    #[error("cannot place the jobs: {0}")]
+    Placement(String),
+    /// Earlier runs were on other CPUs.
+    #[error(
+        "the runs in {} were made on CPUs {then}, and now jobs would run on {now}; `--fresh` forgets these runs, and \
+         `--out` names another folder", folder.display()
+    )]
+    OtherCpus {
+        /// Of the results.
+        folder: PathBuf,
+        /// CPUs of the earlier runs.
+        then: String,
+        /// CPUs of the next ones.
+        now: String,
+    },
+}
+
+impl Error {
+    /// Whether the command line, the plan or the folder is wrong, and nothing was done.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => true,
+            Self::Run(error) => error.is_usage(),
+        }
+    }
+
+    /// What to try next, where the message does not have it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Run(error) => error.hint(),
+            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => None,
+        }
+    }
+
+    /// Whether the user ended it.
+    pub const fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Run(nightwatt_compare::Error::Interrupted))
+    }
+}

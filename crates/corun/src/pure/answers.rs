@@ -1,0 +1,370 @@
+//! What runs of groups of jobs show: who slows down whom, and which jobs are better run together.
+//!
+//! A group is compared with its own jobs one after the other, in the same block. So what changes slowly drops out, as in
+//! `compare`, whose rule decides how wide an interval is.
+
+use std::collections::BTreeMap;
+
+use nightwatt_compare::pure::experiment::answers::evidence;
+use nightwatt_energy::stats::equivalence::{Verdict, judge};
+use nightwatt_energy::stats::intervals::Interval;
+use nightwatt_energy::stats::moments::Moments;
+use nightwatt_energy::stats::ratio::Ratio;
+use nightwatt_energy::stats::sequential::StopRule;
+use serde::Serialize;
+
+use super::groups::{Cost, Goal, best_groups};
+
+/// A run of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Each block has every group once.
+    pub block: u32,
+    /// Its place among the groups.
+    pub group: usize,
+    /// Until the last job was finished.
+    pub seconds: f64,
+    /// Energy of the machine until then.
+    pub joules: Option<f64>,
+    /// By job of the group.
+    pub jobs: Vec<JobSample>,
+}
+
+/// A job in a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobSample {
+    /// Until it was finished.
+    pub seconds: f64,
+    /// What its tool counted.
+    pub work: Option<Work>,
+}
+
+/// Operations that a tool counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// How many.
+    pub operations: f64,
+    /// In a second.
+    pub per_second: f64,
+}
+
+/// A ratio with its interval, and what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Judged {
+    /// The ratio of the means.
+    pub ratio: f64,
+    /// It is in here with 95 %.
+    pub interval: Option<Interval>,
+    /// Blocks that have all that it needs.
+    pub blocks: u64,
+    /// Whether it differs from 1, judged together with all others of its kind.
+    pub verdict: Verdict,
+}
+
+/// What is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// Run them together.
+    Together,
+    /// Run them one after the other.
+    Apart,
+    /// It makes no difference above the margin.
+    NoDifference,
+    /// These runs do not show it.
+    CannotTell,
+}
+
+impl Judged {
+    /// What a ratio of a group to its jobs one after the other means.
+    pub fn advice(&self) -> Advice {
+        match self.verdict {
+            Verdict::Differs if self.ratio < 1.0 => Advice::Together,
+            Verdict::Differs => Advice::Apart,
+            Verdict::NoDifference => Advice::NoDifference,
+            Verdict::CannotTell => Advice::CannotTell,
+        }
+    }
+}
+
+/// A mean with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Mean {
+    /// The mean.
+    pub mean: f64,
+    /// It is in here with 95 %.
+    pub interval: Option<Interval>,
+}
+
+/// How a job runs in a group, relative to alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Slowdown {
+    /// Its place among the jobs.
+    pub job: usize,
+    /// By operations a second, and not by the time until it was finished.
+    pub by_operations: bool,
+    /// Time for the same work, relative to alone.
+    pub slowdown: Judged,
+}
+
+/// What a group comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupAnswer {
+    /// Places of its jobs.
+    pub jobs: Vec<usize>,
+    /// Runs that came to their end.
+    pub runs: u64,
+    /// Until all are finished, s.
+    pub seconds: Option<Mean>,
+    /// Energy of the machine until then, J.
+    pub joules: Option<Mean>,
+    /// Time relative to its jobs one after the other.
+    pub time: Option<Judged>,
+    /// Energy relative to its jobs one after the other.
+    pub energy: Option<Judged>,
+    /// Its jobs.
+    pub slowdowns: Vec<Slowdown>,
+}
+
+/// Groups, one after the other, that contain each job once.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Grouping {
+    /// The most jobs that run at once.
+    pub at_once: usize,
+    /// Which jobs run together, by their places.
+    pub groups: Vec<Vec<usize>>,
+    /// Until all are finished, s.
+    pub seconds: f64,
+    /// Energy of the machine until then, J.
+    pub joules: Option<f64>,
+    /// Relative to all jobs one after the other, in time or energy.
+    pub saved: Option<Judged>,
+}
+
+/// All that the runs show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answers {
+    /// By group, in the order of the plan.
+    pub groups: Vec<GroupAnswer>,
+    /// By the number of jobs at once: the measured groups that need least time.
+    pub least_time: Vec<Grouping>,
+    /// Likewise for energy.
+    pub least_energy: Vec<Grouping>,
+    /// Jobs whose tools counted other numbers of operations in other runs: their groups are not compared.
+    pub uneven: Vec<usize>,
+}
+
+/// A tool whose count differs by more than this share did other work each time.
+const SAME_WORK: f64 = 0.01;
+
+/// By what intervals and verdicts follow from runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// The rule by which runs were repeated.
+    pub stop: &'a StopRule,
+    /// Differences up to this share do not matter.
+    pub margin: f64,
+}
+
+/// The answers from all runs of these groups; the first ones are each job alone.
+pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> Answers {
+    let runs = Runs::of(groups, samples);
+    let uneven = runs.uneven();
+    let is_even = |group: &[usize]| !group.iter().any(|job| uneven.contains(job));
+    let compared: Vec<Option<usize>> = groups
+        .iter()
+        .enumerate()
+        .map(|(place, group)| (group.len() > 1 && is_even(group)).then_some(place))
+        .collect();
+    let against_alone = |goal: Goal| {
+        let pairs = compared.iter().map(|place| {
+            let place = (*place)?;
+            Some(runs.against_alone(&[place], &groups[place], goal))
+        });
+        judged(pairs.collect(), rules)
+    };
+    let (time, energy) = (against_alone(Goal::Time), against_alone(Goal::Energy));
+    let slowdowns = runs.slowdowns(rules);
+    let groups_of = |place: usize| {
+        let of_it = || runs.samples[place].values();
+        GroupAnswer {
+            jobs: groups[place].clone(),
+            runs: of_it().count() as u64,
+            seconds: mean(of_it().map(|sample| Some(sample.seconds)), rules),
+            joules: mean(of_it().map(|sample| sample.joules), rules),
+            time: time[place],
+            energy: energy[place],
+            slowdowns: slowdowns.iter().filter(|(at, _)| *at == place).map(|(_, it)| *it).collect(),
+        }
+    };
+    let answered: Vec<GroupAnswer> = (0..groups.len()).map(groups_of).collect();
+    let jobs = groups.iter().filter(|group| group.len() == 1).count();
+    let usable: Vec<GroupAnswer> =
+        answered.iter().filter(|group| is_even(&group.jobs)).cloned().collect();
+    let least = |goal| {
+        if uneven.is_empty() { runs.groupings(jobs, &usable, goal, rules) } else { Vec::new() }
+    };
+    let (least_time, least_energy) = (least(Goal::Time), least(Goal::Energy));
+    Answers { least_time, least_energy, groups: answered, uneven }
+}
+
+/// Runs by group and block.
+struct Runs<'a> {
+    groups: &'a [Vec<usize>],
+    samples: Vec<BTreeMap<u32, &'a Sample>>,
+}
+
+/// Values of the same blocks: what is compared, and what it is compared with.
+type Pairs = Vec<(f64, f64)>;
+
+impl<'a> Runs<'a> {
+    fn of(groups: &'a [Vec<usize>], samples: &'a [Sample]) -> Self {
+        let mut by_group = vec![BTreeMap::new(); groups.len()];
+        for sample in samples {
+            by_group[sample.group].insert(sample.block, sample);
+        }
+        Self { groups, samples: by_group }
+    }
+
+    /// Jobs whose tools did not count the same in every run.
+    fn uneven(&self) -> Vec<usize> {
+        let mut spans: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        for (group, samples) in self.groups.iter().zip(&self.samples) {
+            for sample in samples.values() {
+                for (job, it) in group.iter().zip(&sample.jobs) {
+                    let Some(work) = it.work else { continue };
+                    let span = spans.entry(*job).or_insert((work.operations, work.operations));
+                    *span = (span.0.min(work.operations), span.1.max(work.operations));
+                }
+            }
+        }
+        let is_uneven = |(least, most): &(f64, f64)| most - least > SAME_WORK * most;
+        spans.into_iter().filter(|(_, span)| is_uneven(span)).map(|(job, _)| job).collect()
+    }
+
+    fn value(&self, group: usize, block: u32, goal: Goal) -> Option<f64> {
+        let sample = self.samples[group].get(&block)?;
+        match goal {
+            Goal::Time => Some(sample.seconds),
+            Goal::Energy => sample.joules,
+        }
+    }
+
+    /// Groups one after the other, and these jobs one after the other, in each block that has all of them.
+    fn against_alone(&self, places: &[usize], jobs: &[usize], goal: Goal) -> Pairs {
+        let Some(first) = places.first() else { return Vec::new() };
+        let pair = |block: &u32| {
+            let sum = |places: &[usize]| -> Option<f64> {
+                places.iter().map(|place| self.value(*place, *block, goal)).sum()
+            };
+            // The first groups are each job alone.
+            Some((sum(places)?, sum(jobs)?))
+        };
+        self.samples[*first].keys().filter_map(pair).collect()
+    }
+
+    /// Of each job in each group with others.
+    fn slowdowns(&self, rules: Rules<'_>) -> Vec<(usize, Slowdown)> {
+        let mut found = Vec::new();
+        let mut pairs = Vec::new();
+        for (place, group) in self.groups.iter().enumerate().filter(|(_, it)| it.len() > 1) {
+            for (at, job) in group.iter().enumerate() {
+                let by_operations = self.samples[*job].values().any(|it| it.jobs[0].work.is_some());
+                let time = |it: &JobSample| match it.work {
+                    Some(work) if by_operations => work.per_second.recip(),
+                    _ => it.seconds,
+                };
+                let pair = |(block, sample): (&u32, &&Sample)| {
+                    let alone = self.samples[*job].get(block)?;
+                    Some((time(&sample.jobs[at]), time(&alone.jobs[0])))
+                };
+                pairs.push(Some(self.samples[place].iter().filter_map(pair).collect()));
+                found.push((place, *job, by_operations));
+            }
+        }
+        let judged = judged(pairs, rules);
+        let slowdowns = found.into_iter().zip(judged);
+        let slowdown = |((place, job, by_operations), judged): (_, Option<Judged>)| {
+            Some((place, Slowdown { job, by_operations, slowdown: judged? }))
+        };
+        slowdowns.filter_map(slowdown).collect()
+    }
+
+    /// The best measured groups, by the number of jobs at once.
+    fn groupings(
+        &self,
+        jobs: usize,
+        measured: &[GroupAnswer],
+        goal: Goal,
+        rules: Rules<'_>,
+    ) -> Vec<Grouping> {
+        let largest = measured.iter().map(|group| group.jobs.len()).max().unwrap_or(0);
+        let cost = |group: &[usize]| {
+            if group.is_empty() {
+                return Some(Cost::default());
+            }
+            let answer = measured.iter().find(|it| it.jobs == group)?;
+            let joules = answer.joules.map(|it| it.mean);
+            let joules = if goal == Goal::Energy { joules? } else { joules.unwrap_or(f64::NAN) };
+            Some(Cost { seconds: answer.seconds?.mean, joules })
+        };
+        let mut groupings: Vec<Grouping> = Vec::new();
+        let mut pairs = Vec::new();
+        let all: Vec<usize> = (0..jobs).collect();
+        for at_once in 1..=largest {
+            let Some((groups, cost)) = best_groups(jobs, at_once, goal, cost) else { continue };
+            if groupings.iter().any(|it| it.groups == groups) {
+                continue;
+            }
+            let place = |group| self.groups.iter().position(|it| it == group);
+            let places: Vec<usize> = groups.iter().filter_map(place).collect();
+            let is_reference = places == all || at_once == 1;
+            pairs.push((!is_reference).then(|| self.against_alone(&places, &all, goal)));
+            let joules = cost.joules.is_finite().then_some(cost.joules);
+            groupings.push(Grouping {
+                at_once,
+                groups,
+                seconds: cost.seconds,
+                joules,
+                saved: None,
+            });
+        }
+        for (grouping, judged) in groupings.iter_mut().zip(judged(pairs, rules)) {
+            grouping.saved = judged;
+        }
+        groupings
+    }
+}
+
+fn mean(values: impl Iterator<Item = Option<f64>>, rules: Rules<'_>) -> Option<Mean> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    let moments = Moments::of(&values);
+    Some(Mean { mean: moments.mean()?, interval: rules.stop.interval(&moments) })
+}
+
+/// Ratios that are judged together; `None` of what is not compared, and of fewer than two blocks.
+fn judged(pairs: Vec<Option<Pairs>>, rules: Rules<'_>) -> Vec<Option<Judged>> {
+    let ratio = |pairs: &Option<Pairs>| {
+        let pairs = pairs.as_ref()?;
+        Some((Ratio::paired(pairs)?, pairs.len() as u64))
+    };
+    let ratios: Vec<Option<(Ratio, u64)>> = pairs.iter().map(ratio).collect();
+    let known = ratios.iter().flatten();
+    let judgements = judge(
+        &known.map(|(ratio, _)| evidence(rules.stop, ratio, rules.margin)).collect::<Vec<_>>(),
+    );
+    let mut judgements = judgements.into_iter();
+    let one = |ratio: Option<(Ratio, u64)>| {
+        let (ratio, blocks) = ratio?;
+        Some(Judged {
+            ratio: ratio.estimate(),
+            interval: ratio.interval(rules.stop.quantile(ratio.degrees_of_freedom())),
+            blocks,
+            verdict: judgements.next()?.verdict,
+        })
+    };
+    ratios.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

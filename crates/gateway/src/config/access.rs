@@ -1,0 +1,205 @@
+//! `[site.access]`: who may come in, and who may wake the server.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::htpasswd::Users;
+use super::{Config, Network, SiteConfig, Wrong, wrong};
+
+/// The rules for the clients of a site. They hold for all of its paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AccessConfig {
+    /// Only clients of these networks come in; default: all.
+    pub allow: Option<Vec<Network>>,
+    /// Clients of these do not, even if `allow` has them.
+    pub deny: Vec<Network>,
+    /// A file of users and hashes of their passwords: clients need one (HTTP Basic).
+    pub htpasswd: Option<PathBuf>,
+    /// What the password is for, shown by browsers; default: the site's name.
+    pub realm: Option<String>,
+    /// Clients of these networks need no password.
+    pub without_password: Vec<Network>,
+    /// Only clients of these networks wake the server; default: all.
+    pub wake: Option<Vec<Network>>,
+    /// Clients of these do not wake it, even if `wake` has them.
+    pub never_wake: Vec<Network>,
+    /// Clients of these are monitors: they are answered with what the proxy knows.
+    pub monitors: Vec<Network>,
+    /// The users in that file.
+    #[serde(skip)]
+    pub users: Users,
+}
+
+fn is_in(networks: &[Network], client: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(client))
+}
+
+impl AccessConfig {
+    /// Whether clients at an address come in.
+    pub fn lets_in(&self, client: IpAddr) -> bool {
+        let allowed = self.allow.as_ref().is_none_or(|allow| is_in(allow, client));
+        allowed && !is_in(&self.deny, client)
+    }
+
+    /// Whether clients at an address have to show a password.
+    pub fn needs_password(&self, client: IpAddr) -> bool {
+        self.htpasswd.is_some() && !is_in(&self.without_password, client)
+    }
+
+    /// Whether clients at an address may wake the server.
+    pub fn may_wake(&self, client: IpAddr) -> bool {
+        let allowed = self.wake.as_ref().is_none_or(|wake| is_in(wake, client));
+        allowed && !is_in(&self.never_wake, client)
+    }
+
+    /// Whether clients at an address are monitors.
+    pub fn is_monitor(&self, client: IpAddr) -> bool {
+        is_in(&self.monitors, client)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), Wrong> {
+        for (key, networks) in [("allow", &self.allow), ("wake", &self.wake)] {
+            if networks.as_ref().is_some_and(Vec::is_empty) {
+                let text = format!(
+                    "`{key}` is empty, which no client satisfies: leave it out for all clients, or name networks, \
+                     as in `{key} = [\"192.168.0.0/16\", \"fd00::/8\"]`"
+                );
+                return wrong(key, text);
+            }
+        }
+        let needs_file = [
+            ("realm", self.realm.is_some()),
+            ("without_password", !self.without_password.is_empty()),
+        ];
+        if let Some((key, _)) = needs_file.iter().find(|it| it.1 && self.htpasswd.is_none()) {
+            let text = format!("`{key}` has no effect without `htpasswd`, the file of passwords");
+            return wrong(*key, text);
+        }
+        let plain = |c: char| c == ' ' || c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+        if let Some(realm) =
+            self.realm.as_ref().filter(|it| it.is_empty() || !it.chars().all(plain))
+        {
+            let text = format!(
+                "`realm` is `{realm}`: write printable ASCII characters without quotes and backslashes"
+            );
+            return wrong("realm", text);
+        }
+        if config.gate.is_some() {
+            let text = "another proxy asks by `[gate]`, and its clients do not come through here: let that proxy \
+                        control the access, and leave out `[site.access]` or `[gate]`";
+            return wrong("", text);
+        }
+        Ok(())
+    }
+}
+
+impl SiteConfig {
+    /// Checks its rules of access.
+    pub(super) fn check_access(&self, config: &Config) -> Result<(), Wrong> {
+        let checked = self.access.as_ref().map_or(Ok(()), |access| access.check(config));
+        checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
+    }
+
+    /// Reads the file of its users, if it has one.
+    pub(super) fn read_users(&mut self) -> Result<(), Wrong> {
+        let Some(access) = &mut self.access else { return Ok(()) };
+        let Some(path) = &access.htpasswd else { return Ok(()) };
+        let users = Users::read(path).map_err(|why| format!("{}: {why}", path.display()));
+        access.users = users.map_err(|text| ("access.htpasswd".to_owned(), text))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &str) -> Result<AccessConfig, String> {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+             power.simulated = {{}}\n[site.access]\n{lines}\n"
+        );
+        let config = Config::parse(&text, "test.toml").map_err(|error| error.to_string())?;
+        Ok(config.site[0].access.clone().unwrap())
+    }
+
+    #[test]
+    fn deny_and_never_wake_have_the_last_word() {
+        let access = parse(
+            "allow = [\"10.0.0.0/8\", \"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]\nwake = [\"10.0.0.0/9\"]\n\
+             never_wake = [\"10.0.0.9\"]\nmonitors = [\"10.0.0.8\"]",
+        )
+        .unwrap();
+        for (client, comes_in, wakes) in [
+            ("10.0.0.1", true, true),
+            ("::ffff:10.0.0.1", true, true),
+            ("10.0.0.9", true, false),
+            ("10.200.0.1", true, false),
+            ("10.6.1.1", false, true),
+            ("11.0.0.1", false, false),
+            ("fd00::1", true, false),
+            ("::1", false, false),
+        ] {
+            let client: IpAddr = client.parse().unwrap();
+            assert_eq!(
+                (access.lets_in(client), access.may_wake(client)),
+                (comes_in, wakes),
+                "{client}"
+            );
+        }
+        assert!(access.is_monitor("10.0.0.8".parse().unwrap()));
+        assert!(!access.needs_password("10.0.0.8".parse().unwrap()), "there are none");
+    }
+
+    #[test]
+    fn without_rules_all_come_in_and_wake() {
+        let access = parse("").unwrap();
+        let client = "192.0.2.1".parse().unwrap();
+        assert!(access.lets_in(client) && access.may_wake(client) && !access.is_monitor(client));
+    }
+
+    #[test]
+    fn what_has_no_effect_or_shuts_all_out_is_refused_with_its_line() {
+        for (lines, place, why) in [
+            ("allow = []", "test.toml:7:", "which no client satisfies"),
+            ("wake = []", "test.toml:7:", "which no client satisfies"),
+            ("deny = [\"10.0.0.0/33\"]", "test.toml:7:", "is not a network"),
+            ("deny = [\"example.org\"]", "test.toml:7:", "is not a network"),
+            ("realm = \"x\"", "test.toml:7:", "without `htpasswd`"),
+            ("without_password = [\"::1\"]", "test.toml:7:", "without `htpasswd`"),
+            ("htpasswd = \"/x\"\nrealm = 'say \"x\"'", "test.toml:8:", "without quotes"),
+            ("network = []", "test.toml:7:", "unknown field"),
+        ] {
+            let said = parse(lines).unwrap_err();
+            assert!(said.starts_with(place) && said.contains(why), "{lines}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_users_are_read_with_the_file_and_a_bad_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let users = folder.path().join("users");
+        let file = folder.path().join("nightwatt.toml");
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+             power.simulated = {{}}\n[site.access]\nhtpasswd = \"{}\"\n",
+            users.display()
+        );
+        std::fs::write(&file, text).unwrap();
+        let said = Config::load(&file).unwrap_err().to_string();
+        assert!(said.contains("nightwatt.toml:7:") && said.contains("cannot read it"), "{said}");
+        std::fs::write(&users, "ann:secret\n").unwrap();
+        let said = Config::load(&file).unwrap_err().to_string();
+        assert!(said.contains("users: line 1: ") && said.contains("htpasswd -B"), "{said}");
+        let hash = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
+        std::fs::write(&users, format!("ann:{hash}\n")).unwrap();
+        let config = Config::load(&file).unwrap();
+        let access = config.site[0].access.as_ref().unwrap();
+        assert!(access.users.check("ann", b"Hello world!"));
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("5B8vYYiY"), "a hash is shown nowhere");
+    }
+}

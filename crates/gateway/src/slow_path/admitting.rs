@@ -1,0 +1,73 @@
+//! Who may come in, and who may wake the server.
+
+use http::{Response, StatusCode};
+use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::manager::AdmissionRequest;
+
+use super::Asked;
+use crate::access::Answered;
+use crate::accounting::How;
+use crate::admittance::{self, Comer, Shown};
+use crate::answers;
+use crate::body::Answer;
+use crate::facts::Facts;
+use crate::https;
+use crate::serving::Serving;
+use crate::site::Site;
+
+/// The answer to a client that may not come in; nothing for one that may.
+pub(super) async fn denied(
+    serving: &Serving,
+    site: &Site,
+    facts: &Facts,
+    shown: Shown,
+) -> Option<(Response<Answer>, How)> {
+    let admittance = site.admittance.as_ref()?;
+    let comer = Comer::of(facts);
+    let admitted = match admittance.by_network(comer) {
+        // A password must not cross the network before the client uses TLS.
+        Ok(()) if is_redirected(serving, site, facts) => return None,
+        Ok(()) => admittance.by_password(comer, shown, &serving.clock).await,
+        Err(denial) => Err(denial),
+    };
+    let denial = admitted.err()?;
+    Some((admittance.answer(denial), how(ClientClass::Api, denial.rule())))
+}
+
+fn is_redirected(serving: &Serving, site: &Site, facts: &Facts) -> bool {
+    facts.path() != answers::STATE_PATH
+        && https::redirect(&serving.config, &site.config, facts).is_some()
+}
+
+const fn how(class: ClientClass, rule: &'static str) -> How {
+    How { rule: Some(rule), ..How::by_itself(class, Answered::Denied) }
+}
+
+impl Asked<'_> {
+    /// Whether its client may wake the server.
+    pub(super) fn may_wake(&self) -> bool {
+        let admittance = self.site().admittance.as_ref();
+        admittance.is_none_or(|it| it.config().may_wake(self.facts.client))
+    }
+
+    /// Admits a request; nothing if the server would have to be woken, and its client may not do that.
+    pub(super) fn admit(&self, request: &AdmissionRequest) -> Option<Route> {
+        let admission::Request { want, cached, .. } = request.request;
+        if self.serving.observe {
+            return Some(self.pass_on(cached));
+        }
+        let supervisor = &self.site().supervisor;
+        let wakes_none = cached != Cached::Nothing || matches!(want, Want::Icon | Want::Health);
+        if wakes_none || self.may_wake() {
+            return Some(supervisor.admit(request, || self.wake_cause()));
+        }
+        supervisor.admit_awake(request).then_some(Route::Forward)
+    }
+
+    /// The answer to a client that may come in, but not wake the server.
+    pub(super) fn asleep_for_it(&self) -> (Response<Answer>, How) {
+        let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, admittance::ASK_AGAIN);
+        let response = answers::later(status, after, admittance::NO_WAKE);
+        (response, how(self.class, admittance::NEVER_WAKE))
+    }
+}

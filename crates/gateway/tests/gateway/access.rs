@@ -1,0 +1,498 @@
+//! Who may come in, and who may wake the server.
+
+use std::process::Command;
+
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::{AccessConfig, Network, Users};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::{Ask, BROWSER, Client, ask, get};
+use crate::http2::{answer, connect, read, with_tls};
+use crate::origin::ok;
+use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
+
+/// ann has the password "Hello world!" (a vector of Drepper's SHA-crypt).
+const USERS: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
+/// `ann:Hello world!` in base64.
+const ANN: &str = "Basic YW5uOkhlbGxvIHdvcmxkIQ==";
+/// `ann:wrong`.
+const WRONG: &str = "Basic YW5uOndyb25n";
+
+fn networks(texts: &[&str]) -> Vec<Network> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// Only these networks come in.
+fn only(texts: &[&str]) -> AccessConfig {
+    AccessConfig { allow: Some(networks(texts)), ..AccessConfig::default() }
+}
+
+fn password() -> AccessConfig {
+    let users = Users::parse(USERS).unwrap();
+    AccessConfig { htpasswd: Some("users".into()), users, ..AccessConfig::default() }
+}
+
+fn with(setup: Setup, access: AccessConfig) -> Setup {
+    setup.site(|site| site.access = Some(access))
+}
+
+/// The peer, 127.0.0.1, speaks for others.
+fn behind_a_proxy(setup: Setup) -> Setup {
+    setup.with(|config: &mut Config| config.trusted_proxies = networks(&["127.0.0.1"]))
+}
+
+fn rule(stage: &Stage) -> Option<String> {
+    stage.extras().pop().unwrap().rule
+}
+
+#[test]
+fn clients_of_other_networks_neither_come_in_nor_wake_it() {
+    with(asleep(), only(&["10.0.0.0/8", "::1"])).play(async |stage| {
+        for ask in [get("/"), get("/").agent(BROWSER), get("/favicon.ico"), get("/robots.txt")] {
+            assert_eq!(stage.ask(ask).await.how(), (403, "denied"));
+        }
+        assert_eq!(rule(stage).as_deref(), Some("access-network"));
+        let state = stage.ask(get("/.nightwatt/state")).await;
+        assert_eq!((state.how(), state.text().contains("asleep")), ((403, "denied"), false));
+        stage.at(600).await;
+        assert_eq!((stage.commands(), stage.status().visits), ((0, 0), 0));
+        assert_eq!(stage.status().answers["denied"], 5);
+    });
+}
+
+#[test]
+fn the_client_behind_a_trusted_proxy_counts_and_an_unreadable_one_does_not_come_in() {
+    behind_a_proxy(with(awake(), only(&["10.0.0.0/8"]))).play(async |stage| {
+        for (client, status) in [
+            ("10.1.2.3", 200),
+            ("192.0.2.1", 403),
+            ("10.1.2.3, 192.0.2.1", 403),
+            ("192.0.2.1, 10.1.2.3", 200),
+            ("::ffff:10.1.2.3", 200),
+            ("unknown", 403),
+            ("10.1.2.3, unknown", 403),
+            ("_hidden", 403),
+            ("", 403),
+        ] {
+            let got = stage.ask(get("/").field("X-Forwarded-For", client)).await;
+            assert_eq!(got.status, status, "{client}");
+        }
+        assert_eq!(stage.ask(get("/")).await.status, 403, "the proxy itself");
+    });
+}
+
+#[test]
+fn a_password_opens_and_the_server_does_not_get_it() {
+    with(asleep(), password()).play(async |stage| {
+        let got = stage.ask(get("/a")).await;
+        assert_eq!(got.how(), (401, "denied"));
+        assert_eq!(got.field("www-authenticate"), Some("Basic realm=\"blog\", charset=\"UTF-8\""));
+        assert_eq!(rule(stage).as_deref(), Some("access-log-in"));
+        let got = stage.ask(get("/a").field("Authorization", WRONG)).await;
+        assert_eq!((got.how(), stage.commands()), ((401, "denied"), (0, 0)));
+        assert_eq!(rule(stage).as_deref(), Some("access-password"));
+        let got = stage.ask(get("/a").field("Authorization", ANN)).await;
+        assert_eq!((got.how(), stage.commands()), ((200, "held"), (1, 0)));
+        assert_eq!(stage.origin.only().field("authorization"), None);
+    });
+}
+
+#[test]
+fn what_is_stored_goes_to_all_who_log_in_and_to_no_others() {
+    with(awake(), password()).play(async |stage| {
+        stage.origin.says(ok("page").field("Cache-Control", "max-age=600"));
+        let ann = || get("/a").field("Authorization", ANN);
+        for how in [(200, "server"), (200, "cache")] {
+            assert_eq!(stage.ask(ann()).await.how(), how);
+        }
+        assert_eq!(stage.ask(get("/a")).await.how(), (401, "denied"));
+        assert_eq!(stage.ask(get("/a").field("Authorization", WRONG)).await.status, 401);
+        assert_eq!(stage.origin.lines().len(), 1);
+    });
+}
+
+#[test]
+fn a_client_with_ten_wrong_passwords_waits_and_others_do_not() {
+    behind_a_proxy(with(awake(), password())).play(async |stage| {
+        let ask = |client: &str, login: &str| {
+            get("/").field("X-Forwarded-For", client).field("Authorization", login)
+        };
+        for _ in 0..10 {
+            assert_eq!(stage.ask(ask("192.0.2.1", WRONG)).await.status, 401);
+        }
+        for login in [WRONG, ANN] {
+            let got = stage.ask(ask("192.0.2.1", login)).await;
+            assert_eq!((got.how(), got.seconds("retry-after")), ((429, "denied"), 10));
+        }
+        assert_eq!(rule(stage).as_deref(), Some("access-attempts"));
+        assert_eq!(stage.ask(ask("192.0.2.2", ANN)).await.status, 200);
+        // What is known to be right needs no attempt.
+        assert_eq!(stage.ask(ask("192.0.2.1", ANN)).await.status, 200);
+        assert_eq!(stage.ask(ask("192.0.2.1", WRONG)).await.status, 429);
+        stage.pass(secs(10)).await;
+        assert_eq!(stage.ask(ask("192.0.2.1", WRONG)).await.status, 401);
+    });
+}
+
+/// Sends these bytes again and again on a connection, and counts the answers by their status.
+async fn hammer(stage: &Stage, request: String, count: usize) -> usize {
+    let mut stream = TcpStream::connect(stage.address()).await.unwrap();
+    let (mut reader, mut writer) = stream.split();
+    let write = async {
+        for _ in 0..count / 100 {
+            writer.write_all(request.repeat(100).as_bytes()).await.unwrap();
+        }
+    };
+    let read = async {
+        let (mut denied, mut seen, mut bytes) = (0, Vec::new(), vec![0; 1 << 16]);
+        while denied < count {
+            let length = reader.read(&mut bytes).await.unwrap();
+            assert!(length > 0, "closed after {denied} answers");
+            seen.extend_from_slice(&bytes[..length]);
+            let is_status = |at: &usize| seen[*at..].starts_with(b"nightwatt-answer: denied");
+            let marks = memchr::memmem::find_iter(&seen, b"nightwatt-answer: ").collect::<Vec<_>>();
+            assert!(marks.iter().rev().skip(1).all(is_status), "{}", seen.escape_ascii());
+            denied += marks.len();
+            // A mark may be cut in two.
+            let keep = marks.last().map_or(seen.len().saturating_sub(17), |at| at + 18);
+            seen.drain(..keep.min(seen.len()));
+        }
+        denied
+    };
+    tokio::join!(write, watched("all answers", read)).1
+}
+
+#[test]
+fn a_hundred_thousand_requests_of_strangers_wake_it_no_time() {
+    let access = AccessConfig { deny: networks(&["127.0.0.1"]), ..password() };
+    let guarded = AccessConfig { deny: vec![], ..access.clone() };
+    for access in [access, guarded] {
+        with(asleep(), access).play(async |stage| {
+            let _still = stage.clock.owe();
+            let mut answers = 0;
+            for (target, login) in
+                [("/", ""), ("/robots.txt", ""), ("/wp-login.php", ""), ("/", WRONG), ("/", "Bearer x")]
+            {
+                let login =
+                    if login.is_empty() { String::new() } else { format!("Authorization: {login}\r\n") };
+                let request = format!(
+                    "GET {target} HTTP/1.1\r\nHost: blog\r\nUser-Agent: {BROWSER}\r\nAccept: text/html\r\n{login}\r\n"
+                );
+                answers += hammer(stage, request, 10_000).await;
+            }
+            assert_eq!((answers, stage.commands()), (50_000, (0, 0)));
+            assert_eq!(stage.status().answers["denied"], 50_000);
+        });
+    }
+}
+
+/// A site for one network beside one for all; both have the same server.
+fn closed_and_open() -> Setup {
+    awake().with(|config: &mut Config| {
+        let mut open = config.site[0].clone();
+        open.name = "open".to_owned();
+        open.hosts = vec!["open.example".to_owned()];
+        let closed = &mut config.site[0];
+        closed.hosts = vec!["closed.example".to_owned()];
+        closed.access = Some(only(&["10.0.0.0/8"]));
+        config.site.push(open);
+    })
+}
+
+/// The closed site's host, in all spellings that name it.
+const CLOSED: [&str; 8] = [
+    "closed.example",
+    "CLOSED.Example",
+    "closed.example.",
+    "closed.example:80",
+    "closed.example:",
+    "closed.example:8080",
+    "CLOSED.EXAMPLE.:80",
+    "closed.example:00080",
+];
+
+/// Requests for the closed site.
+fn spellings() -> Vec<String> {
+    let targets =
+        ["/", "/%61", "//", "/./", "/../", "/;x", "/a?b=c", "/%2e%2e/", "/A", "/a%00", "/\u{e4}"];
+    let fields = [
+        "",
+        "X-Forwarded-For: 10.0.0.1\r\n",
+        "X_Forwarded_For: 10.0.0.1\r\n",
+        "x-forwarded_for: 10.0.0.1\r\n",
+        "Forwarded: for=10.0.0.1\r\n",
+        "X-Real-IP: 10.0.0.1\r\n",
+        "True-Client-IP: 10.0.0.1\r\n",
+        "X-Forwarded-Host: open.example\r\n",
+        "X-Original-URL: /\r\n",
+        "Connection: host\r\n",
+        "Connection: x-forwarded-for\r\nX-Forwarded-For: 10.0.0.1\r\n",
+        "Via: 1.1 nightwatt\r\n",
+        "X-HTTP-Method-Override: GET\r\n",
+    ];
+    let mut requests = Vec::new();
+    for host in CLOSED {
+        for target in targets {
+            requests.push(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            requests
+                .push(format!("GET http://{host}{target} HTTP/1.1\r\nHost: open.example\r\n\r\n"));
+            requests
+                .push(format!("GET HTTPS://{host}{target} HTTP/1.1\r\nHost: open.example\r\n\r\n"));
+        }
+        for field in fields {
+            requests.push(format!("GET / HTTP/1.1\r\nHost: {host}\r\n{field}\r\n"));
+            requests.push(format!("GET / HTTP/1.1\r\n{field}Host: {host}\r\n\r\n"));
+        }
+        for method in ["POST", "OPTIONS", "PURGE", "get", "TRACE", "CONNECT"] {
+            requests.push(format!("{method} / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        }
+        requests.push(format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost: open.example\r\nHost: {host}\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: open.example\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost: {host}, open.example\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost: open.example@{host}\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost : {host}\r\n\r\n"));
+        requests.push(format!("GET / HTTP/1.1\r\nHost:\r\n {host}\r\n\r\n"));
+    }
+    requests
+}
+
+#[test]
+fn no_spelling_of_a_request_passes_a_rule() {
+    closed_and_open().play(async |stage| {
+        for request in spellings() {
+            let mut client = Client::connect(stage).await;
+            client.say(&request).await;
+            let status = client.next().await.map_or(0, |got| got.status);
+            assert!(matches!(status, 400..=431 | 501), "{status} to {request}");
+        }
+        for host in CLOSED {
+            let got = stage.ask(ask("HEAD", "/").host(host)).await;
+            assert_eq!(got.status, 403, "{host}");
+        }
+        assert_eq!(stage.origin.lines(), [""; 0], "nothing reached the server");
+        // The other site is open all the same.
+        assert_eq!(stage.ask(get("/").host("open.example")).await.status, 200);
+    });
+}
+
+#[test]
+fn no_spelling_of_authorization_passes() {
+    with(awake(), password()).play(async |stage| {
+        for fields in [
+            "Authorization: Basic\r\n",
+            "Authorization: Basic Og==\r\n",
+            "Authorization: Basic YW5uOg==\r\n",
+            "Authorization: Bearer YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
+            "Authorization: Basic QU5OOkhlbGxvIHdvcmxkIQ==\r\n",
+            "Proxy-Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
+            "Authorization : Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
+            "X-Forwarded-User: ann\r\nRemote-User: ann\r\n",
+            "Connection: authorization\r\nAuthorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
+            "Authorization: Basic YW5uOndyb25n\r\nAuthorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
+            "Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\nAuthorization: Basic YW5uOndyb25n\r\n",
+            "Cookie: Authorization=Basic\r\n",
+        ] {
+            let request = format!("GET / HTTP/1.1\r\nHost: blog\r\n{fields}\r\n");
+            let status = stage.say(&request).await.map_or(0, |got| got.status);
+            assert!(matches!(status, 400 | 401 | 429), "{status} to {request}");
+        }
+        assert_eq!(stage.origin.lines(), [""; 0]);
+        // The scheme has no case (RFC 9110, 11.1).
+        let basic = ANN.replace("Basic", "bAsIc");
+        assert_ne!(stage.ask(get("/").field("authorization", &basic)).await.status, 401);
+    });
+}
+
+#[test]
+fn by_http2_the_same_rules_hold() {
+    let closed = |setup: Setup| {
+        setup.with(|config: &mut Config| {
+            let mut open = config.site[0].clone();
+            open.name = "open".to_owned();
+            open.hosts = vec!["open.example".to_owned()];
+            config.site[0].access = Some(password());
+            config.site.push(open);
+        })
+    };
+    let Some((_dir, chain, setup)) = with_tls(closed(awake())) else { return };
+    setup.play(async |stage| {
+        for authority in ["blog", "BLOG", "blog.", "blog:443", "blog:", "Blog.:8443", "other"] {
+            for (name, value) in [
+                ("x-none", ""),
+                ("host", "open.example"),
+                ("x-forwarded-host", "open.example"),
+                ("authorization", WRONG),
+                ("x-forwarded-for", "10.0.0.1"),
+            ] {
+                let mut sender = connect(stage, &chain, 65_535).await;
+                let request = Request::get(format!("https://{authority}/")).header(name, value);
+                let Ok(request) = request.body(Full::default().boxed()) else { continue };
+                let (status, ..) = read(answer(&mut sender, request).await).await;
+                assert!(matches!(status, 400 | 401 | 429), "{status} to {authority} {name}");
+            }
+        }
+        assert_eq!(stage.origin.lines(), [""; 0]);
+        let mut sender = connect(stage, &chain, 65_535).await;
+        let request = Request::get("https://blog/").header("authorization", ANN);
+        let request = request.body(Full::default().boxed()).unwrap();
+        let (status, ..) = read(answer(&mut sender, request).await).await;
+        // The log-in above were many: the right one waits as well.
+        assert!(matches!(status, 200 | 429), "{status}");
+    });
+}
+
+#[test]
+fn a_password_is_not_asked_for_before_the_client_uses_tls() {
+    with(awake(), password()).site(|site| site.redirect_to_https = true).play(async |stage| {
+        let got = stage.ask(get("/a")).await;
+        assert_eq!((got.how(), got.field("www-authenticate")), ((308, "redirect"), None));
+        // What is answered without a redirect needs one.
+        assert_eq!(stage.ask(get("/.nightwatt/state")).await.how(), (401, "denied"));
+        assert_eq!(stage.origin.lines(), [""; 0]);
+    });
+    let both = AccessConfig { deny: networks(&["127.0.0.1"]), ..password() };
+    with(awake(), both).site(|site| site.redirect_to_https = true).play(async |stage| {
+        assert_eq!(stage.ask(get("/a")).await.how(), (403, "denied"));
+    });
+}
+
+#[test]
+fn a_network_without_password_needs_none() {
+    let access = AccessConfig { without_password: networks(&["10.0.0.0/8"]), ..password() };
+    behind_a_proxy(with(awake(), access)).play(async |stage| {
+        let from = |client: &str| get("/").field("X-Forwarded-For", client);
+        assert_eq!(stage.ask(from("10.0.0.1")).await.status, 200);
+        assert_eq!(stage.ask(from("192.0.2.1")).await.status, 401);
+    });
+}
+
+#[test]
+fn clients_that_never_wake_it_are_served_while_it_is_awake() {
+    let access = AccessConfig {
+        wake: Some(networks(&["10.0.0.0/8"])),
+        never_wake: networks(&["10.9.0.0/16"]),
+        ..AccessConfig::default()
+    };
+    let brief = |config: &mut Config| config.scenario.policy = timeout(5);
+    behind_a_proxy(with(asleep(), access)).with(brief).play(async |stage| {
+        stage.origin.says(ok("page").field("Cache-Control", "max-age=1"));
+        let from = |client: &str, target: &str| get(target).field("X-Forwarded-For", client);
+        let others = ["192.0.2.1", "10.9.0.1"];
+        for client in others {
+            for ask in
+                [from(client, "/a"), from(client, "/a").by_browser(), from(client, "/robots.txt")]
+            {
+                let got = stage.ask(ask).await;
+                assert_eq!((got.how(), got.seconds("retry-after")), ((503, "denied"), 60));
+            }
+        }
+        assert_eq!((stage.commands(), rule(stage).as_deref()), ((0, 0), Some("access-wake")));
+        assert_eq!(stage.ask(from("10.0.0.1", "/a")).await.how(), (200, "held"));
+        for (client, target) in others.into_iter().zip(["/b", "/c"]) {
+            assert_eq!(stage.ask(from(client, target)).await.how(), (200, "server"));
+        }
+        stage.pass(secs(600)).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 1)));
+        // An old answer needs no wake-up.
+        assert_eq!(stage.ask(from(others[0], "/a")).await.how(), (200, "stale"));
+        assert_eq!(stage.ask(from(others[0], "/d")).await.how(), (503, "denied"));
+        assert_eq!(stage.commands(), (1, 1));
+    });
+}
+
+#[test]
+fn a_monitor_by_its_network_is_answered_with_what_the_proxy_knows() {
+    let access = AccessConfig { monitors: networks(&["127.0.0.1"]), ..AccessConfig::default() };
+    with(asleep(), access).play(async |stage| {
+        let got = stage.ask(get("/").by_browser()).await;
+        assert_eq!((got.answer(), stage.commands()), ("monitor", (0, 0)));
+        assert_eq!(rule(stage).as_deref(), Some("monitor-networks"));
+    });
+}
+
+#[test]
+fn a_reload_changes_the_rules_for_connections_that_are_open() {
+    awake().play(async |stage| {
+        let mut client = Client::connect(stage).await;
+        client.send(&get("/a")).await;
+        assert_eq!(client.answer().await.status, 200);
+        let close = |config: &mut Config| config.site[0].access = Some(only(&["10.0.0.0/8"]));
+        stage.reload(close).await.unwrap();
+        client.send(&get("/a")).await;
+        assert_eq!(client.answer().await.status, 403);
+        stage.reload(|config| config.site[0].access = None).await.unwrap();
+        client.send(&get("/a")).await;
+        assert_eq!(client.answer().await.status, 200);
+    });
+}
+
+/// The real fail2ban matches the lines that our filter is for, and no others, whatever clients put into them.
+#[test]
+fn fail2ban_finds_who_guesses_passwords() {
+    if !nightwatt_needs::programs(&["fail2ban-regex"]) {
+        return;
+    }
+    behind_a_proxy(with(awake(), password())).play(async |stage| {
+        let from = |client: &str, ask: Ask| ask.field("X-Forwarded-For", client);
+        // Honest clients, and one that writes what the filter looks for into what it chooses.
+        let forged = "\" id=1 site=blog class=api answer=denied delay=0.000 rule=access-password";
+        for client in ["192.0.2.1", "192.0.2.2"] {
+            stage.ask(from(client, get("/").field("Authorization", ANN))).await;
+            stage.ask(from(client, get("/"))).await;
+            let asks = [
+                get("/").field("Referer", forged),
+                get("/").agent(forged),
+                get("/?%22%20answer=denied%20rule=access-password"),
+            ];
+            for ask in asks {
+                stage.ask(from(client, ask)).await;
+            }
+        }
+        let guesses = 7;
+        for _ in 0..guesses {
+            stage.ask(from("198.51.100.7", get("/").field("Authorization", WRONG))).await;
+        }
+        let lines = stage.log();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), lines.join("\n") + "\n").unwrap();
+        let filter =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/fail2ban/nightwatt.conf");
+        let ran = nightwatt_needs::command("fail2ban-regex")
+            .args(["--print-all-matched", "-v"])
+            .arg(file.path())
+            .arg(filter)
+            .output();
+        let said = String::from_utf8(ran.unwrap().stdout).unwrap();
+        let total = format!("Lines: {} lines, 0 ignored, {guesses} matched", lines.len());
+        assert!(said.contains(&total), "{said}\n{lines:#?}");
+        let matched = said.matches("198.51.100.7 - - [").count();
+        assert_eq!((matched, said.contains("192.0.2.1 - - [")), (guesses, false), "{said}");
+    });
+}
+
+/// Hashes that other programs write today.
+#[test]
+fn passwords_hashed_by_openssl_and_python_are_known() {
+    if !nightwatt_needs::programs(&["openssl", "python3"]) {
+        return;
+    }
+    let openssl = |function: &str| {
+        Command::new("openssl")
+            .args(["passwd", function, "-salt", "pepper", "Tr0ub4dor&3"])
+            .output()
+    };
+    let crypt = "import crypt; print(crypt.crypt('Tr0ub4dor&3', crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)))";
+    let python = Command::new("python3").args(["-W", "ignore", "-c", crypt]).output();
+    for ran in [openssl("-5"), openssl("-6"), python] {
+        let output = ran.unwrap();
+        let hash = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && hash.starts_with('$'), "{hash}");
+        let users = Users::parse(&format!("ann:{hash}")).unwrap();
+        assert!(users.check("ann", b"Tr0ub4dor&3"), "{hash}");
+        assert!(!users.check("ann", b"Tr0ub4dor&4"), "{hash}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Hours in which the server is awake whether a request comes or not: it is woken ahead of them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Cause, PowerManager, Settings};
+use crate::hours::{DaysOff, Hours};
+use crate::lifecycle::Phase;
+use crate::sleep::SleepPolicy;
+use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_energy::zone::Zone;
+
+/// The clock of a machine may be set, so the hours are looked up at least this often.
+const LOOK_EVERY: Duration = Duration::from_hours(1);
+
+/// Hours that began this many days ago may last until now, over midnight each time.
+const DAYS_BACK: i64 = 2;
+
+/// Days to look ahead for the next hours, first and at most: after a long holiday they may be far away.
+const DAYS_AHEAD: [i64; 2] = [8, 400];
+
+/// Hours without a break: of several that overlap or meet, from the first beginning to the last end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwakeRun {
+    begins: Wall,
+    ends: Wall,
+}
+
+impl AwakeRun {
+    const fn overlaps(&self, other: &Self) -> bool {
+        self.begins.0 < other.ends.0 && other.begins.0 < self.ends.0
+    }
+}
+
+/// When the server is to be awake, and whether it was woken for that.
+#[derive(Debug, Clone)]
+pub(super) struct AwakeHours {
+    hours: Vec<Hours>,
+    days_off: DaysOff,
+    zone: Zone,
+    /// The hours of now, or else the next ones.
+    next: Option<AwakeRun>,
+    /// They have begun, or the wake-up ahead of them is due: until then.
+    open_until: Option<Mono>,
+    look_at: Mono,
+    /// The last for which it was woken. A server that an operator puts to sleep in its hours stays asleep.
+    woken_for: Option<AwakeRun>,
+}
+
+impl AwakeHours {
+    pub(super) fn new(settings: &Settings, woken_for: Option<AwakeRun>) -> Self {
+        let Settings { awake, days_off, zone, .. } = settings;
+        Self {
+            hours: awake.clone(),
+            days_off: days_off.clone(),
+            zone: zone.clone(),
+            next: None,
+            open_until: None,
+            look_at: if awake.is_empty() { Mono::NEVER } else { Mono::ZERO },
+            woken_for,
+        }
+    }
+
+    /// When to [`look`](Self::look) again.
+    pub(super) const fn next_timer(&self) -> Mono {
+        self.look_at
+    }
+
+    /// The last hours for which it was woken.
+    pub(super) const fn woken_for(&self) -> Option<AwakeRun> {
+        self.woken_for
+    }
+
+    /// Until then the server stays awake, if it is in its hours.
+    pub(super) fn ends(&self, now: Mono) -> Option<Mono> {
+        self.open_until.filter(|ends| now < *ends)
+    }
+
+    /// In how long it is woken for its hours, if it is not in them.
+    pub(super) fn begins_in(&self, now: Now, wake_time: Duration) -> Option<Duration> {
+        let begins = self.next.filter(|_| self.ends(now.mono).is_none())?.begins;
+        Some(until(now.wall, begins).saturating_sub(wake_time))
+    }
+
+    /// Looks whether the hours have come. Returns whether the server has to be woken for them.
+    fn look(&mut self, now: Now, wake_time: Duration) -> bool {
+        self.next = self.run_after(now);
+        let latest = now.mono + LOOK_EVERY;
+        let Some(run) = self.next else {
+            (self.open_until, self.look_at) = (None, latest);
+            return false;
+        };
+        let opens_in = until(now.wall, run.begins).saturating_sub(wake_time);
+        if !opens_in.is_zero() {
+            (self.open_until, self.look_at) = (None, latest.min(now.mono + opens_in));
+            return false;
+        }
+        let ends = now.mono + until(now.wall, run.ends);
+        (self.open_until, self.look_at) = (Some(ends), latest.min(ends));
+        let is_new = self.woken_for.is_none_or(|woken| !woken.overlaps(&run));
+        self.woken_for = Some(run);
+        is_new
+    }
+
+    /// The hours of now or, if there are none, the next ones.
+    fn run_after(&self, now: Now) -> Option<AwakeRun> {
+        DAYS_AHEAD.into_iter().find_map(|days| {
+            let runs = self.runs(now, days);
+            runs.into_iter().find(|run| now.wall < run.ends && run.begins < run.ends)
+        })
+    }
+
+    /// All hours of these days, in order, joined where they overlap or meet.
+    fn runs(&self, now: Now, days_ahead: i64) -> Vec<AwakeRun> {
+        let today = self.zone.offset_at(now.wall, now.utc_offset);
+        let today = (now.wall.secs() + i64::from(today)).div_euclid(86_400);
+        let mut runs: Vec<AwakeRun> = Vec::new();
+        for day in (today - DAYS_BACK..=today + days_ahead).filter(|day| !self.days_off.has(*day)) {
+            let on_day = self.hours.iter().filter_map(|hours| hours.on_day(day));
+            runs.extend(on_day.map(|local| AwakeRun {
+                begins: self.zone.first_at(local.start, now.utc_offset),
+                ends: self.zone.last_at(local.end, now.utc_offset),
+            }));
+        }
+        runs.sort_by_key(|run| run.begins);
+        let mut joined: Vec<AwakeRun> = Vec::with_capacity(runs.len());
+        for run in runs {
+            match joined.last_mut().filter(|last| run.begins <= last.ends) {
+                Some(last) => last.ends = last.ends.max(run.ends),
+                None => joined.push(run),
+            }
+        }
+        joined
+    }
+}
+
+fn until(from: Wall, to: Wall) -> Duration {
+    Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+impl<P: SleepPolicy> PowerManager<P> {
+    /// When [`open_for_hours`](Self::open_for_hours) wants to be called: also to try a server again that did not wake.
+    pub(super) fn hours_timer(&self) -> Mono {
+        let blocked_until = self.lifecycle.blocked_until();
+        let retries = self.lifecycle.phase() == Phase::Failed
+            && self.awake_hours.ends(blocked_until).is_some();
+        let retry = if retries { blocked_until } else { Mono::NEVER };
+        self.awake_hours.next_timer().min(retry)
+    }
+
+    /// Wakes the server for its hours, if they have come.
+    pub(super) fn open_for_hours(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let mut wakes = self.lifecycle.phase() == Phase::Failed;
+        if self.awake_hours.next_timer() <= now.mono {
+            wakes |= self.awake_hours.look(now, self.wake_time.expected());
+            self.reconsider(now);
+        }
+        if wakes && self.awake_hours.ends(now.mono).is_some() {
+            let sleeps = matches!(self.lifecycle.phase(), Phase::Asleep | Phase::FallingAsleep);
+            self.wake(now, Cause::AwakeHours, actions);
+            // As long as no request uses it, the sleep that they interrupted goes on after them.
+            self.resumes_sleep |= sleeps && self.wake_cause == Some(Cause::AwakeHours);
+        }
+    }
+
+    /// In how long the server is woken for the hours in which it is to be awake, if they have not begun.
+    pub fn awake_hours_in(&self, now: Now) -> Option<Duration> {
+        self.awake_hours.begins_in(now, self.wake_time.expected())
+    }
+}

@@ -1,0 +1,24 @@
+//! What survives a restart of the proxy.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::AwakeRun;
+use crate::ledger::Bill;
+use nightwatt_energy::time::Wall;
+
+/// What survives a restart of the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// The bill so far.
+    pub bill: Bill,
+    /// When crawlers were promised an answer.
+    pub crawl_appointment: Option<Wall>,
+    /// How long it took to wake, the last wake-ups' mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_time: Option<Duration>,
+    /// The last hours of `awake` for which it was woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake_run: Option<AwakeRun>,
+}

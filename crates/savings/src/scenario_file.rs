@@ -1,0 +1,52 @@
+//! Reads a scenario from a file of its own.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nightwatt_policy::scenario::Scenario;
+
+/// Why a file is not a scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is missing or may not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It has something else in it.
+    #[error("{} is no scenario\n{place}", path.display())]
+    NoScenario {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, with the line.
+        place: String,
+    },
+}
+
+impl Error {
+    /// What to do next.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => {
+                "`--scenario FILE` says where it is; without it the default is taken"
+            }
+            Self::NoScenario { .. } => {
+                "write what a configuration has under `[scenario]`: tables as `[server]`"
+            }
+        }
+    }
+}
+
+/// Reads a scenario. Values that cannot be true are for [`Scenario::check`].
+pub fn read(path: &Path) -> Result<Scenario, Error> {
+    let text =
+        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|error: toml::de::Error| Error::NoScenario {
+        path: path.to_owned(),
+        place: error.to_string().trim_end().to_owned(),
+    })
+}

@@ -1,0 +1,14 @@
+//! Sends files with the compression that costs least energy, chosen block by block.
+//!
+//! [`pure`] decides which codec a block is sent with, [`codec`] packs and unpacks, and [`record`] records what that costs
+//! on a machine, for replays. [`wire`] is the protocol, [`send`]
+//! and [`receive`] are its two ends; [`ssh`] starts the receiver on another machine.
+
+pub mod codec;
+pub mod pure;
+pub mod receive;
+pub mod record;
+pub mod send;
+pub mod ssh;
+pub mod summary;
+pub mod wire;

@@ -1,0 +1,5 @@
+//! The policy against the published law, against others, and against the oracle.
+
+mod law;
+pub(super) mod made;
+mod properties;

@@ -1,0 +1,22 @@
+//! The receiver.
+//!
+//! ```text
+//!   session   messages in, messages out, what is written where; knows no socket and no file
+//!   folder    files below a folder: temporary names, then the final ones
+//!   journal   what was written, so that a later attempt goes on from there
+//!   remove    what the sender no longer has
+//!   run       a session over a pair of streams
+//! ```
+
+mod folder;
+mod journal;
+mod remove;
+mod run;
+mod session;
+
+pub use folder::Folder;
+pub use run::{ReceiveError, Received, run};
+pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! A session over a pair of streams.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use nightwatt_energy::time::Mono;
+
+use super::session::{Clocks, Receiver as Session, SessionError, Store};
+use crate::codec::thread_seconds;
+use crate::wire::{
+    Arrival, Failed, Failure, FrameError, FrameWriter, Message, MessageError, ReadError, Receipt,
+    read_messages,
+};
+
+/// Messages that wait to be processed: as many as a sender has on the way, and one.
+const QUEUE: usize = 5;
+
+/// What was received.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Received {
+    /// As the sender got it.
+    pub receipt: Receipt,
+}
+
+/// Why receiving ended without a receipt. What has arrived is kept, and a later attempt goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// A message was not as it should be, or could not be followed.
+    #[error("{0}")]
+    Session(#[from] SessionError),
+    /// A frame was damaged.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// A frame is whole, and is no message.
+    #[error("{0}")]
+    Message(#[from] MessageError),
+    /// The sender went away.
+    #[error(
+        "the sender went away before it was done; what has arrived is kept, and sending again goes on from there"
+    )]
+    Cut,
+    /// The connection failed.
+    #[error("the connection to the sender failed: {0}")]
+    Connection(#[from] io::Error),
+}
+
+impl From<ReadError> for ReceiveError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Frame(error) => error.into(),
+            ReadError::Message(error) => error.into(),
+            ReadError::Cut => Self::Cut,
+            ReadError::Connection(error) => error.into(),
+        }
+    }
+}
+
+/// Receives until the receipt was given. An error is also sent to the sender. `clock` is monotonic.
+///
+/// After an error, the thread that reads lives on until the sender closes the connection.
+pub fn run(
+    reader: impl Read + Send + 'static,
+    writer: impl Write,
+    store: impl Store,
+    clock: fn() -> Mono,
+) -> Result<Received, ReceiveError> {
+    let mut writer = FrameWriter::new(BufWriter::new(writer));
+    let (arrivals, arrived) = sync_channel(QUEUE);
+    thread::spawn(move || {
+        read_messages(reader, &clock, &mut |arrival| arrivals.send(arrival).is_ok());
+    });
+    let result = messages(&arrived, &mut writer, store, clock);
+    if let Err(error) = &result {
+        let failed = match error {
+            ReceiveError::Session(error) => Some(error.message()),
+            ReceiveError::Frame(_) | ReceiveError::Message(_) => {
+                Some(Failed { failure: Failure::Protocol, text: error.to_string() })
+            }
+            ReceiveError::Cut | ReceiveError::Connection(_) => None,
+        };
+        if let Some(failed) = failed {
+            let (kind, body) = Message::Failed(failed).encode();
+            // The connection may be gone as well: the first error is the one that counts.
+            let _ = writer.write(kind, &body).and_then(|()| writer.flush());
+        }
+    }
+    result
+}
+
+fn messages<W: Write>(
+    arrived: &Receiver<Result<Arrival, ReadError>>,
+    writer: &mut FrameWriter<W>,
+    store: impl Store,
+    clock: fn() -> Mono,
+) -> Result<Received, ReceiveError> {
+    let mut session = Session::new(store);
+    loop {
+        let arrival = arrived.recv().map_err(|_| ReceiveError::Cut)??;
+        let mut answers = Vec::new();
+        let clocks = Clocks { now: &clock, cpu: &thread_seconds };
+        let result = session.on(arrival.message, arrival.at, &clocks, &mut answers);
+        for answer in &answers {
+            let (kind, body) = answer.encode();
+            writer.write(kind, &body)?;
+        }
+        // Each block is acknowledged at once: the sender measures the link by that.
+        writer.flush()?;
+        result?;
+        if let Some(Message::Receipt(receipt)) = answers.pop()
+            && session.is_done()
+        {
+            return Ok(Received { receipt });
+        }
+    }
+}

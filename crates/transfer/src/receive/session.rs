@@ -1,0 +1,463 @@
+//! What the receiver does with each message.
+
+use std::io;
+use std::time::Duration;
+
+use nightwatt_energy::time::Mono;
+
+use crate::codec::{CodecError, Unpacker};
+use crate::pure::exclude::Exclude;
+use crate::pure::layout::Layout;
+use crate::pure::paths;
+use crate::pure::ranges::Ranges;
+use crate::wire::{
+    Ack, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole, Message, Nack,
+    Receipt, Rejected, VERSIONS, content_sum, negotiated,
+};
+
+/// Most entries of a manifest.
+const MOST_ENTRIES: usize = 20_000_000;
+/// Ranges in one message.
+const RANGES: usize = 1024;
+/// Rejected entries that a receipt names.
+const NAMED: usize = 100;
+
+/// What the receiver has of an entry when the manifest is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// All of it, under its final name.
+    Complete,
+    /// These bytes of it, or none.
+    Parts(Ranges),
+    /// It cannot be written.
+    Rejected(String),
+}
+
+/// Why something was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// This entry cannot be written. Others can.
+    #[error("{0}")]
+    Entry(String),
+    /// Nothing more can be written.
+    #[error("{0}")]
+    All(#[from] io::Error),
+}
+
+/// Where entries are written.
+pub trait Store {
+    /// A session begins.
+    fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError>;
+    /// What there is of each entry. Folders are made.
+    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError>;
+    /// Writes a part of a file.
+    fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
+    /// Makes a part of a file zeros.
+    fn zero(&mut self, place: usize, offset: u64, bytes: u64) -> Result<(), StoreError>;
+    /// What was written until now is acknowledged next: it must be there at the next attempt.
+    fn commit(&mut self) -> Result<(), StoreError>;
+    /// All of a file was written.
+    fn complete(&mut self, place: usize) -> Result<(), StoreError>;
+    /// What was written of a file is of no use.
+    fn abandon(&mut self, place: usize) -> Result<(), StoreError>;
+    /// Removes what is in the folders of the manifest and not in it, nor left out by a pattern. Gives how much that was.
+    fn remove_others(&mut self, excludes: &[Exclude]) -> Result<u64, StoreError>;
+    /// All files are complete or rejected. Gives what could not be put in its place.
+    fn end(&mut self) -> Result<Vec<Rejected>, StoreError>;
+}
+
+/// Why a session ended without a receipt.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The other end breaks the protocol.
+    #[error("the sender broke the protocol: {0}")]
+    Protocol(String),
+    /// The versions do not meet.
+    #[error(
+        "the sender ({program}) speaks versions {} to {} of the protocol, this program {} to {}: update the older one",
+        theirs[0], theirs[1], VERSIONS[0], VERSIONS[1]
+    )]
+    Version {
+        /// The sender's program.
+        program: String,
+        /// Its versions.
+        theirs: [u16; 2],
+    },
+    /// The sender gave up.
+    #[error("the sender stopped: {0}")]
+    Failed(String),
+    /// Nothing more can be written.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+impl SessionError {
+    fn protocol(text: impl Into<String>) -> Self {
+        Self::Protocol(text.into())
+    }
+
+    /// What the sender is told.
+    pub fn message(&self) -> Failed {
+        let failure = match self {
+            Self::Protocol(_) => Failure::Protocol,
+            Self::Version { .. } => Failure::Version,
+            Self::Store(StoreError::All(error)) => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::DiskFull,
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    Failure::NotWritable
+                }
+                _ => Failure::Other,
+            },
+            Self::Failed(_) | Self::Store(StoreError::Entry(_)) => Failure::Other,
+        };
+        Failed { failure, text: self.to_string() }
+    }
+}
+
+/// What a session reads the time from.
+pub struct Clocks<'a> {
+    /// The clock of the times of arrival.
+    pub now: &'a dyn Fn() -> Mono,
+    /// CPU time of the thread, s.
+    pub cpu: &'a dyn Fn() -> f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Hello,
+    Manifest,
+    Blocks,
+    Done,
+}
+
+/// A session's state.
+#[derive(Debug)]
+pub struct Receiver<S> {
+    store: S,
+    stage: Stage,
+    entries: Vec<Entry>,
+    /// Whether other entries are to be removed, and which are not.
+    delete: Option<Vec<Exclude>>,
+    layout: Layout,
+    /// What is there, in the address space.
+    there: Ranges,
+    is_settled: Vec<bool>,
+    rejected: Vec<Rejected>,
+    rejected_count: u64,
+    sum: u64,
+    blocks: u64,
+    bytes: u64,
+    cpu_nanos: u64,
+    unpacker: Unpacker,
+    block: Vec<u8>,
+}
+
+impl<S: Store> Receiver<S> {
+    /// Waits for the sender's hello.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            stage: Stage::Hello,
+            entries: Vec::new(),
+            delete: None,
+            layout: Layout::default(),
+            there: Ranges::default(),
+            is_settled: Vec::new(),
+            rejected: Vec::new(),
+            rejected_count: 0,
+            sum: 0,
+            blocks: 0,
+            bytes: 0,
+            cpu_nanos: 0,
+            unpacker: Unpacker::default(),
+            block: Vec::new(),
+        }
+    }
+
+    /// Whether the receipt was given.
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Takes a message that arrived `at` this time. Answers go to `answers`.
+    pub fn on(
+        &mut self,
+        message: Message,
+        at: Mono,
+        clocks: &Clocks<'_>,
+        answers: &mut Vec<Message>,
+    ) -> Result<(), SessionError> {
+        match (self.stage, message) {
+            (_, Message::Failed(failed)) => Err(SessionError::Failed(failed.text)),
+            (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
+            (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
+            (Stage::Manifest, Message::Delete(excludes)) => {
+                self.delete = Some(excludes);
+                Ok(())
+            }
+            (Stage::Manifest, Message::End) => self.end_of_manifest(answers),
+            (Stage::Blocks, Message::Data(data)) => {
+                let before = (clocks.cpu)();
+                answers.push(match self.data(&data)? {
+                    None => {
+                        let cpu_nanos = (((clocks.cpu)() - before).max(0.0) * 1e9) as u64;
+                        self.cpu_nanos += cpu_nanos;
+                        acknowledged(data.id, at, (clocks.now)(), cpu_nanos)
+                    }
+                    Some(reason) => Message::Nack(Nack { id: data.id, reason }),
+                });
+                Ok(())
+            }
+            (Stage::Blocks, Message::Hole(hole)) => {
+                self.hole(&hole)?;
+                answers.push(acknowledged(hole.id, at, (clocks.now)(), 0));
+                Ok(())
+            }
+            (Stage::Blocks, Message::Stale(place)) => self.stale(place),
+            (Stage::Blocks, Message::Fin(fin)) => self.fin(&fin, answers),
+            (stage, message) => {
+                let (kind, _) = message.encode();
+                let text = format!("a message of kind {kind} while it is not its turn ({stage:?})");
+                Err(SessionError::Protocol(text))
+            }
+        }
+    }
+
+    fn hello(&mut self, hello: Hello, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        let Hello { versions, session, program, .. } = hello;
+        let ours = Hello {
+            versions: VERSIONS,
+            codecs: Codecs::all(),
+            session,
+            program: format!("nightwatt {}", env!("CARGO_PKG_VERSION")),
+        };
+        answers.push(Message::Hello(ours));
+        if negotiated(VERSIONS, versions).is_none() {
+            return Err(SessionError::Version { program, theirs: versions });
+        }
+        self.store.begin(session)?;
+        self.stage = Stage::Manifest;
+        Ok(())
+    }
+
+    fn manifest(&mut self, entries: Vec<Entry>) -> Result<(), SessionError> {
+        if self.entries.len() + entries.len() > MOST_ENTRIES {
+            return Err(SessionError::Protocol(format!("more than {MOST_ENTRIES} entries")));
+        }
+        for entry in entries {
+            let is_fine = paths::check(&entry.path).and_then(|()| match &entry.kind {
+                EntryKind::Link(target) => paths::check_link(&entry.path, target),
+                EntryKind::File(_) | EntryKind::Folder => Ok(()),
+            });
+            let place = self.entries.len();
+            self.is_settled.push(is_fine.is_err());
+            if !self.layout.push(entry.bytes()) {
+                return Err(SessionError::protocol("files of more than 2^64 bytes"));
+            }
+            self.entries.push(entry);
+            if let Err(error) = is_fine {
+                self.reject(place, error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, place: usize, reason: String) {
+        self.is_settled[place] = true;
+        self.rejected_count += 1;
+        let [start, end] = self.layout.range(place);
+        self.there.add(start, end);
+        if self.rejected.len() < NAMED {
+            self.rejected.push(Rejected { path: self.entries[place].path.clone(), reason });
+        }
+    }
+
+    fn end_of_manifest(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        let is_refused = |(entry, settled): (&Entry, &bool)| match settled {
+            // The store must not see a path that was refused; an empty one is never written.
+            true => Entry { path: Vec::new(), ..entry.clone() },
+            false => entry.clone(),
+        };
+        let shown: Vec<Entry> = self.entries.iter().zip(&self.is_settled).map(is_refused).collect();
+        let standings = self.store.prepare(&shown)?;
+        for (place, standing) in standings.into_iter().enumerate().take(self.entries.len()) {
+            if self.is_settled[place] {
+                continue;
+            }
+            let [start, end] = self.layout.range(place);
+            match standing {
+                Standing::Complete => {
+                    self.is_settled[place] = true;
+                    self.there.add(start, end);
+                }
+                Standing::Parts(parts) => {
+                    for [from, until] in parts.iter() {
+                        self.there
+                            .add((start + from).min(end), start.saturating_add(until).min(end));
+                    }
+                    self.settle(place)?;
+                }
+                Standing::Rejected(reason) => self.reject(place, reason),
+            }
+        }
+        let have: Vec<[u64; 2]> =
+            self.there.iter().map(|[start, end]| [start, end - start]).collect();
+        answers.extend(
+            have.chunks(RANGES).map(|ranges| Message::Have(Have { ranges: ranges.to_vec() })),
+        );
+        answers.push(Message::End);
+        self.stage = Stage::Blocks;
+        Ok(())
+    }
+
+    /// Puts a file in its place if all of it is there.
+    fn settle(&mut self, place: usize) -> Result<(), SessionError> {
+        let [start, end] = self.layout.range(place);
+        let is_file = matches!(self.entries[place].kind, EntryKind::File(_));
+        if self.is_settled[place] || !is_file || !self.there.covers(start, end) {
+            return Ok(());
+        }
+        match self.store.complete(place) {
+            Ok(()) => self.is_settled[place] = true,
+            Err(StoreError::Entry(reason)) => self.reject(place, reason),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Writes a block. Gives the reason if it must be sent again.
+    fn data(&mut self, data: &Data) -> Result<Option<String>, SessionError> {
+        let length = data.length as usize;
+        let mut block = std::mem::take(&mut self.block);
+        let unpacked = self.unpacker.unpack(data.codec, &data.packed, length, &mut block);
+        let reason = match unpacked {
+            Ok(()) if content_sum(data.start, &block) == data.sum => None,
+            Ok(()) => Some("its contents are not those that were packed".to_owned()),
+            Err(error @ CodecError::TooLong(_)) => {
+                return Err(SessionError::Protocol(error.to_string()));
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if reason.is_some() {
+            self.block = block;
+            return Ok(reason);
+        }
+        let end = data.start + u64::from(data.length);
+        let mut at = 0;
+        let parts = self.begin_block(data.start, end)?;
+        for part in &parts {
+            let bytes = part.bytes as usize;
+            if !self.is_settled[part.entry] {
+                let result = self.store.write(part.entry, part.offset, &block[at..at + bytes]);
+                self.written(part.entry, result)?;
+            }
+            at += bytes;
+        }
+        self.block = block;
+        self.bytes += u64::from(data.length);
+        self.end_block(data.start, end, data.sum)?;
+        Ok(None)
+    }
+
+    fn hole(&mut self, hole: &Hole) -> Result<(), SessionError> {
+        let end = hole.start.checked_add(hole.length);
+        let end = end.ok_or_else(|| SessionError::protocol("a hole behind the last file"))?;
+        for part in self.begin_block(hole.start, end)? {
+            if !self.is_settled[part.entry] {
+                let result = self.store.zero(part.entry, part.offset, part.bytes);
+                self.written(part.entry, result)?;
+            }
+        }
+        self.end_block(hole.start, end, content_sum(hole.start, &hole.length.to_le_bytes()))
+    }
+
+    fn begin_block(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<crate::pure::layout::Slice>, SessionError> {
+        if end > self.layout.bytes() {
+            return Err(SessionError::protocol("a block behind the last file"));
+        }
+        Ok(self.layout.slices(start, end).collect())
+    }
+
+    fn written(
+        &mut self,
+        place: usize,
+        result: Result<(), StoreError>,
+    ) -> Result<(), SessionError> {
+        match result {
+            Ok(()) => Ok(()),
+            Err(StoreError::Entry(reason)) => {
+                self.reject(place, reason);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn end_block(&mut self, start: u64, end: u64, sum: u64) -> Result<(), SessionError> {
+        self.there.add(start, end);
+        self.store.commit()?;
+        let places: Vec<usize> = self.layout.slices(start, end).map(|part| part.entry).collect();
+        for place in places {
+            self.settle(place)?;
+        }
+        self.sum = self.sum.wrapping_add(sum);
+        self.blocks += 1;
+        Ok(())
+    }
+
+    fn stale(&mut self, place: u64) -> Result<(), SessionError> {
+        let place = usize::try_from(place).ok().filter(|place| *place < self.entries.len());
+        let place =
+            place.ok_or_else(|| SessionError::protocol("a file that is not in the manifest"))?;
+        if !matches!(self.entries[place].kind, EntryKind::File(_)) {
+            return Err(SessionError::protocol("a folder or a link that changed"));
+        }
+        if self.is_settled[place] {
+            return Ok(());
+        }
+        self.store.abandon(place)?;
+        self.reject(place, "it changed, or went, while it was sent".to_owned());
+        Ok(())
+    }
+
+    fn fin(&mut self, fin: &Fin, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        if fin.sum != self.sum || fin.blocks != self.blocks {
+            return Err(SessionError::protocol("its sum over all blocks is not ours"));
+        }
+        if !self.there.covers(0, self.layout.bytes()) {
+            return Err(SessionError::protocol("it ended before all files were complete"));
+        }
+        // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
+        let removed = match &self.delete {
+            Some(excludes) if self.rejected_count == 0 => self.store.remove_others(excludes)?,
+            _ => 0,
+        };
+        for rejected in self.store.end()? {
+            self.rejected_count += 1;
+            if self.rejected.len() < NAMED {
+                self.rejected.push(rejected);
+            }
+        }
+        self.stage = Stage::Done;
+        answers.push(Message::Receipt(Receipt {
+            entries: (self.entries.len() as u64).saturating_sub(self.rejected_count),
+            bytes: self.bytes,
+            cpu_nanos: self.cpu_nanos,
+            joules: None,
+            rejected: std::mem::take(&mut self.rejected),
+            rejected_count: self.rejected_count,
+            removed,
+        }));
+        Ok(())
+    }
+}
+
+fn acknowledged(id: u64, at: Mono, now: Mono, cpu_nanos: u64) -> Message {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (arrived_nanos, held_nanos) = (nanos(at.0), nanos(now.since(at)));
+    Message::Ack(Ack { id, arrived_nanos, held_nanos, cpu_nanos, joules: None })
+}

@@ -1,0 +1,257 @@
+use std::cell::RefCell;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::rc::Rc;
+
+use nightwatt_energy::time::Mono;
+
+use super::*;
+use crate::pure::arm::Codec;
+use crate::pure::exclude::Exclude;
+use crate::wire::{
+    Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter, Hello, Message,
+    Receipt, Stamp, content_sum,
+};
+
+fn hello(versions: [u16; 2]) -> Message {
+    Message::Hello(Hello {
+        versions,
+        codecs: Codecs::all(),
+        session: [1; 16],
+        program: "test".into(),
+    })
+}
+
+fn entry(path: &str, kind: EntryKind) -> Entry {
+    Entry {
+        path: path.into(),
+        kind,
+        mode: 0o644,
+        modified: Stamp { seconds: 1, nanos: 0 },
+        attributes: Vec::new(),
+    }
+}
+
+fn data(id: u64, start: u64, content: &[u8]) -> Message {
+    let length = u32::try_from(content.len()).unwrap();
+    let sum = content_sum(start, content);
+    Message::Data(Data { id, start, length, codec: Codec::None, sum, packed: content.to_vec() })
+}
+
+fn fin(blocks: &[(u64, &[u8])]) -> Message {
+    let sum = blocks
+        .iter()
+        .fold(0_u64, |sum, (start, content)| sum.wrapping_add(content_sum(*start, content)));
+    Message::Fin(Fin { sum, blocks: blocks.len() as u64 })
+}
+
+fn answers(
+    messages: &[Message],
+    store: impl Store,
+) -> (Vec<Message>, Result<Received, ReceiveError>) {
+    let mut bytes = FrameWriter::new(Vec::new());
+    for message in messages {
+        let (kind, body) = message.encode();
+        bytes.write(kind, &body).unwrap();
+    }
+    let mut answered = Vec::new();
+    let sent = io::Cursor::new(bytes.into_inner());
+    let result = run(sent, &mut answered, store, || Mono::ZERO);
+    let mut frames = FrameReader::default();
+    frames.push(&answered);
+    let mut messages = Vec::new();
+    while let Some((kind, body)) = frames.next_frame().unwrap() {
+        messages.push(Message::decode(kind, &body).unwrap());
+    }
+    (messages, result)
+}
+
+fn receipt(messages: &[Message]) -> Receipt {
+    match messages.last() {
+        Some(Message::Receipt(receipt)) => receipt.clone(),
+        other => panic!("no receipt: {other:?}"),
+    }
+}
+
+/// Part of T8: whatever the manifest says, nothing outside the folder is touched.
+#[test]
+fn nothing_is_written_outside_the_folder() {
+    let top = tempfile::tempdir().unwrap();
+    let (folder, outside) = (top.path().join("folder"), top.path().join("outside"));
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("kept"), "kept").unwrap();
+    symlink(&outside, folder.join("way")).unwrap();
+    symlink(outside.join("kept"), folder.join("file")).unwrap();
+    let file = EntryKind::File(3);
+    let entries = vec![
+        entry("../outside/kept", file.clone()),
+        entry("/etc/nightwatt-test", file.clone()),
+        entry("way/kept", file.clone()),
+        entry("way/new", file.clone()),
+        entry("way", EntryKind::Folder),
+        entry("out", EntryKind::Link(b"../outside".to_vec())),
+        entry("abs", EntryKind::Link(b"/etc".to_vec())),
+        entry("in", EntryKind::Link(b"file".to_vec())),
+        entry("in/side", file.clone()),
+        entry("file", file),
+    ];
+    let count = entries.iter().filter(|entry| entry.bytes() > 0).count();
+    let contents: Vec<(u64, &[u8])> =
+        (0..count).map(|place| (place as u64 * 3, b"abc".as_slice())).collect();
+    let mut messages = vec![hello([1, 1]), Message::Manifest(entries), Message::End];
+    messages.extend(contents.iter().map(|(start, content)| data(*start, *start, content)));
+    messages.push(fin(&contents));
+    let (answers, result) = answers(&messages, Folder::open(&folder).unwrap());
+    assert!(result.is_ok(), "{result:?}");
+    let receipt = receipt(&answers);
+    let rejected: Vec<String> =
+        receipt.rejected.iter().map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect();
+    for path in [
+        "../outside/kept",
+        "/etc/nightwatt-test",
+        "way/kept",
+        "way/new",
+        "way",
+        "out",
+        "abs",
+        "in/side",
+    ] {
+        assert!(rejected.iter().any(|it| it == path), "{path} is not in {rejected:?}");
+    }
+    let there: Vec<_> =
+        outside.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        (there.len(), fs::read_to_string(outside.join("kept")).unwrap().as_str()),
+        (1, "kept")
+    );
+    // A link that stood where a file is to be is replaced, and not followed.
+    assert!(folder.join("file").symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::read_to_string(folder.join("in")).unwrap(), "abc");
+}
+
+#[test]
+fn a_block_with_other_contents_is_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut damaged = data(1, 0, b"abc");
+    if let Message::Data(data) = &mut damaged {
+        data.packed = b"abd".to_vec();
+    }
+    let messages = [
+        hello([1, 1]),
+        Message::Manifest(vec![entry("a", EntryKind::File(3))]),
+        Message::End,
+        damaged,
+        data(2, 0, b"abc"),
+        fin(&[(0, b"abc")]),
+    ];
+    let (answers, result) = answers(&messages, Folder::open(folder.path()).unwrap());
+    assert!(result.is_ok(), "{result:?}");
+    assert!(
+        matches!(&answers[2..4], [Message::Nack(nack), Message::Ack(ack)] if (nack.id, ack.id) == (1, 2))
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "abc");
+    let left: Vec<_> = folder.path().read_dir().unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing of ours is left: {left:?}");
+}
+
+#[test]
+fn a_sender_that_breaks_the_protocol_gets_an_error() {
+    let manifest = || Message::Manifest(vec![entry("a", EntryKind::File(3))]);
+    let breaks: [&[Message]; 7] = [
+        &[Message::End],
+        &[hello([1, 1]), hello([1, 1])],
+        &[hello([1, 1]), data(1, 0, b"abc")],
+        &[hello([1, 1]), manifest(), Message::End, data(1, 1, b"abc")],
+        &[hello([1, 1]), manifest(), Message::End, fin(&[])],
+        &[hello([1, 1]), manifest(), Message::End, data(1, 0, b"abc"), fin(&[])],
+        &[hello([1, 1]), manifest(), Message::End, Message::Stale(1)],
+    ];
+    for messages in breaks {
+        let folder = tempfile::tempdir().unwrap();
+        let (answers, result) = answers(messages, Folder::open(folder.path()).unwrap());
+        assert!(
+            matches!(result, Err(ReceiveError::Session(SessionError::Protocol(_)))),
+            "{result:?}"
+        );
+        assert!(
+            matches!(answers.last(), Some(Message::Failed(failed)) if failed.failure == Failure::Protocol)
+        );
+        assert!(!folder.path().join("a").exists() || messages.len() == 5);
+    }
+}
+
+#[test]
+fn a_sender_of_another_version_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (answers, result) = answers(&[hello([7, 9])], Folder::open(folder.path()).unwrap());
+    assert!(matches!(result, Err(ReceiveError::Session(SessionError::Version { .. }))));
+    let Some(Message::Failed(failed)) = answers.last() else { panic!("{answers:?}") };
+    assert_eq!(failed.failure, Failure::Version);
+    assert!(failed.text.contains("7 to 9"), "{}", failed.text);
+}
+
+#[test]
+fn a_sender_that_goes_away_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, result) = answers(&[hello([1, 1])], Folder::open(folder.path()).unwrap());
+    assert!(matches!(result, Err(ReceiveError::Cut)));
+}
+
+/// A store without room.
+#[derive(Debug, Default)]
+struct Full(Rc<RefCell<u64>>);
+
+impl Store for Full {
+    fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError> {
+        Ok(vec![Standing::Parts(crate::pure::ranges::Ranges::default()); entries.len()])
+    }
+    fn write(&mut self, _: usize, _: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        *self.0.borrow_mut() += bytes.len() as u64;
+        match *self.0.borrow() {
+            0..=3 => Ok(()),
+            _ => {
+                Err(StoreError::All(io::Error::new(io::ErrorKind::StorageFull, "no room is left")))
+            }
+        }
+    }
+    fn zero(&mut self, _: usize, _: u64, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn commit(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn complete(&mut self, _: usize) -> Result<(), StoreError> {
+        Err(StoreError::Entry("not this one".to_owned()))
+    }
+    fn abandon(&mut self, _: usize) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn remove_others(&mut self, _: &[Exclude]) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+    fn end(&mut self) -> Result<Vec<crate::wire::Rejected>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_session_and_is_named() {
+    let entries = vec![entry("a", EntryKind::File(3)), entry("b", EntryKind::File(3))];
+    let messages = [
+        hello([1, 1]),
+        Message::Manifest(entries),
+        Message::End,
+        data(1, 0, b"abc"),
+        data(2, 3, b"abc"),
+    ];
+    let (answers, result) = answers(&messages, Full::default());
+    assert!(matches!(result, Err(ReceiveError::Session(SessionError::Store(_)))));
+    let Some(Message::Failed(failed)) = answers.last() else { panic!("{answers:?}") };
+    assert_eq!((failed.failure, failed.text.as_str()), (Failure::DiskFull, "no room is left"));
+    assert!(matches!(answers[2], Message::Ack(_)), "what was written is acknowledged: {answers:?}");
+}

@@ -1,0 +1,26 @@
+//! The sender.
+//!
+//! ```text
+//!   walk      what is to be sent; attributes reads extended ones
+//!   flow      what is on the way; how quick the link is; knows no socket and no file
+//!   source    contents of files as blocks, holes left out
+//!   session   policy, packer and flow together: messages in, messages out
+//!   run       a session over a pair of streams
+//! ```
+
+mod attributes;
+mod error;
+mod flow;
+mod run;
+mod session;
+mod source;
+mod walk;
+
+pub use error::SendError;
+pub use flow::{Flow, InFlight};
+pub use run::run;
+pub use session::{ArmTotals, Options, Report, Session};
+pub use walk::{Plan, WalkError, Wanted, walk};
+
+#[cfg(test)]
+mod tests;

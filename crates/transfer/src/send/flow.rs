@@ -1,0 +1,226 @@
+//! What is on the way to the receiver.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use nightwatt_energy::time::Mono;
+
+use crate::pure::policy::Acknowledged;
+use crate::wire::Ack;
+
+/// Blocks that are on the way at once. What must be sent again after a failure is at most this and one block.
+const WINDOW: usize = 4;
+/// Times shorter than this are put together with the next: they would be mostly those of the two programs, s.
+const LEAST: f64 = 2e-3;
+
+/// A block that is on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InFlight {
+    /// Counts up.
+    pub id: u64,
+    /// Where it begins.
+    pub start: u64,
+    /// Its length.
+    pub length: u64,
+    /// Its length on the wire.
+    pub packed: u64,
+    /// The place of its arm; none for a hole.
+    pub arm: Option<usize>,
+    /// What it adds to the sum over all blocks.
+    pub sum: u64,
+    /// When it was sent.
+    pub sent: Mono,
+}
+
+/// The blocks on the way, and what their acknowledgements show of the link.
+#[derive(Debug, Clone, Default)]
+pub struct Flow {
+    in_flight: VecDeque<InFlight>,
+    /// When the last block arrived, by the receiver's clock.
+    last_arrival: Option<Duration>,
+    /// Shortest time from a block to its acknowledgement, without the time for which the receiver held it.
+    round_trip: Option<Duration>,
+    /// Of the blocks that were too quick to be counted alone.
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Flow {
+    /// Whether another block may be sent.
+    pub fn is_open(&self) -> bool {
+        self.in_flight.len() < WINDOW
+    }
+
+    /// Whether all that was sent has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// A block is sent.
+    pub fn sent(&mut self, block: InFlight) {
+        self.in_flight.push_back(block);
+    }
+
+    /// A block is refused: it is no longer on the way.
+    pub fn refused(&mut self, id: u64) -> Option<InFlight> {
+        let place = self.in_flight.iter().position(|block| block.id == id)?;
+        self.in_flight.remove(place)
+    }
+
+    /// The acknowledgement of a block came `at` this time: which block, and what that shows of the link, if it shows
+    /// anything.
+    pub fn arrived(&mut self, ack: &Ack, at: Mono) -> Option<(InFlight, Option<Acknowledged>)> {
+        let block = self.refused(ack.id)?;
+        let arrived = Duration::from_nanos(ack.arrived_nanos);
+        let held = Duration::from_nanos(ack.held_nanos);
+        let way = at.since(block.sent).saturating_sub(held);
+        let round_trip = self.round_trip.map_or(way, |least| least.min(way));
+        self.round_trip = Some(round_trip);
+        let before = self.last_arrival.replace(arrived);
+        // From one arrival to the next the link carried this block. If it was sent after the first of them, the link was
+        // idle until then: it was busy only for the block's own way, less the way of an empty block.
+        let own = way.saturating_sub(round_trip);
+        let busy = before.map_or(own, |before| own.min(arrived.saturating_sub(before)));
+        // What was quick as no block before shows nothing, except that there and back is quicker than was known.
+        if busy.is_zero() || block.packed == 0 {
+            return Some((block, None));
+        }
+        self.bytes += block.packed as f64;
+        self.seconds += busy.as_secs_f64();
+        if self.seconds < LEAST {
+            return Some((block, None));
+        }
+        let acknowledged = Acknowledged { bytes: self.bytes, seconds: self.seconds };
+        (self.bytes, self.seconds) = (0.0, 0.0);
+        Some((block, Some(acknowledged)))
+    }
+
+    /// The blocks that are on the way.
+    pub fn in_flight(&self) -> impl Iterator<Item = &InFlight> {
+        self.in_flight.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A link, and a receiver that does one thing after the other.
+    #[derive(Debug, Default)]
+    struct World {
+        /// Bytes per second.
+        rate: f64,
+        /// One way, s.
+        way: f64,
+        link_free: f64,
+        receiver_free: f64,
+        /// Acknowledgements on their way, with the time at which they arrive.
+        acks: VecDeque<(f64, Ack)>,
+    }
+
+    fn mono(seconds: f64) -> Mono {
+        Mono(Duration::from_secs_f64(seconds))
+    }
+
+    fn nanos(seconds: f64) -> u64 {
+        Duration::from_secs_f64(seconds).as_nanos() as u64
+    }
+
+    impl World {
+        /// The receiver's clock is an hour ahead. It holds the block for this long after those before it.
+        fn carry(&mut self, block: &InFlight, now: f64, hold: f64) {
+            self.link_free = self.link_free.max(now) + block.packed as f64 / self.rate;
+            let arrived = self.link_free + self.way;
+            self.receiver_free = self.receiver_free.max(arrived) + hold;
+            let ack = Ack {
+                id: block.id,
+                arrived_nanos: nanos(arrived + 3600.0),
+                held_nanos: nanos(self.receiver_free - arrived),
+                cpu_nanos: 0,
+                joules: None,
+            };
+            self.acks.push_back((self.receiver_free + self.way, ack));
+        }
+    }
+
+    /// A block: bytes on the wire, seconds in which it is packed, seconds for which the receiver holds it.
+    type Planned = (u64, f64, f64);
+
+    /// Sends an empty block and then these, and gives the link's bytes and seconds as the sender sees them.
+    fn seen(rate: f64, way: f64, blocks: &[Planned]) -> [f64; 2] {
+        let mut world = World { rate, way, ..World::default() };
+        let mut flow = Flow::default();
+        let (mut now, mut sum) = (0.0, [0.0; 2]);
+        let mut planned = std::iter::once(&(0, 0.0, 0.0)).chain(blocks).enumerate();
+        let mut next = planned.next();
+        while next.is_some() || !world.acks.is_empty() {
+            if let Some((id, (packed, pack, hold))) = next.filter(|_| flow.is_open()) {
+                now += pack;
+                let id = id as u64;
+                let (start, length) = (0, *packed);
+                let block = InFlight {
+                    id,
+                    start,
+                    length,
+                    packed: *packed,
+                    arm: None,
+                    sum: 0,
+                    sent: mono(now),
+                };
+                world.carry(&block, now, *hold);
+                flow.sent(block);
+                next = planned.next();
+            } else if let Some((at, _)) = world.acks.front() {
+                now = now.max(*at);
+            }
+            while let Some((at, ack)) = world.acks.pop_front_if(|(at, _)| *at <= now) {
+                let (_, shown) = flow.arrived(&ack, mono(at)).unwrap();
+                if let Some(shown) = shown {
+                    sum = [sum[0] + shown.bytes, sum[1] + shown.seconds];
+                }
+            }
+        }
+        assert!(flow.is_empty());
+        sum
+    }
+
+    proptest! {
+        /// Packing that is slower than the link, a receiver that syncs its disk, closed windows and long ways change
+        /// nothing: the rate is that of the link while it carries something.
+        #[test]
+        fn only_the_link_counts(
+            rate in 4.0..8.0, way in 0.0..0.3,
+            blocks in proptest::collection::vec(
+                (1000_u64..1_000_000, prop_oneof![Just(0.0), 0.0..5.0], prop_oneof![Just(0.0), 0.0..20.0]), 5..60,
+            ),
+        ) {
+            let rate = 10_f64.powf(rate);
+            let [bytes, seconds] = seen(rate, way, &blocks);
+            let all: u64 = blocks.iter().map(|(packed, ..)| packed).sum();
+            // What is left at the end was too quick to be counted.
+            prop_assert!(bytes + rate * LEAST >= all as f64 * 0.999, "{bytes} of {all}");
+            prop_assert!(bytes == 0.0 || (bytes / seconds / rate - 1.0).abs() < 1e-3, "{bytes} in {seconds} s, {rate}");
+        }
+    }
+
+    /// The fault of 26,334 J: the last block waited 11 s for the receiver's disk, and the link seemed to be that slow.
+    #[test]
+    fn a_receiver_that_syncs_at_the_end_is_not_a_slow_link() {
+        let mut blocks = vec![(65_536, 0.001, 0.0002); 40];
+        blocks.push((65_536, 0.001, 11.0));
+        let [bytes, seconds] = seen(1e7, 0.0005, &blocks);
+        assert!((bytes / seconds / 1e7 - 1.0).abs() < 1e-3, "{bytes} {seconds}");
+    }
+
+    #[test]
+    fn a_refused_block_is_no_longer_on_the_way() {
+        let mut flow = Flow::default();
+        let block =
+            InFlight { id: 3, start: 0, length: 1, packed: 1, arm: None, sum: 0, sent: Mono::ZERO };
+        flow.sent(block);
+        assert_eq!(flow.refused(3).map(|block| block.id), Some(3));
+        assert!(flow.is_empty() && flow.refused(3).is_none());
+    }
+}

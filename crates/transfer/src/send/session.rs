@@ -1,0 +1,522 @@
+//! The sender's side of a session: messages in, messages out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nightwatt_energy::time::Mono;
+use serde::Serialize;
+
+use super::error::SendError;
+use super::flow::{Flow, InFlight};
+use super::source::{Piece, Source};
+use super::walk::Plan;
+use crate::codec::{CodecError, MOST_BYTES, Packer, thread_seconds};
+use crate::pure::arm::{Arm, Codec};
+use crate::pure::bill::{Bill, Prices};
+use crate::pure::compress::{Compress, Settings};
+use crate::pure::exclude::Exclude;
+use crate::pure::layout::Layout;
+use crate::pure::policy::{
+    Block, Extent, Kind, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
+};
+use crate::pure::ranges::Ranges;
+use crate::wire::{
+    Ack, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS, content_sum,
+    negotiated,
+};
+
+/// Bytes of entries in one message of the manifest, roughly.
+const MANIFEST: usize = 32 << 10;
+/// Times that a block may be refused.
+const REFUSALS: u32 = 100;
+
+/// What can be set.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The arms; if there is one besides none and `fixed` is set, it is always that one.
+    pub arms: Vec<Arm>,
+    /// What is made small.
+    pub bill: Bill,
+    /// Length of all blocks; else about a tenth of a second of the link.
+    pub block: Option<u32>,
+    /// Always this arm.
+    pub fixed: Option<Arm>,
+    /// Remove what is in the receiver's folders and not here, except what these patterns leave out.
+    pub delete: Option<Vec<Exclude>>,
+    /// The same for each attempt to send the same to the same place.
+    pub session: [u8; 16],
+    /// Ends packing.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+/// What one arm did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArmTotals {
+    /// Which.
+    pub arm: Arm,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes before.
+    pub bytes: u64,
+    /// Bytes after.
+    pub packed: u64,
+    /// CPU time, s.
+    pub cpu_seconds: f64,
+}
+
+/// What was done so far.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Report {
+    /// Bytes of all files.
+    pub total_bytes: u64,
+    /// Of them, bytes that the receiver had already.
+    pub had_bytes: u64,
+    /// Of them, bytes that the receiver acknowledged.
+    pub acknowledged_bytes: u64,
+    /// Of them, in holes, which were not sent.
+    pub hole_bytes: u64,
+    /// Blocks on the wire, packed.
+    pub wire_bytes: u64,
+    /// Blocks that were refused and sent again.
+    pub refused: u64,
+    /// Files that changed or went while they were read.
+    pub stale: u64,
+    /// By arm, those that sent something.
+    pub arms: Vec<ArmTotals>,
+    /// CPU time for the canary and for trials, s.
+    pub trial_seconds: f64,
+    /// CPU time for packing, trials among it, s.
+    pub cpu_seconds: f64,
+    /// CPU time of the receiver, s.
+    pub receiver_seconds: f64,
+    /// Mean rate of the link while it carried blocks, bytes per second.
+    pub link_rate: Option<f64>,
+}
+
+impl Report {
+    /// Joules of the sender by a model: idle power for the whole time, CPU time, time and bytes on the wire.
+    pub fn modelled(&self, prices: &Prices, seconds: f64) -> f64 {
+        let wire_seconds = self.link_rate.map_or(0.0, |rate| self.wire_bytes as f64 / rate);
+        prices.base.get() * seconds
+            + prices.cpu.get() * self.cpu_seconds
+            + prices.nic.get() * wire_seconds.min(seconds)
+            + prices.nic_byte * self.wire_bytes as f64
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Hello,
+    Have,
+    Blocks,
+    Fin,
+    Done,
+}
+
+/// A session's state.
+#[derive(Debug)]
+pub struct Session {
+    options: Options,
+    entries: Vec<Entry>,
+    layout: Layout,
+    source: Source,
+    stage: Stage,
+    policy: Compress,
+    fixed: Option<usize>,
+    packer: Packer,
+    flow: Flow,
+    /// Bytes that the link carried, and the seconds for that.
+    carried: [f64; 2],
+    /// What is there, or on the way.
+    handed: Ranges,
+    position: u64,
+    left: u64,
+    again: VecDeque<[u64; 2]>,
+    refusals: u32,
+    next_id: u64,
+    sum: u64,
+    acknowledged: u64,
+    content: Vec<u8>,
+    is_stale: Vec<bool>,
+    report: Report,
+    receipt: Option<Receipt>,
+}
+
+impl Session {
+    /// Sends this.
+    pub fn new(plan: Plan, mut options: Options) -> Self {
+        if let Some(fixed) = options.fixed {
+            options.arms = vec![fixed];
+        }
+        let mut layout = Layout::default();
+        for entry in &plan.entries {
+            // Files of more than 2^64 bytes do not exist, and not all of them together either.
+            let _ = layout.push(entry.bytes());
+        }
+        let policy = Compress::new(Settings::new(options.arms.clone(), options.bill));
+        let fixed = options
+            .fixed
+            .map(|fixed| policy.arms().iter().position(|arm| *arm == fixed).unwrap_or(0));
+        Self {
+            source: Source::new(plan.entries.clone(), plan.sources),
+            report: Report { total_bytes: layout.bytes(), ..Report::default() },
+            is_stale: vec![false; plan.entries.len()],
+            left: layout.bytes(),
+            entries: plan.entries,
+            options,
+            layout,
+            stage: Stage::Hello,
+            policy,
+            fixed,
+            packer: Packer::default(),
+            flow: Flow::default(),
+            carried: [0.0; 2],
+            handed: Ranges::default(),
+            position: 0,
+            again: VecDeque::new(),
+            refusals: 0,
+            next_id: 0,
+            sum: 0,
+            acknowledged: 0,
+            content: Vec::new(),
+            receipt: None,
+        }
+    }
+
+    /// The first message.
+    pub fn start(&self) -> Message {
+        Message::Hello(Hello {
+            versions: VERSIONS,
+            codecs: Codecs::all(),
+            session: self.options.session,
+            program: format!("nightwatt {}", env!("CARGO_PKG_VERSION")),
+        })
+    }
+
+    /// What was done so far.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The receipt, when the session is done.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
+    /// What the policy did and knows.
+    pub fn policy(&self) -> &Compress {
+        &self.policy
+    }
+
+    /// Takes a message of the receiver that arrived `at` this time. Gives what is to be sent now.
+    pub fn on(&mut self, message: Message, at: Mono) -> Result<Vec<Message>, SendError> {
+        match (self.stage, message) {
+            (_, Message::Failed(Failed { failure, text })) => {
+                Err(SendError::Refused { failure, text })
+            }
+            (Stage::Hello, Message::Hello(hello)) => self.hello(hello),
+            (Stage::Have, Message::Have(have)) => {
+                for [start, length] in have.ranges {
+                    let end = start.saturating_add(length).min(self.layout.bytes());
+                    self.handed.add(start, end);
+                }
+                Ok(Vec::new())
+            }
+            (Stage::Have, Message::End) => {
+                self.report.had_bytes = self.handed.total();
+                self.left = self.layout.bytes() - self.report.had_bytes;
+                self.stage = Stage::Blocks;
+                Ok(Vec::new())
+            }
+            (Stage::Blocks, Message::Ack(ack)) => self.ack(&ack, at),
+            (Stage::Blocks, Message::Nack(nack)) => {
+                let block = self.flow.refused(nack.id);
+                let block = block.ok_or_else(|| {
+                    SendError::protocol("a block was refused that is not on its way")
+                })?;
+                self.refusals += 1;
+                self.report.refused += 1;
+                if self.refusals > REFUSALS {
+                    return Err(SendError::Protocol(format!(
+                        "too many blocks were refused, the last: {}",
+                        nack.reason
+                    )));
+                }
+                self.again.push_back([block.start, block.start + block.length]);
+                Ok(Vec::new())
+            }
+            (Stage::Fin, Message::Receipt(receipt)) => {
+                self.receipt = Some(receipt);
+                self.stage = Stage::Done;
+                Ok(Vec::new())
+            }
+            (stage, message) => {
+                let (kind, _) = message.encode();
+                Err(SendError::Protocol(format!(
+                    "a message of kind {kind} while it is not its turn ({stage:?})"
+                )))
+            }
+        }
+    }
+
+    fn hello(&mut self, hello: Hello) -> Result<Vec<Message>, SendError> {
+        let Hello { versions, codecs, program, .. } = hello;
+        if negotiated(VERSIONS, versions).is_none() {
+            return Err(SendError::Version { program, theirs: versions });
+        }
+        if let Some(missing) = self.options.arms.iter().find(|arm| !codecs.has(arm.codec)) {
+            let missing = *missing;
+            if self.fixed.is_some() {
+                return Err(SendError::Protocol(format!(
+                    "the receiver ({program}) cannot unpack {missing}"
+                )));
+            }
+            self.options.arms.retain(|arm| codecs.has(arm.codec));
+            self.policy =
+                Compress::new(Settings::new(self.options.arms.clone(), self.options.bill));
+        }
+        let mut messages = Vec::new();
+        let mut some = Vec::new();
+        let mut bytes = 0;
+        for entry in &self.entries {
+            let attributes = entry.attributes.iter().map(|it| it.name.len() + it.value.len() + 4);
+            bytes += entry.path.len() + 32 + attributes.sum::<usize>();
+            some.push(entry.clone());
+            if bytes >= MANIFEST {
+                messages.push(Message::Manifest(std::mem::take(&mut some)));
+                bytes = 0;
+            }
+        }
+        if !some.is_empty() {
+            messages.push(Message::Manifest(some));
+        }
+        if let Some(excludes) = &self.options.delete {
+            messages.push(Message::Delete(excludes.clone()));
+        }
+        messages.push(Message::End);
+        self.stage = Stage::Have;
+        Ok(messages)
+    }
+
+    fn ack(&mut self, ack: &Ack, at: Mono) -> Result<Vec<Message>, SendError> {
+        let arrived = self.flow.arrived(ack, at);
+        let (block, shown) = arrived.ok_or_else(|| {
+            SendError::protocol("a block was acknowledged that is not on its way")
+        })?;
+        if let Some(shown) = shown {
+            self.policy.acknowledged(&shown);
+            let [bytes, seconds] = self.carried;
+            self.carried = [bytes + shown.bytes, seconds + shown.seconds];
+            self.report.link_rate = Some(self.carried[0] / self.carried[1]);
+        }
+        let seconds = ack.cpu_nanos as f64 * 1e-9;
+        match block.arm {
+            Some(arm) => self.policy.unpacked(arm, block.length as f64, seconds),
+            None => self.report.hole_bytes += block.length,
+        }
+        self.report.receiver_seconds += seconds;
+        self.report.acknowledged_bytes += block.length;
+        self.sum = self.sum.wrapping_add(block.sum);
+        self.acknowledged += 1;
+        Ok(Vec::new())
+    }
+
+    /// What is to be sent without waiting for an answer, if anything is: a block, or the end. `clock` is read when the
+    /// block is packed.
+    pub fn next(&mut self, clock: &dyn Fn() -> Mono) -> Result<Vec<Message>, SendError> {
+        if self.stage != Stage::Blocks || !self.flow.is_open() {
+            return Ok(Vec::new());
+        }
+        if let Some([start, end]) = self.again.pop_front() {
+            return self.data(start, end, clock, Some(0));
+        }
+        let Some([start, end]) = self.handed.gap(self.position, self.layout.bytes()) else {
+            if !self.flow.is_empty() {
+                return Ok(Vec::new());
+            }
+            self.stage = Stage::Fin;
+            return Ok(vec![Message::Fin(Fin { sum: self.sum, blocks: self.acknowledged })]);
+        };
+        if self.next_id == 0 {
+            // An empty block: it shows how long there and back takes where nothing has to be carried.
+            return Ok(vec![self.hole(start, 0, clock())]);
+        }
+        match self.source.piece(&self.layout, start, end) {
+            Piece::Hole(length) => Ok(vec![self.hole(start, length, clock())]),
+            Piece::Data(until) => {
+                let wanted = self.options.block.unwrap_or_else(|| {
+                    let link = self.policy.link();
+                    if link.is_known() {
+                        block_bytes(1.0 / link.seconds_per_byte())
+                    } else {
+                        block_bytes(0.0)
+                    }
+                });
+                let most = u64::from(wanted).clamp(1, MOST_BYTES as u64);
+                self.data(start, until.min(start + most), clock, self.fixed)
+            }
+        }
+    }
+
+    fn hand_over(&mut self, start: u64, end: u64) {
+        if !self.handed.covers(start, end) {
+            self.left -= (end - start).min(self.left);
+            self.handed.add(start, end);
+            self.position = end;
+        }
+    }
+
+    fn hole(&mut self, start: u64, length: u64, now: Mono) -> Message {
+        self.hand_over(start, start + length);
+        let id = self.id();
+        let sum = content_sum(start, &length.to_le_bytes());
+        self.flow.sent(InFlight { id, start, length, packed: 0, arm: None, sum, sent: now });
+        Message::Hole(Hole { id, start, length })
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn data(
+        &mut self,
+        start: u64,
+        end: u64,
+        clock: &dyn Fn() -> Mono,
+        fixed: Option<usize>,
+    ) -> Result<Vec<Message>, SendError> {
+        let mut content = std::mem::take(&mut self.content);
+        let stale = self.source.read(&self.layout, start, end, &mut content);
+        let mut messages = Vec::new();
+        self.hand_over(start, end);
+        for entry in stale {
+            if !std::mem::replace(&mut self.is_stale[entry], true) {
+                self.report.stale += 1;
+                messages.push(Message::Stale(entry as u64));
+                let [from, until] = self.layout.range(entry);
+                // What is left of it need not be sent: the receiver takes it for done.
+                let from = from.max(end);
+                if from < until {
+                    self.hand_over(from, until);
+                }
+            }
+        }
+        let packed = self.pack(&content, fixed);
+        let sum = content_sum(start, &content);
+        let length = content.len();
+        self.content = content;
+        let (arm, codec, packed) = packed?;
+        let id = self.id();
+        self.report.wire_bytes += packed.len() as u64;
+        self.flow.sent(InFlight {
+            id,
+            start,
+            length: length as u64,
+            packed: packed.len() as u64,
+            arm: Some(arm),
+            sum,
+            sent: clock(),
+        });
+        let length = u32::try_from(length).unwrap_or(0);
+        messages.push(Message::Data(Data { id, start, length, codec, sum, packed }));
+        Ok(messages)
+    }
+
+    /// Packs a block as the policy, or the user, wants it: the arm's place, what it is packed with, and the bytes.
+    fn pack(
+        &mut self,
+        content: &[u8],
+        fixed: Option<usize>,
+    ) -> Result<(usize, Codec, Vec<u8>), SendError> {
+        let bytes = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        let sample = sample_bytes(bytes);
+        let start = sample_start(self.next_id, bytes, sample) as usize;
+        let kind = Kind::of(&content[start..start + sample as usize]);
+        let block = Block { number: self.next_id, bytes, sample, kind, ahead: Some(self.left) };
+        let mut whole: Vec<(usize, Vec<u8>)> = Vec::new();
+        loop {
+            let step = fixed.map_or_else(|| self.policy.next(&block), Step::Send);
+            match step {
+                Step::Try(arm, extent) => {
+                    let part = match extent {
+                        Extent::Whole => content,
+                        Extent::Sample => &content[start..start + sample as usize],
+                    };
+                    let (outcome, packed) = self.pack_part(arm, extent, part)?;
+                    self.report.trial_seconds += outcome.seconds;
+                    self.policy.tried(&outcome);
+                    if extent == Extent::Whole {
+                        whole.push((arm, packed));
+                    }
+                }
+                Step::Send(arm) => {
+                    let tried = whole.iter().position(|(tried, _)| *tried == arm);
+                    let (mut outcome, packed) = match tried {
+                        Some(place) => {
+                            let packed = whole.swap_remove(place).1;
+                            let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
+                            let extent = Extent::Whole;
+                            (Outcome { arm, extent, bytes, packed: length, seconds: 0.0 }, packed)
+                        }
+                        None => self.pack_part(arm, Extent::Whole, content)?,
+                    };
+                    // What grew is sent as it was.
+                    let has_grown = outcome.packed >= bytes;
+                    outcome.packed = outcome.packed.min(bytes);
+                    if fixed.is_none() {
+                        self.policy.sent(&outcome);
+                    }
+                    let used = self.policy.arms()[arm];
+                    self.count(used, &outcome);
+                    return Ok(if has_grown {
+                        (arm, Codec::None, content.to_vec())
+                    } else {
+                        (arm, used.codec, packed)
+                    });
+                }
+            }
+        }
+    }
+
+    fn pack_part(
+        &mut self,
+        arm: usize,
+        extent: Extent,
+        part: &[u8],
+    ) -> Result<(Outcome, Vec<u8>), SendError> {
+        let used = self.policy.arms()[arm];
+        let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        if used == Arm::NONE {
+            return Ok((
+                Outcome { arm, extent, bytes, packed: bytes, seconds: 0.0 },
+                part.to_vec(),
+            ));
+        }
+        let mut packed = Vec::new();
+        let before = thread_seconds();
+        match self.packer.pack(used, part, &mut packed, &self.options.cancelled) {
+            Ok(()) => {}
+            Err(CodecError::Cancelled) => return Err(SendError::Cancelled),
+            Err(error) => return Err(SendError::Protocol(error.to_string())),
+        }
+        let seconds = (thread_seconds() - before).max(0.0);
+        self.report.cpu_seconds += seconds;
+        let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
+        Ok((Outcome { arm, extent, bytes, packed: length, seconds }, packed))
+    }
+
+    fn count(&mut self, arm: Arm, outcome: &Outcome) {
+        let arms = &mut self.report.arms;
+        let place = arms.iter().position(|totals| totals.arm == arm).unwrap_or_else(|| {
+            arms.push(ArmTotals { arm, blocks: 0, bytes: 0, packed: 0, cpu_seconds: 0.0 });
+            arms.len() - 1
+        });
+        let totals = &mut arms[place];
+        totals.blocks += 1;
+        totals.bytes += u64::from(outcome.bytes);
+        totals.packed += u64::from(outcome.packed);
+        totals.cpu_seconds += outcome.seconds;
+    }
+}

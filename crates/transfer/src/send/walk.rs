@@ -1,0 +1,181 @@
+//! What is to be sent.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::attributes::attributes;
+use crate::pure::exclude::Exclude;
+use crate::pure::paths::OWN;
+use crate::wire::{Entry, EntryKind, Stamp};
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// In order: folders before what is in them.
+    pub entries: Vec<Entry>,
+    /// Where each entry is here.
+    pub sources: Vec<PathBuf>,
+    /// What is left out, and why.
+    pub skipped: Vec<String>,
+}
+
+/// What of the files is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// What is left out.
+    pub excludes: Vec<Exclude>,
+    /// Whether extended attributes of users are sent.
+    pub attributes: bool,
+}
+
+/// Why there is nothing to send.
+#[derive(Debug, thiserror::Error)]
+pub enum WalkError {
+    /// A path that was named cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A path has no last part under which it could be received.
+    #[error("{} has no name to be received under: name a file or folder", .0.display())]
+    NoName(PathBuf),
+    /// Two paths would be received under the same name.
+    #[error(
+        "two of the paths end in `{0}`, and would be received under that name: send them one after the other"
+    )]
+    Twice(String),
+}
+
+/// Lists the files and folders that were named, and all that is in the folders, in order of their names, except what a
+/// pattern leaves out. Links are sent as links.
+pub fn walk(paths: &[PathBuf], wanted: &Wanted) -> Result<Plan, WalkError> {
+    let mut plan = Plan::default();
+    let mut names = std::collections::BTreeSet::new();
+    for path in paths {
+        let read = |error| WalkError::Read { path: path.clone(), error };
+        let whole = if path.file_name().is_some() {
+            path.clone()
+        } else {
+            fs::canonicalize(path).map_err(read)?
+        };
+        let name = whole.file_name().ok_or_else(|| WalkError::NoName(path.clone()))?.to_owned();
+        if !names.insert(name.clone()) {
+            return Err(WalkError::Twice(name.to_string_lossy().into_owned()));
+        }
+        // What was named is sent itself, also if it is a link that was named.
+        let metadata = fs::metadata(&whole).map_err(read)?;
+        plan.add(&whole, name.as_bytes(), &metadata, wanted);
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata, wanted: &Wanted) {
+        if wanted.excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
+            return;
+        }
+        let kind = match metadata.file_type() {
+            it if it.is_dir() => EntryKind::Folder,
+            it if it.is_file() => EntryKind::File(metadata.len()),
+            it if it.is_symlink() => match fs::read_link(source) {
+                Ok(target) => EntryKind::Link(target.as_os_str().as_bytes().to_vec()),
+                Err(error) => return self.skip(source, &error.to_string()),
+            },
+            _ => return self.skip(source, "it is no file, folder or link"),
+        };
+        let is_folder = kind == EntryKind::Folder;
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if name.starts_with(OWN) {
+            return self.skip(source, "its name is that of a temporary file of nightwatt");
+        }
+        let modified = Stamp {
+            seconds: metadata.mtime(),
+            nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0).min(999_999_999),
+        };
+        let mode = (metadata.mode() & 0o7777) as u16;
+        let has_attributes = wanted.attributes && !matches!(kind, EntryKind::Link(_));
+        let attributes = if has_attributes { attributes(source) } else { Ok(Vec::new()) };
+        let attributes = match attributes {
+            Ok(attributes) => attributes,
+            Err(why) => return self.skip(source, &why),
+        };
+        self.entries.push(Entry { path: path.to_vec(), kind, mode, modified, attributes });
+        self.sources.push(source.to_owned());
+        if is_folder {
+            self.add_folder(source, path, wanted);
+        }
+    }
+
+    fn add_folder(&mut self, source: &Path, path: &[u8], wanted: &Wanted) {
+        let entries: io::Result<Vec<fs::DirEntry>> =
+            fs::read_dir(source).and_then(Iterator::collect);
+        let mut entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return self.skip(source, &error.to_string()),
+        };
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let within = [path, b"/", entry.file_name().as_bytes()].concat();
+            match entry.metadata() {
+                Ok(metadata) => self.add(&entry.path(), &within, &metadata, wanted),
+                Err(error) => self.skip(&entry.path(), &error.to_string()),
+            }
+        }
+    }
+
+    fn skip(&mut self, source: &Path, why: &str) {
+        self.skipped.push(format!("{} is left out: {why}", source.display()));
+    }
+
+    /// Bytes of contents.
+    pub fn bytes(&self) -> u64 {
+        self.entries.iter().map(Entry::bytes).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::slice::from_ref;
+
+    use super::*;
+
+    #[test]
+    fn folders_come_before_what_is_in_them_and_links_stay_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().join("top");
+        fs::create_dir_all(top.join("b/c")).unwrap();
+        fs::write(top.join("b/c/file"), "12345").unwrap();
+        fs::write(top.join("a"), "1").unwrap();
+        symlink("a", top.join("link")).unwrap();
+        fs::write(top.join(".nightwatt-0-part"), "").unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        let plan = walk(from_ref(&top), &Wanted::default()).unwrap();
+        let paths: Vec<&str> =
+            plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
+        assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);
+        assert_eq!(plan.entries[5].kind, EntryKind::Link(b"a".to_vec()));
+        assert_eq!((plan.bytes(), plan.skipped.len()), (6, 2));
+        assert!(matches!(
+            walk(&[top.clone(), top.clone()], &Wanted::default()),
+            Err(WalkError::Twice(_))
+        ));
+        assert!(matches!(
+            walk(&[top.join("nothing")], &Wanted::default()),
+            Err(WalkError::Read { .. })
+        ));
+        assert_eq!(walk(&[top.join("b/..")], &Wanted::default()).unwrap().entries[0].path, b"top");
+        let excludes = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap()).to_vec();
+        let wanted = Wanted { excludes, attributes: false };
+        let plan = walk(&[top], &wanted).unwrap();
+        let paths: Vec<&[u8]> = plan.entries.iter().map(|it| it.path.as_slice()).collect();
+        assert_eq!(paths, [b"top".as_slice(), b"top/b", b"top/link"]);
+        assert_eq!(plan.skipped.len(), 1, "what was left out by wish is no failure");
+    }
+}

@@ -1,0 +1,167 @@
+//! Both ends as processes of their own that are killed (T7 of the design). This program is also both of them: cargo
+//! gives it `harness = false`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::time::Mono;
+use nightwatt_transfer::pure::arm::Arm;
+use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
+use nightwatt_transfer::receive::{self, Folder};
+use nightwatt_transfer::send::{self, Options, Report, Session, Wanted, walk};
+use nightwatt_transfer::ssh::{Remote, Target};
+use rustix::thread::nanosleep;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Times that each end is killed.
+const KILLS: u32 = 12;
+/// Length of all blocks, and of what is sent.
+const BLOCK: u32 = 64 << 10;
+const LENGTH: usize = 12 << 20;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        // As ssh starts it: a host, and a line for its shell.
+        ["host", line] => receive(line),
+        ["send", from, to] => send(Path::new(from), Path::new(to)),
+        // What cargo asks of each test program.
+        ["--list", ..] => println!("killed_on_either_side: test"),
+        _ => killed_on_either_side(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn receive(line: &str) {
+    let folder = line.rsplit(' ').next().unwrap();
+    let store = Folder::open(Path::new(folder)).unwrap();
+    if let Err(error) = receive::run(io::stdin(), io::stdout(), store, clock) {
+        eprintln!("receiver: {error}");
+    }
+}
+
+fn clock() -> Mono {
+    let time = clock_gettime(ClockId::Monotonic);
+    Mono(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap()))
+}
+
+/// Prints the report, whatever came of it.
+fn send(from: &Path, to: &Path) {
+    let target: Target = format!("host:{}", to.display()).parse().unwrap();
+    let prices = Prices { base: Watts(20.0), cpu: Watts(8.0), ..Prices::PUBLISHED };
+    let options = Options {
+        arms: Arm::usual(),
+        bill: Bill { objective: Objective::Whole, overlap: Overlap::Pipelined, prices },
+        block: Some(BLOCK),
+        fixed: None,
+        delete: None,
+        session: target.session(&[from.to_owned()]),
+        cancelled: Arc::new(AtomicBool::new(false)),
+    };
+    let shell = vec![std::env::current_exe().unwrap().into_os_string()];
+    let started = Remote { shell, program: "nightwatt".to_owned() }.start(&target).unwrap();
+    let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
+    let close = || started.ending.kill();
+    let result =
+        send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |session| {
+            // The last line is what was acknowledged when it was killed.
+            println!("{}", acknowledged(session.report()));
+        });
+    if result.is_ok() {
+        println!("done {}", session.report().had_bytes);
+    }
+    let _ = started.ending.wait();
+}
+
+fn acknowledged(report: &Report) -> u64 {
+    report.had_bytes + report.acknowledged_bytes
+}
+
+fn start(from: &Path, to: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("send").arg(from).arg(to).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn pause(time: Duration) {
+    let _ = nanosleep(&rustix::time::Timespec {
+        tv_sec: time.as_secs().try_into().unwrap(),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+}
+
+/// The receiver that this sender has started.
+fn receiver_of(sender: &Child) -> Option<rustix::process::Pid> {
+    let id = sender.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    let child: i32 = children.split_whitespace().next()?.parse().ok()?;
+    rustix::process::Pid::from_raw(child)
+}
+
+fn killed_on_either_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("file"), folder.path().join("to"));
+    let mut state = 1_u64;
+    let content: Vec<u8> = (0..LENGTH / 8)
+        .flat_map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Half of each number is the same, so that there is something to pack.
+            (state >> 32).to_le_bytes()
+        })
+        .collect();
+    fs::write(&from, &content).unwrap();
+    let (mut acknowledged, mut kills, mut attempt) = (0, [0_u32; 2], 0_u64);
+    loop {
+        attempt += 1;
+        assert!(attempt < 500, "it comes to no end");
+        let mut sender = start(&from, &to);
+        let end = usize::try_from(attempt % 2).unwrap();
+        let is_killed = kills[end] < KILLS;
+        if is_killed {
+            pause(Duration::from_millis(20 + attempt * 37 % 150));
+            match end {
+                0 => sender.kill().unwrap(),
+                _ => {
+                    if let Some(receiver) = receiver_of(&sender) {
+                        // It may have ended by itself.
+                        let _ =
+                            rustix::process::kill_process(receiver, rustix::process::Signal::KILL);
+                    }
+                }
+            }
+        }
+        let said = sender.wait_with_output().unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        let numbers = || lines.iter().filter_map(|line| line.parse::<u64>().ok());
+        // The first figures are from before the receiver has said what it has.
+        if let Some(had) = numbers().find(|number| *number > 0) {
+            // So what is sent again was on the way, or being packed.
+            assert!(had >= acknowledged, "{acknowledged} bytes were acknowledged, {had} are there");
+        }
+        acknowledged = numbers().fold(acknowledged, u64::max);
+        let final_name = to.join("file");
+        if final_name.exists() {
+            assert_eq!(fs::read(&final_name).unwrap(), content, "half a file under its final name");
+        }
+        if lines.last().is_some_and(|line| line.starts_with("done")) {
+            if !is_killed || kills[end] + 1 >= KILLS {
+                break;
+            }
+            // It was quicker than the kill: once more from the start.
+            fs::remove_dir_all(&to).unwrap();
+            acknowledged = 0;
+        }
+        kills[end] += u32::from(is_killed);
+    }
+    let left: Vec<PathBuf> = to.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(left, [to.join("file")]);
+    println!("killed {} times at the sender and {} times at the receiver", kills[0], kills[1]);
+}

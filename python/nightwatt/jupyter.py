@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""``%load_ext nightwatt``: the cell magic ``%%energy``."""
+
+import math
+
+from ._program import Meter
+
+
+def energy(line, cell, shell):
+    """Runs a cell and prints what it used. ``line`` names meters: ``%%energy rapl``."""
+    with Meter(*line.split()) as meter:
+        result = shell.run_cell(cell)
+    for channel in meter.report["channels"]:
+        print(described(channel))
+    for warning in meter.report["warnings"]:
+        print(f"warning: {warning}")
+    # The cell's own traceback is shown already.
+    return None if result.success else result
+
+
+def described(channel):
+    """A figure as the command line prints it: rounded to its uncertainty, with its source."""
+    joules, uncertainty = channel["joules"]["mean"], channel["uncertainty_j"]
+    digits = max(0, 1 - math.floor(math.log10(uncertainty))) if uncertainty > 0 else 3
+    kind = channel["provenance"]["kind"]
+    place = f"{channel['meter']}/{channel['channel']}"
+    return f"{joules:.{digits}f} J ± {uncertainty:.{digits}f} J  {place}, {kind}"
+
+
+def load_ipython_extension(shell):
+    """Called by ``%load_ext nightwatt``."""
+    shell.register_magic_function(lambda line, cell: energy(line, cell, shell), "cell", "energy")
