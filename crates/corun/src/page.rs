@@ -3,8 +3,8 @@
 use nightwatt_compare::{Failed, percent, significant};
 use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Rows, Scale, Section,
-    Series, Table, Text, grouped,
+    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Rows, Scale,
+    Section, Series, Table, Text, grouped,
 };
 
 use crate::pure::answers::{GroupAnswer, Grouping, Judged, Mean};
@@ -103,7 +103,9 @@ impl Report {
     fn together_blocks(&self) -> Vec<Block> {
         let groups = &self.answers.groups;
         let names = |caption: &str| {
-            Table::of(caption, groups).text("group", |it| self.name_of(&it.jobs)).count("runs", |it| it.runs)
+            Table::of(caption, groups)
+                .text("group", |it| self.name_of(&it.jobs))
+                .count("runs", |it| it.runs)
         };
         let time = judged_columns(names("Time"), "s", |it| it.seconds, |it| it.time);
         let energy = judged_columns(names("Energy"), "J", |it| it.joules, |it| it.energy);

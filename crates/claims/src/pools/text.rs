@@ -18,7 +18,8 @@ impl Comparison {
             .count("most on", |it| it.most_on)
             .number("refused", "%", 3, |it| 100.0 * it.refused)
             .number("mean", "ms", 2, |it| it.mean_response_ms);
-        let title = format!("V5, each simulated pool ({} requests counted; modelled)", self.arrivals);
+        let title =
+            format!("V5, each simulated pool ({} requests counted; modelled)", self.arrivals);
         Document::default()
             .sections(self.claims.iter().map(section))
             .sections([Section::of_table(title, pools.into())])
