@@ -117,6 +117,14 @@ impl Figure {
         Self { what: what.into(), ours, published, accepted, unit, agrees, digits }
     }
 
+    /// What it is; with the unit, if ours is too long for one.
+    pub(crate) fn what_in_words(&self) -> String {
+        match &self.digits {
+            Some(_) => format!("{} [{}]", self.what, self.unit),
+            None => self.what.clone(),
+        }
+    }
+
     /// Ours with its unit, and as many digits as count; what is counted has none behind the point.
     pub(crate) fn ours_in_words(&self) -> String {
         let ours = match &self.digits {
@@ -126,7 +134,8 @@ impl Figure {
             }
             None => shown(self.ours),
         };
-        if self.unit.is_empty() { ours } else { format!("{ours} {}", self.unit) }
+        let has_unit = !self.unit.is_empty() && self.digits.is_none();
+        if has_unit { format!("{ours} {}", self.unit) } else { ours }
     }
 
     /// Theirs, and behind it in parentheses what agrees with it.
@@ -243,7 +252,8 @@ mod tests {
         let it = Figure::beside("power", 275.6, 275.0..=275.0, 0.01, "W");
         assert_eq!(words(&it), ["275.6 W", "275 (272.25 to 277.75)"]);
         let it = Figure::digit_by_digit("time", "7.25e3".to_owned(), "7.25e3", "s");
-        assert_eq!(words(&it), ["7.25e3 s", "7.25e3 (every digit)"]);
+        assert_eq!(words(&it), ["7.25e3", "7.25e3 (every digit)"]);
+        assert_eq!(it.what_in_words(), "time [s]");
     }
 
     #[test]

@@ -50,14 +50,14 @@ impl Reproduction {
 
 fn section(it: &Answered) -> Section {
     let mut blocks: Vec<Block> = vec![Text::from(format!("{}.", it.claim)).into()];
+    blocks.extend(charts(it).into_iter().map(Block::from));
+    if !it.figures.is_empty() {
+        blocks.push(figures_table(&it.figures).into());
+    }
     if it.kind == "simulated" && it.verdict <= Verdict::Differs {
         blocks.push(Note::new(Origin::Modelled, it.why.as_str()).into());
     } else {
         blocks.push(Text::from(it.why.as_str()).into());
-    }
-    blocks.extend(charts(it).into_iter().map(Block::from));
-    if !it.figures.is_empty() {
-        blocks.push(figures_table(&it.figures).into());
     }
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
 }
@@ -65,7 +65,7 @@ fn section(it: &Answered) -> Section {
 /// Ours beside theirs.
 pub(crate) fn figures_table(figures: &[Figure]) -> Table {
     Table::of("", figures)
-        .text("figure", |it| it.what.as_str())
+        .text("figure", Figure::what_in_words)
         .written("ours", "", Figure::ours_in_words)
         .text("published (accepted)", |it| it.published_and_accepted().unwrap_or_default())
         .text("verdict", |it| it.agrees.map_or("", |agrees| Verdict::of(agrees).as_str()))

@@ -14,8 +14,10 @@ const WIDTH: usize = 80;
 const INDENT: usize = 2;
 /// Between two columns of a table.
 const GAP: usize = 2;
-/// Cells are not broken into lines that are shorter than this.
+/// A column of text is not made narrower than this.
 const NARROWEST: usize = 14;
+/// Words of so many letters are not broken.
+const LONGEST: usize = 26;
 
 impl Document {
     /// The report for a terminal of 80 columns: the verdict first, then sections with their tables. Charts,
@@ -242,18 +244,14 @@ fn fit(columns: &mut [Shown]) {
 }
 
 impl Shown {
-    /// The width below which it cannot be read: short cells are not broken, and of long figures no word is.
+    /// The width below which it cannot be read: numbers are not broken, and of text only long words are.
     fn least(&self) -> usize {
-        let of_cell = |cell: &String| {
-            let letters = cell.chars().count();
-            let word = || cell.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
-            match self.align {
-                Align::Left => letters.min(NARROWEST),
-                Align::Right if letters <= NARROWEST => letters,
-                Align::Right => word(),
-            }
-        };
-        self.cells.iter().map(of_cell).max().unwrap_or(0)
+        if self.align == Align::Right {
+            return self.width;
+        }
+        let words = self.cells.iter().flat_map(|cell| cell.split(' '));
+        let words = words.map(|word| word.chars().count()).filter(|word| *word <= LONGEST);
+        words.max().unwrap_or(0).max(self.width.min(NARROWEST))
     }
 }
 

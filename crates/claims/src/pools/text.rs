@@ -30,8 +30,8 @@ impl Comparison {
 fn section(it: &Claim) -> Section {
     let blocks = vec![
         Text::from(format!("{}.", it.claim)).into(),
-        Text::from(it.why.as_str()).into(),
         figures_table(&it.figures).into(),
+        Text::from(it.why.as_str()).into(),
     ];
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
 }
