@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use nightwatt_report::{Table, grouped};
 use serde::Serialize;
 
 /// What comes of a comparison.
@@ -117,8 +118,18 @@ impl Figure {
         Self { what: what.into(), ours, published, accepted, unit, agrees, digits }
     }
 
+    /// Ours beside theirs.
+    pub(crate) fn table(figures: &[Self]) -> Table {
+        Table::of("", figures)
+            .text("figure", Self::what_in_words)
+            .written("ours", "", Self::ours_in_words)
+            .text("published (accepted)", |it| it.published_and_accepted().unwrap_or_default())
+            .text("verdict", |it| it.agrees.map_or("", |agrees| Verdict::of(agrees).as_str()))
+            .into()
+    }
+
     /// What it is; with the unit, if ours is too long for one.
-    pub(crate) fn what_in_words(&self) -> String {
+    fn what_in_words(&self) -> String {
         match &self.digits {
             Some(_) => format!("{} [{}]", self.what, self.unit),
             None => self.what.clone(),
@@ -126,11 +137,11 @@ impl Figure {
     }
 
     /// Ours with its unit, and as many digits as count; what is counted has none behind the point.
-    pub(crate) fn ours_in_words(&self) -> String {
+    fn ours_in_words(&self) -> String {
         let ours = match &self.digits {
             Some((ours, _)) => ours.clone(),
             None if ["", "servers"].contains(&self.unit) && self.ours.fract() == 0.0 => {
-                nightwatt_report::grouped(self.ours, 0)
+                grouped(self.ours, 0)
             }
             None => shown(self.ours),
         };
@@ -139,13 +150,13 @@ impl Figure {
     }
 
     /// Theirs, and behind it in parentheses what agrees with it.
-    pub(crate) fn published_and_accepted(&self) -> Option<String> {
+    fn published_and_accepted(&self) -> Option<String> {
         let accepted = self.accepted_in_words().map(|it| format!(" ({it})"));
         Some(self.published_in_words()? + &accepted.unwrap_or_default())
     }
 
     /// Theirs as it was printed, with no more digits than that.
-    pub(crate) fn published_in_words(&self) -> Option<String> {
+    fn published_in_words(&self) -> Option<String> {
         if let Some((_, published)) = &self.digits {
             return Some(published.clone());
         }
@@ -153,7 +164,7 @@ impl Figure {
     }
 
     /// What agrees with it, where that is more than it says itself.
-    pub(crate) fn accepted_in_words(&self) -> Option<String> {
+    fn accepted_in_words(&self) -> Option<String> {
         if self.digits.is_some() {
             return Some("every digit".to_owned());
         }
@@ -180,7 +191,7 @@ fn span(from: f64, to: f64) -> String {
 /// All the digits that a number was written with.
 fn as_written(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
-        return nightwatt_report::grouped(value, 0);
+        return grouped(value, 0);
     }
     value.to_string()
 }
@@ -204,7 +215,7 @@ pub(crate) fn shown(value: f64) -> String {
         return format!("{value:.decimals$}");
     }
     if size >= 100.0 && value.fract() == 0.0 {
-        return nightwatt_report::grouped(value, 0);
+        return grouped(value, 0);
     }
     let digits = if size >= 100.0 { 1 } else { 2 };
     format!("{value:.digits$}")

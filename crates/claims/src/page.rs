@@ -52,7 +52,7 @@ fn section(it: &Answered) -> Section {
     let mut blocks: Vec<Block> = vec![Text::from(format!("{}.", it.claim)).into()];
     blocks.extend(charts(it).into_iter().map(Block::from));
     if !it.figures.is_empty() {
-        blocks.push(figures_table(&it.figures).into());
+        blocks.push(Figure::table(&it.figures).into());
     }
     if it.kind == "simulated" && it.verdict <= Verdict::Differs {
         blocks.push(Note::new(Origin::Modelled, it.why.as_str()).into());
@@ -60,16 +60,6 @@ fn section(it: &Answered) -> Section {
         blocks.push(Text::from(it.why.as_str()).into());
     }
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
-}
-
-/// Ours beside theirs.
-pub(crate) fn figures_table(figures: &[Figure]) -> Table {
-    Table::of("", figures)
-        .text("figure", Figure::what_in_words)
-        .written("ours", "", Figure::ours_in_words)
-        .text("published (accepted)", |it| it.published_and_accepted().unwrap_or_default())
-        .text("verdict", |it| it.agrees.map_or("", |agrees| Verdict::of(agrees).as_str()))
-        .into()
 }
 
 /// A chart for each unit: ours as points, theirs with what they span.

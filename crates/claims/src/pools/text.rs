@@ -3,7 +3,7 @@
 use nightwatt_report::{Document, Section, Table, Text};
 
 use super::{Claim, Comparison};
-use crate::page::figures_table;
+use crate::figure::Figure;
 
 impl Comparison {
     /// The claims with ours beside theirs, and the simulated pools.
@@ -30,7 +30,7 @@ impl Comparison {
 fn section(it: &Claim) -> Section {
     let blocks = vec![
         Text::from(format!("{}.", it.claim)).into(),
-        figures_table(&it.figures).into(),
+        Figure::table(&it.figures).into(),
         Text::from(it.why.as_str()).into(),
     ];
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
