@@ -51,7 +51,9 @@ impl SiteFiles {
         for SiteFile { target, bytes, links } in files {
             // Writing to a String cannot fail.
             let _ = write!(text, "{target}\t{bytes}");
-            links.iter().for_each(|link| text.extend(["\t", link]));
+            for link in links {
+                text.extend(["\t", link]);
+            }
             text.push('\n');
         }
         text
