@@ -15,7 +15,6 @@ mod queue;
 mod saved;
 mod take;
 
-use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
