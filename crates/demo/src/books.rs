@@ -31,14 +31,17 @@ impl Books {
     pub(super) const ACCESS: &'static str = "access.log";
     pub(super) const ORIGIN: &'static str = "origin.tsv";
 
+    /// What the server has.
+    pub(super) const SITE: &'static str = "site.tsv";
+
     /// Every file of a play.
-    pub(super) fn files(site: &str) -> [String; 4] {
-        let (access, origin) = (Self::ACCESS.to_owned(), Self::ORIGIN.to_owned());
-        [access, origin, format!("{site}.ledger.jsonl"), format!("{site}.lessons.json")]
+    pub(super) fn files(site: &str) -> [String; 5] {
+        let [access, origin, files] = [Self::ACCESS, Self::ORIGIN, Self::SITE].map(str::to_owned);
+        [access, origin, files, format!("{site}.ledger.jsonl"), format!("{site}.lessons.json")]
     }
 
     pub(super) fn read(dir: &Path, site: &str) -> std::io::Result<Self> {
-        let [access, origin, ledger, _] = Self::files(site).map(|name| dir.join(name));
+        let [access, origin, _, ledger, _] = Self::files(site).map(|name| dir.join(name));
         let mut proxy: HashMap<String, Vec<Extras>> = HashMap::new();
         for line in read_or_nothing(&access)?.lines() {
             let extras = Extras::read(line)
@@ -48,7 +51,7 @@ impl Books {
         let mut served = HashMap::new();
         for line in read_or_nothing(&origin)?.lines() {
             let id = line.split('\t').next().unwrap_or_default();
-            // The client sent neither the proxy's probes, which have no id, nor its cache renewals.
+            // The client sent neither the proxy's probes, which have no id, nor its own requests for cache and mirror.
             if id == "-" || id.starts_with(REFRESH_ID) {
                 continue;
             }

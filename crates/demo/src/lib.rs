@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::{Mono, Now, Wall};
-use nightwatt_load::{Options as ReplayOptions, Run, Target, replay};
+use nightwatt_load::{Options as ReplayOptions, Run, SiteFiles, Target, replay};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::reader::{Counts, LogReader};
@@ -47,6 +47,9 @@ pub struct DemoOptions {
     pub log: Option<PathBuf>,
     /// Server, proxy, promise, cache, policy.
     pub scenario: Scenario,
+    /// Turn the site's mirror on, and play the same requests again without it. A log does not show what a site links
+    /// to, so only generated traffic has a mirror.
+    pub mirror: bool,
     /// Drop the virtual clock: a day takes a day.
     pub real_time: bool,
     /// Where logs and ledgers go; default: a temporary folder that is removed.
@@ -70,6 +73,8 @@ pub struct Progress {
     pub utc_offset: i32,
     /// State of the server.
     pub state: &'static str,
+    /// It is the second time, without the mirror.
+    pub is_without_mirror: bool,
 }
 
 /// The requests to be played, and where they come from.
@@ -78,10 +83,12 @@ struct Script {
     counts: Option<Counts>,
     name: String,
     span: Duration,
+    /// What the server has, if that is known.
+    site: Option<SiteFiles>,
 }
 
-/// Plays it. `opened` is told where the dashboard is, if there is one; where its audience leaves before
-/// the end, there is no report.
+/// Plays it, and with a mirror a second time without it, unless it is shown. `opened` is told where the dashboard
+/// is, if there is one; where its audience leaves before the end, there is no report.
 pub fn run(
     options: &DemoOptions,
     opened: impl FnOnce(SocketAddr),
@@ -89,6 +96,26 @@ pub fn run(
 ) -> Result<Option<DemoReport>, Error> {
     options.scenario.check()?;
     let script = Script::read(options)?;
+    let options =
+        &DemoOptions { mirror: options.mirror && script.site.is_some(), ..options.clone() };
+    let Some(mut report) = run_once(options, &script, opened, &mut progress)? else {
+        return Ok(None);
+    };
+    // A viewer who has left does not wait for a second run.
+    if options.mirror && options.shown.is_none() {
+        let plain = DemoOptions { mirror: false, real_time: false, out: None, ..options.clone() };
+        let again = |now| progress(Progress { is_without_mirror: true, ..now });
+        report.without_mirror = run_once(&plain, &script, |_| {}, again)?.map(Box::new);
+    }
+    Ok(Some(report))
+}
+
+fn run_once(
+    options: &DemoOptions,
+    script: &Script,
+    opened: impl FnOnce(SocketAddr),
+    mut progress: impl FnMut(Progress),
+) -> Result<Option<DemoReport>, Error> {
     let first = &script.arrivals[0];
     let clock = if options.real_time {
         Clock::real()
@@ -97,7 +124,7 @@ pub fn run(
     };
     let runtime =
         clock.runtime().map_err(|source| Error::System { what: "start the runtime", source })?;
-    runtime.block_on(play(options, &script, &clock, opened, &mut progress))
+    runtime.block_on(play(options, script, &clock, opened, &mut progress))
 }
 
 impl Script {
@@ -112,14 +139,33 @@ impl Script {
         let logged = u64::try_from(last.at.0 - first.at.0).unwrap_or(0);
         let logged = Duration::from_millis(logged) + Duration::from_secs(1);
         let span = options.days.map_or(logged, |days| (DAY * days).min(logged.max(DAY)));
-        Ok(Self { counts: Some(reader.counts().clone()), arrivals, name, span })
+        Ok(Self { counts: Some(reader.counts().clone()), arrivals, name, span, site: None })
     }
 
     fn generated(options: &DemoOptions) -> Self {
         let days = options.days.unwrap_or(1).max(1);
         let site = SyntheticSite { seed: options.seed, days, ..SyntheticSite::default() };
         let name = format!("generated traffic, seed {}", options.seed);
-        Self { arrivals: site.arrivals(), counts: None, name, span: DAY * days }
+        let files = Some(site.files().into_iter().collect());
+        Self { arrivals: site.arrivals(), counts: None, name, span: DAY * days, site: files }
+    }
+
+    /// The site's own name: the one that most `Referer`s carry, since pages ask for their parts. It tells
+    /// the classifier which requests come from the site itself.
+    fn host(&self) -> Option<&str> {
+        let mut hosts: BTreeMap<&str, u32> = BTreeMap::new();
+        for arrival in &self.arrivals {
+            let referer = arrival.referer.as_deref().and_then(|it| it.split_once("://"));
+            let host = referer.and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+            let plain = |it: &&str| {
+                !it.is_empty()
+                    && it.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.:".contains(&c))
+            };
+            if let Some(host) = host.filter(plain) {
+                *hosts.entry(host).or_default() += 1;
+            }
+        }
+        hosts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
     }
 }
 
@@ -130,7 +176,7 @@ async fn play(
     opened: impl FnOnce(SocketAddr),
     progress: &mut impl FnMut(Progress),
 ) -> Result<Option<DemoReport>, Error> {
-    let stage = Stage::set(options, clock).await?;
+    let stage = Stage::set(options, script, clock).await?;
     if let Some(address) = stage.running.admin {
         opened(address);
     }
@@ -145,7 +191,7 @@ async fn play(
         })
     };
     let mut target = Target::at(stage.running.addresses[0]);
-    if let Some(host) = host_of(&script.arrivals) {
+    if let Some(host) = script.host() {
         target = target.with_host(host)?;
     }
     let replay_options = ReplayOptions {
@@ -158,7 +204,8 @@ async fn play(
         let now = clock.now();
         let server = gateway.state_of(0);
         let (done, total) = (at.done as u64, at.total as u64);
-        progress(Progress { done, total, at: now.wall, utc_offset: now.utc_offset, state: server });
+        let (at, utc_offset) = (now.wall, now.utc_offset);
+        progress(Progress { done, total, at, utc_offset, state: server, is_without_mirror: false });
     };
     let played = replay(&script.arrivals, &target, &replay_options, clock, told);
     let run: Run = match &options.shown {
@@ -182,23 +229,6 @@ async fn play(
     let books = stage.close().await?;
     let report = DemoReport::draw_up(options, script, &run, &books, &status, started.mono, end);
     Ok(Some(report))
-}
-
-/// The site's own name: the one that most `Referer`s carry, since pages ask for their parts. It tells
-/// the classifier which requests come from the site itself.
-fn host_of(arrivals: &[Arrival]) -> Option<&str> {
-    let mut hosts: BTreeMap<&str, u32> = BTreeMap::new();
-    for arrival in arrivals {
-        let referer = arrival.referer.as_deref().and_then(|it| it.split_once("://"));
-        let host = referer.and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
-        let plain = |it: &&str| {
-            !it.is_empty() && it.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.:".contains(&c))
-        };
-        if let Some(host) = host.filter(plain) {
-            *hosts.entry(host).or_default() += 1;
-        }
-    }
-    hosts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
 }
 
 /// Classifies the log's clients for the tables, in order of time.

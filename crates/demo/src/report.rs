@@ -78,6 +78,9 @@ pub struct DemoReport {
     pub saving: f64,
     /// The same with the oracle's server.
     pub oracle_saving: f64,
+    /// With a mirror: the same requests without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_mirror: Option<Box<DemoReport>>,
     /// What the figures are about.
     pub scenario: Scenario,
     /// Where the figures come from.
@@ -212,6 +215,7 @@ impl DemoReport {
             oracle_saving: after(energy_j.oracle),
             energy_j,
             energy_uncertainty_j,
+            without_mirror: None,
             scenario: scenario.clone(),
             provenance: Provenance {
                 energy: "modelled",
@@ -227,7 +231,8 @@ impl DemoReport {
 
     /// Whether every request is accounted for exactly once.
     pub fn is_sound(&self) -> bool {
-        self.lost == 0 && self.doubled == 0
+        let is_sound = self.lost == 0 && self.doubled == 0;
+        is_sound && self.without_mirror.as_ref().is_none_or(|it| it.is_sound())
     }
 }
 
@@ -313,7 +318,12 @@ impl Returned {
 fn is_the_sites(answer: &Answer) -> bool {
     matches!(
         answer,
-        Answer::Server | Answer::Held | Answer::Cache | Answer::Stale | Answer::NotModified
+        Answer::Server
+            | Answer::Held
+            | Answer::Cache
+            | Answer::Stale
+            | Answer::NotModified
+            | Answer::Mirror
     )
 }
 

@@ -12,10 +12,10 @@ use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_power::{Context, Controller, process};
 
-use super::DemoOptions;
 use super::books::Books;
 use super::server::{PacedProcess, Shared};
 use super::shown::password_file;
+use super::{DemoOptions, Script};
 use crate::error::Error;
 
 const SITE: &str = "demo";
@@ -43,16 +43,25 @@ impl Place {
 }
 
 impl Stage {
-    pub(super) async fn set(options: &DemoOptions, clock: &Clock) -> Result<Self, Error> {
+    pub(super) async fn set(
+        options: &DemoOptions,
+        script: &Script,
+        clock: &Clock,
+    ) -> Result<Self, Error> {
         let place = place(options.out.as_deref())?;
         let address = free_address()?;
-        let server = server(options, clock, place.path(), address)?;
+        let dir = place.path();
+        let command = origin(options, site_file(script, dir)?, dir, address);
+        let context =
+            Context { clock: clock.clone(), state_dir: dir.to_owned(), site: SITE.to_owned() };
+        let paced = PacedProcess::new(&command, address, &options.scenario.server, &context)?;
+        let server = Shared(Arc::new(paced));
         // The day begins with a server that is awake, as it would without nightwatt.
         server.0.start().await?;
         if !server.0.listens().await {
-            return Err(Error::NoServer(place.path().join(format!("{SITE}.process.log"))));
+            return Err(Error::NoServer(dir.join(format!("{SITE}.process.log"))));
         }
-        let config = config(options, place.path(), address)?;
+        let config = config(options, script, dir, address)?;
         let boxed: Box<dyn Controller> = Box::new(server.clone());
         let controllers = HashMap::from([(SITE.to_owned(), boxed)]);
         let gateway_options = Options { durable: false, controllers, ..Options::default() };
@@ -79,8 +88,9 @@ fn place(out: Option<&Path>) -> Result<Place, Error> {
     let failed = |source| Error::File { path: path.clone(), source };
     std::fs::create_dir_all(&path).map_err(failed)?;
     // Records of an earlier play would be counted as this one's.
-    for name in Books::files(SITE) {
-        match std::fs::remove_file(path.join(name)) {
+    let files = Books::files(SITE).map(|name| std::fs::remove_file(path.join(name)));
+    for removed in files.into_iter().chain([std::fs::remove_dir_all(path.join("mirror"))]) {
+        match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));
             }
@@ -97,14 +107,25 @@ fn free_address() -> Result<SocketAddr, Error> {
     taken.map_err(|source| Error::System { what: "find a free port", source })
 }
 
-fn server(
+/// Writes what the server has, if that is known.
+fn site_file(script: &Script, dir: &Path) -> Result<Option<PathBuf>, Error> {
+    let Some(site) = &script.site else { return Ok(None) };
+    let path = dir.join(Books::SITE);
+    std::fs::write(&path, site.text())
+        .map_err(|source| Error::File { path: path.clone(), source })?;
+    Ok(Some(path))
+}
+
+/// The command of the server.
+fn origin(
     options: &DemoOptions,
-    clock: &Clock,
+    site: Option<PathBuf>,
     dir: &Path,
     address: SocketAddr,
-) -> Result<Shared, Error> {
+) -> process::Config {
     let text = |path: PathBuf| path.display().to_string();
-    let command = process::Config::new([
+    let site = site.map(|path| ["--site".to_owned(), text(path)]);
+    let command = [
         text(options.origin_program.clone()),
         "origin".to_owned(),
         "--listen".to_owned(),
@@ -115,15 +136,19 @@ fn server(
         duration_text::format(options.scenario.cache.ttl),
         "--die-with-parent".to_owned(),
         std::process::id().to_string(),
-    ]);
-    let context =
-        Context { clock: clock.clone(), state_dir: dir.to_owned(), site: SITE.to_owned() };
-    let paced = PacedProcess::new(&command, address, &options.scenario.server, &context)?;
-    Ok(Shared(Arc::new(paced)))
+    ];
+    process::Config::new(command.into_iter().chain(site.into_iter().flatten()))
 }
 
 /// The proxy's configuration: as an operator would write it, with the scenario put in.
-fn config(options: &DemoOptions, dir: &Path, address: SocketAddr) -> Result<Config, Error> {
+fn config(
+    options: &DemoOptions,
+    script: &Script,
+    dir: &Path,
+    address: SocketAddr,
+) -> Result<Config, Error> {
+    // The server knows no other name, so that mirrored pages are those of the clients.
+    let host = script.host().map_or_else(|| address.to_string(), str::to_owned);
     let text = format!(
         r#"
 listen = ["127.0.0.1:0"]
@@ -134,13 +159,15 @@ trusted_proxies = ["127.0.0.1"]
 [[site]]
 name = "{SITE}"
 kind = "pages"
-mirror.enabled = false
+mirror.enabled = {mirror}
+mirror.url = "http://{host}"
 # Tells the origin, which knows only the log, what to answer.
 cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"
 probe = "http http://{address}/"
 power.simulated = {{}}
 "#,
+        mirror = options.mirror,
         state_dir = quoted(dir),
         log = quoted(&dir.join(Books::ACCESS)),
     );

@@ -182,9 +182,19 @@ impl DemoReport {
         }
         writeln!(
             out,
-            "  saved {:.1} % against always on; perfect knowledge would have saved {:.1} %\n",
+            "  saved {:.1} % against always on; perfect knowledge would have saved {:.1} %",
             self.saving * 100.0,
             self.oracle_saving * 100.0
-        )
+        )?;
+        if let Some(plain) = &self.without_mirror {
+            writeln!(
+                out,
+                "  the same requests without the mirror: saved {:.1} %, with {} wake-ups; {} requests delayed",
+                plain.saving * 100.0,
+                plain.wakeups,
+                plain.delayed_requests
+            )?;
+        }
+        writeln!(out)
     }
 }

@@ -36,6 +36,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The files of the origin's site cannot be read.
+    #[error("cannot read the files of the site from `{path}`: {source}")]
+    Site {
+        /// Where they are.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        source: std::io::Error,
+    },
     /// The origin's socket failed.
     #[error("the origin's socket failed")]
     Socket(#[source] std::io::Error),

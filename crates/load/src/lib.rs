@@ -24,6 +24,7 @@ mod pool;
 mod refusals;
 pub mod replay;
 mod request;
+pub mod site;
 pub mod summary;
 mod target;
 mod visit;
@@ -39,5 +40,6 @@ pub use outcome::{ErrorKind, Kind, Outcome};
 pub use replay::{
     ClassOf, Lag, Options, Progress, Returning, Run, Unsendable, Waiting, replay, speed_for,
 };
+pub use site::SiteFiles;
 pub use summary::{ReplaySummary, ServiceTime};
 pub use target::Target;

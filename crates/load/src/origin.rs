@@ -3,6 +3,9 @@
 //! Each replayed request carries the logged status and size in `Nightwatt-Replay: status=200;
 //! bytes=1234`; cache headers, which a log does not hold, come from rules. What it served is
 //! appended to a record, so that nothing lost or answered twice goes unseen.
+//!
+//! With the files of a site ([`SiteFiles`]), it also answers requests that no log describes, as those of crawlers that
+//! follow links.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -32,7 +35,8 @@ use tokio::task::JoinSet;
 pub use crate::agreed::REPLAY_HEADER;
 use crate::agreed::etag_of;
 use crate::error::Error;
-use crate::request::{REQUEST_ID, looks_like_page};
+use crate::request::REQUEST_ID;
+use crate::site::{SiteFiles, media_type};
 
 /// Size of a page if the request doesn't set one.
 const SMALL_PAGE: u64 = 512;
@@ -97,6 +101,8 @@ pub enum BadGateway {
 pub struct OriginOptions {
     /// Cache headers.
     pub cache: CacheRules,
+    /// The files of the site. Without them, every request that no log describes gets a small page.
+    pub site: Option<SiteFiles>,
     /// One line per request is appended here, with one write each:
     /// id, method, target, status, bytes of the request's body, separated by tabs.
     pub record: Option<PathBuf>,
@@ -112,6 +118,7 @@ impl Default for OriginOptions {
     fn default() -> Self {
         Self {
             cache: CacheRules::default(),
+            site: None,
             record: None,
             bad_gateway_for: BadGateway::default(),
             delay: Duration::ZERO,
@@ -237,12 +244,28 @@ impl Origin {
             Logged { status: 502, bytes: 0 }
         } else {
             let header = head.headers.get(REPLAY_HEADER).and_then(|value| value.to_str().ok());
-            header.and_then(logged).unwrap_or(Logged { status: 200, bytes: SMALL_PAGE })
+            header.and_then(logged).unwrap_or_else(|| self.unlogged(&head))
         };
         let response = self.respond(&head, logged);
         // Before the answer leaves: what was answered is on record even if we are killed now.
         self.note(&head, response.status(), received);
         response
+    }
+
+    /// The answer to a request that no log describes.
+    fn unlogged(&self, head: &http::request::Parts) -> Logged {
+        let is_known = self.options.site.as_ref().is_none_or(|it| it.has(&head.uri));
+        Logged { status: if is_known { 200 } else { 404 }, bytes: SMALL_PAGE }
+    }
+
+    /// The body of a good answer.
+    fn body(&self, head: &http::request::Parts, code: u16, size: u64) -> PatternBody {
+        let host =
+            head.headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let files = self.options.site.as_ref().filter(|_| code == 200);
+        let (text, size) =
+            files.and_then(|it| it.body(&head.uri, host)).unwrap_or((Bytes::new(), size));
+        PatternBody { left: size.saturating_sub(text.len() as u64), text }
     }
 
     fn respond(&self, head: &http::request::Parts, logged: Logged) -> Response<PatternBody> {
@@ -264,7 +287,7 @@ impl Origin {
             other => (other, logged.bytes),
         };
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
-        let mut response = Response::new(PatternBody { left: size });
+        let mut response = Response::new(self.body(head, code, size));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         let control = self.options.cache.control(&head.method, path, status);
@@ -285,8 +308,7 @@ impl Origin {
             set(header::LOCATION, &format!("{}/", path.trim_end_matches('/')));
         }
         if !matches!(code, 204 | 304) {
-            let kind = if looks_like_page(path) { "text/html" } else { "application/octet-stream" };
-            set(header::CONTENT_TYPE, kind);
+            set(header::CONTENT_TYPE, media_type(path));
         }
         response
     }
@@ -359,8 +381,9 @@ const fn pattern() -> [u8; 1 << 14] {
     text
 }
 
-/// A body of some size, from one pattern in memory.
+/// A body of some size: a text, then one pattern from memory.
 struct PatternBody {
+    text: Bytes,
     left: u64,
 }
 
@@ -372,6 +395,9 @@ impl Body for PatternBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if !self.text.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.text)))));
+        }
         if self.left == 0 {
             return Poll::Ready(None);
         }
@@ -381,11 +407,11 @@ impl Body for PatternBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.text.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.left + self.text.len() as u64)
     }
 }
 

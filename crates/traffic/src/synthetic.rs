@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use site::Site;
+pub use site::SiteFile;
 
 /// A site and its clients.
 ///
@@ -93,6 +94,12 @@ impl SyntheticSite {
     /// All requests, in the order of time.
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.labelled().into_iter().map(|(arrival, _)| arrival).collect()
+    }
+
+    /// All files of the site with their links: the front page and a sitemap lead to every page, and a page links to
+    /// what it shows.
+    pub fn files(&self) -> Vec<SiteFile> {
+        Site::new(self.pages, &mut self.stream(Stream::Site)).files()
     }
 
     /// All requests, in the order of time, each with what its client really is.

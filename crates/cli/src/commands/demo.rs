@@ -22,6 +22,7 @@ use crate::signals::stop_on_signals;
 /// Watch a day of traffic meet a server that sleeps, and see what that saves
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Seed of the generated traffic: same seed, same day
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     pub(crate) log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    /// Without the mirror of the site, and without the second run that shows what it saves
+    #[arg(long)]
+    pub(crate) no_mirror: bool,
     /// Let a day take a day, instead of jumping over the time in which nothing happens
     #[arg(long)]
     pub(crate) real_time: bool,
@@ -78,20 +82,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         days: args.days,
         log: args.log.clone(),
         scenario: args.scenario.resolve()?,
+        mirror: !args.no_mirror,
         real_time: args.real_time,
         out: args.out.clone(),
         origin_program,
     };
     let mut progress = Progress::by_tenths(args.json);
     let clock = Clock::real();
-    let started = clock.now().mono;
+    let mut started = clock.now().mono;
     let mut first = None;
+    let mut is_again = false;
     let tell = |now: demo::Progress| {
+        if now.is_without_mirror && !is_again {
+            progress.end();
+            progress = Progress::by_tenths(args.json);
+            (first, started, is_again) = (None, clock.now().mono, true);
+        }
         let first = *first.get_or_insert(now.at);
         let elapsed = clock.now().mono.since(started);
         let left = time_left((now.done, now.total), elapsed);
         progress.tell((now.done, now.total), elapsed, left, || {
-            format!("{} requests, {}, server {}", count(now.done), time_of(&now, first), now.state)
+            let again = if now.is_without_mirror { "without the mirror: " } else { "" };
+            let (done, time) = (count(now.done), time_of(&now, first));
+            format!("{again}{done} requests, {time}, server {}", now.state)
         });
     };
     let report = demo::run(&options, |address| introduce(address, args.open), tell);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_energy::duration_text;
-use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
+use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, SiteFiles, serve_origin};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// Paths that begin so are never cached; may be given more than once
     #[arg(long, value_name = "PREFIX")]
     pub(crate) no_store: Vec<String>,
+    /// The files of the site, for requests that no log describes: one line each, PATH, BYTES and
+    /// the paths it links to, separated by tabs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) site: Option<PathBuf>,
     /// Answer 502 for this long after the start
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) bad_gateway_for: Duration,
@@ -60,7 +64,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt origin --bad-gateway-for 3s --delay 5ms        # a server that is slow to start
 
 Requests of `nightwatt replay` are answered with the status and size that the log says; others
-with a small page. SIGTERM or SIGINT stops it.";
+with a small page, or with a file of the site. SIGTERM or SIGINT stops it.";
 
 /// `/static/*=1h`.
 fn cache_rule(text: &str) -> Result<CacheRule, String> {
@@ -94,7 +98,12 @@ async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
     };
     let listener = TcpListener::bind(args.listen).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
+    let site = args.site.as_deref().map(SiteFiles::read).transpose();
     let options = OriginOptions {
+        site: site.map_err(|error| {
+            Failure::failed(&error)
+                .hint("`--site` names a text of lines such as `/<TAB>512<TAB>/about`")
+        })?,
         cache: CacheRules {
             ttl: args.ttl,
             rules: args.cache.clone(),

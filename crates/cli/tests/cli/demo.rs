@@ -56,10 +56,27 @@ fn the_same_seed_gives_the_same_json_and_another_one_does_not() {
 }
 
 #[test]
+fn the_mirror_carries_the_day_and_the_same_requests_without_it_are_beside_it() {
+    let day = played(&[]);
+    let plain = &day["without_mirror"];
+    assert_eq!(day["requests"], plain["requests"]);
+    assert_eq!((&plain["lost"], &plain["doubled"]), (&0.into(), &0.into()));
+    assert!(plain["answers"].get("mirror").is_none() && plain["without_mirror"].is_null());
+    let figure = |of: &Value, key: &str| of[key].as_f64().unwrap();
+    // What design/22 demands of the default day, within its SLA.
+    assert!(figure(&day, "saving") >= 0.70, "{}", day["saving"]);
+    assert!(figure(&day, "saving") > figure(plain, "saving") + 0.2, "{}", plain["saving"]);
+    assert!(figure(&day, "delayed_requests") <= 0.1 * figure(&day, "admitted"), "{day}");
+    assert!(figure(&day["answers"], "mirror") > 0.3 * figure(&day, "requests"), "{day}");
+    // The same as a run that never has a mirror.
+    assert_eq!(played(&["--no-mirror"]), *plain);
+}
+
+#[test]
 fn who_promises_nothing_saves_more() {
     let saving = |options: &[&str]| played(options)["saving"].as_f64().unwrap();
-    let greedy = saving(&["--policy", "timeout 5s", "--no-sla"]);
-    let always_on = saving(&["--policy", "always-on"]);
+    let greedy = saving(&["--policy", "timeout 5s", "--no-sla", "--no-mirror"]);
+    let always_on = saving(&["--policy", "always-on", "--no-mirror"]);
     assert!(greedy > 0.2 && always_on < 0.0, "{greedy} {always_on}");
 }
 

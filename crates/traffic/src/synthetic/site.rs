@@ -16,12 +16,26 @@ pub(super) struct Page {
     pub(super) images: Vec<File>,
 }
 
+/// A file of the site, and where it leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteFile {
+    /// Its path.
+    pub target: String,
+    /// Its size; a page whose links need more is larger.
+    pub bytes: u64,
+    /// Paths that it links to or shows.
+    pub links: Vec<String>,
+}
+
 /// Pages by popularity, and what all of them share.
 pub(super) struct Site {
     pub(super) pages: Vec<Page>,
     pub(super) shared: Vec<File>,
     popularity: Zipf<f64>,
 }
+
+/// Pages that a page links to, besides the front page.
+const LINKS: usize = 10;
 
 /// Where the site's pages say they are.
 pub(super) const ORIGIN: &str = "https://site.example";
@@ -41,6 +55,37 @@ impl Site {
             .into(),
             pages: (0..pages).map(|rank| page(random, rank)).collect(),
         }
+    }
+
+    /// All files: what pages show, what only programs request, and what only other sites' links lead to, too.
+    pub(super) fn files(&self) -> Vec<SiteFile> {
+        let path = |file: &File| file.path.clone();
+        let plain =
+            |target: &str, bytes| SiteFile { target: target.to_owned(), bytes, links: Vec::new() };
+        let sitemap = self.pages.iter().map(|page| path(&page.file)).collect();
+        let mut files = vec![
+            SiteFile {
+                target: "/robots.txt".to_owned(),
+                bytes: 120,
+                links: vec!["/sitemap.xml".to_owned()],
+            },
+            SiteFile { target: "/sitemap.xml".to_owned(), bytes: 0, links: sitemap },
+            plain("/favicon.ico", 1150),
+            plain("/thanks", 2100),
+            plain("/api/status.json", 350),
+            plain("/healthz", 2),
+        ];
+        files.extend(self.shared.iter().map(|it| plain(&it.path, it.bytes)));
+        for (rank, page) in self.pages.iter().enumerate() {
+            let first = (LINKS * rank + 1).min(self.pages.len());
+            let linked = &self.pages[first..self.pages.len().min(first + LINKS)];
+            let parts = self.shared.iter().chain(&page.images);
+            let pages = [&self.pages[0]].into_iter().chain(linked).map(|it| &it.file);
+            let links = parts.chain(pages).map(path).collect();
+            files.push(SiteFile { target: path(&page.file), bytes: page.file.bytes, links });
+            files.extend(page.images.iter().map(|it| plain(&it.path, it.bytes)));
+        }
+        files
     }
 
     /// A page, by popularity.

@@ -180,3 +180,33 @@ proptest! {
         prop_assert!(days == 0 || all != other.arrivals());
     }
 }
+
+#[test]
+fn every_page_is_reached_from_the_front_page_and_every_good_answer_is_a_file() {
+    let model = SyntheticSite::default();
+    let files = model.files();
+    let by_target: BTreeMap<&str, &SiteFile> =
+        files.iter().map(|file| (file.target.as_str(), file)).collect();
+    assert_eq!(by_target.len(), files.len(), "each once");
+    let mut reached = BTreeMap::from([("/", 0)]);
+    let mut next = vec!["/"];
+    while let Some(target) = next.pop() {
+        let depth = reached[target] + 1;
+        for link in &by_target[target].links {
+            if reached.get(link.as_str()).is_none_or(|it| *it > depth) {
+                reached.insert(link, depth);
+                next.push(link);
+            }
+        }
+    }
+    let hidden: Vec<&str> =
+        by_target.keys().copied().filter(|it| !reached.contains_key(it)).collect();
+    let expected =
+        ["/api/status.json", "/favicon.ico", "/healthz", "/robots.txt", "/sitemap.xml", "/thanks"];
+    assert_eq!(hidden, expected);
+    assert!(reached.values().all(|depth| *depth <= 4), "300 pages, ten links each");
+    for arrival in model.arrivals().iter().filter(|it| it.method == "GET" && it.status < 400) {
+        let file = by_target[arrival.target.as_str()];
+        assert!(arrival.status == 304 || arrival.bytes == file.bytes, "{arrival:?}");
+    }
+}
