@@ -92,6 +92,7 @@ function draw() {
     figures.answers(byId("answers"), byId("requests-note"), site);
     figures.policy(byId("policy"), site, story);
   }
+  figures.mirror(byId("mirror"), byId("mirror-note"), byId("mirror-table"), site?.mirror);
   if (figures.frontier(byId("frontier"), byId("frontier-note"), byId("frontier-table"), story.frontier)) charts.frontier(story.frontier);
   charts.power(story, past);
   charts.bands(story, past);

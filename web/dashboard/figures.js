@@ -133,6 +133,28 @@ export function policy(box, site, story) {
   box.replaceChildren(...rows);
 }
 
+// A copy of the site; hidden for a site without one.
+export function mirror(section, note, box, it) {
+  section.hidden = !it;
+  if (section.hidden) return;
+  const megabytes = (bytes) => `${count(Math.round(bytes / 1e5) / 10)} MB`;
+  const ago = (seconds) => (seconds === null ? "–" : `${duration(seconds)} ago`);
+  note.textContent = it.url === null
+    ? "Not open: no client has used the site yet, or another process has the copy."
+    : `A copy of ${it.url}, from which anonymous requests are answered while the server sleeps.`;
+  const rows = [
+    ["pages", `${count(it.pages)}, ${megabytes(it.bytes)} of ${megabytes(it.max_bytes)}`],
+    ["coverage", it.coverage === null ? "no request in the last week" : `${percent(it.coverage)} of ${count(it.requests)} anonymous requests of people in the last week`],
+    ["oldest page", it.oldest_s === null ? "–" : `confirmed ${ago(it.oldest_s)}`],
+    ["last pass", it.is_running ? "under way, or interrupted" : it.last_pass_s_ago === null ? "none yet" : `began ${ago(it.last_pass_s_ago)}`],
+    ["to confirm before sleep", count(it.due)],
+    ["costs", `${energy(it.own_energy.joules)}, modelled: ${count(it.own_wakeups)} wake-ups for it alone, ${duration(it.own_awake_s)} awake for it`],
+    ...(it.is_complete_wanted ? [["complete", it.not_complete ?? "yes"]] : []),
+    ...Object.entries(it.not_mirrored).map(([why, pages]) => [`not mirrored: ${words(why)}`, count(pages)]),
+  ];
+  box.replaceChildren(table(["of the mirror", ""], rows));
+}
+
 // What fixed time-outs would have done; nothing to show before a request needed the server.
 export function frontier(section, note, box, it) {
   section.hidden = !it || it.requests === 0;

@@ -35,6 +35,15 @@ def sees_the_frontier(page):
     assert page.evaluate(drawn) == [1, 16]
 
 
+def sees_the_mirror(page):
+    """All pages of the demo's site are mirrored; the coverage has a figure."""
+    expect(page.locator("#mirror-note")).to_contain_text("http://site.example")
+    cells = dict(page.locator("#mirror-table tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"))
+    assert int(cells["pages"].split(", ")[0].replace(",", "")) > 300, cells
+    assert cells["coverage"].endswith("in the last week") and cells["costs"], cells
+
+
 def is_refused_with_a_wrong_password(page):
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Sign in", exact=True).click()
@@ -94,8 +103,8 @@ with sync_playwright() as playwright:
     browser = launched(playwright)
     page = opened(browser, "light", URL)
     walks = [
-        sees_a_sleep, sees_the_frontier, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button, keeps_it_awake,
-        puts_it_to_sleep_by_button,
+        sees_a_sleep, sees_the_frontier, sees_the_mirror, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button,
+        keeps_it_awake, puts_it_to_sleep_by_button,
     ]
     for walk in walks:
         walk(page)

@@ -23,6 +23,7 @@ mod tls;
 mod waiting;
 mod webhook;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
-use nightwatt_policy::scenario::{BadValue, Scenario, Server};
+use nightwatt_policy::scenario::{BadValue, Scenario, Server, SlaRule};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
@@ -206,6 +207,9 @@ pub struct SiteConfig {
     /// Instead of the file's `[limits]`.
     #[serde(default)]
     pub limits: SiteLimits,
+    /// The file writes an `sla` for it.
+    #[serde(skip)]
+    pub(crate) has_own_sla: bool,
 }
 
 fn yes() -> bool {
@@ -267,7 +271,9 @@ impl Config {
         listening::check(&config)
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         config.place_acme();
-        for site in &mut config.site {
+        let table: toml::Table = text.parse().unwrap_or_default();
+        for (index, site) in config.site.iter_mut().enumerate() {
+            site.has_own_sla = writes_sla(&table, index);
             site.name_origins();
             // The first server stands for the site as a whole.
             if let Some(first) = site.server.first() {
@@ -282,9 +288,15 @@ impl Config {
         machine.server.as_ref().unwrap_or(&self.scenario.server)
     }
 
-    /// The scenario of a site.
-    pub fn scenario_of<'a>(&'a self, site: &'a SiteConfig) -> &'a Scenario {
-        site.scenario.as_ref().unwrap_or(&self.scenario)
+    /// The scenario of a site. With `kind = "app"` it has an SLA only if the file has one: a share of the requests of a
+    /// site that few people use would keep its server awake for ever.
+    pub fn scenario_of<'a>(&'a self, site: &'a SiteConfig) -> Cow<'a, Scenario> {
+        let scenario = site.scenario.as_ref().unwrap_or(&self.scenario);
+        if site.kind != Some(SiteKind::App) || site.has_own_sla || !scenario.sla.enabled {
+            return Cow::Borrowed(scenario);
+        }
+        let sla = SlaRule { enabled: false, ..scenario.sla.clone() };
+        Cow::Owned(Scenario { sla, ..scenario.clone() })
     }
 
     /// Checks what types cannot express. Errors are (dotted key, what is wrong and what would be right).
@@ -331,6 +343,13 @@ impl Config {
         tcp::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }
+}
+
+/// Whether the scenario of a site has an `sla`, even if it is the default.
+fn writes_sla(file: &toml::Table, index: usize) -> bool {
+    let site = file.get("site").and_then(|sites| sites.get(index));
+    let scenario = site.and_then(|site| site.get("scenario")).or_else(|| file.get("scenario"));
+    scenario.is_some_and(|scenario| scenario.get("sla").is_some())
 }
 
 /// The dotted key of a wrong value, and what is wrong and what would be right.

@@ -333,6 +333,16 @@ impl Client {
         })
     }
 
+    /// Lets the mirror of the site count a request of a person.
+    fn note_mirror(&self, head: &Head<'_, '_>, plain: &Plain<'_>) {
+        let Some(given) = self.given.as_ref().filter(|it| it.class == ClientClass::Human) else {
+            return;
+        };
+        if let Some(mirror) = &self.serving.sites[given.site].mirror {
+            mirror.answered_fast(self.is_secure(head), plain.authority, head.target);
+        }
+    }
+
     /// Counts the answer that was sent, and returns it.
     fn count(&mut self, head: &Head<'_, '_>) -> Option<Given> {
         let given = self.given.take()?;
@@ -439,9 +449,14 @@ impl Service for Client {
             return Quick::No;
         };
         match self.find(head, &plain) {
-            Some(Aim { site, object: Some(object), .. }) => {
-                let prepared = self.stored(head, &plain, (site, &object));
-                prepared.map_or(Quick::No, Quick::Ready)
+            Some(Aim { site, sender, object: Some(object), .. }) => {
+                let Some(prepared) = self.stored(head, &plain, (site, &object)) else {
+                    return Quick::No;
+                };
+                if sender.is_anonymous() {
+                    self.note_mirror(head, &plain);
+                }
+                Quick::Ready(prepared)
             }
             Some(Aim { site, sender, object: None, own_path: None }) => {
                 self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)

@@ -102,6 +102,7 @@ impl Site {
                 Some(_) => Vec::new(),
             },
             pool: self.pool.as_ref().map(|pool| pool.report(self.pool_policy())),
+            mirror: self.mirror.as_ref().map(|mirror| mirror.status()),
             shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
                     shadow.would_delay();

@@ -26,7 +26,7 @@ mod schedule;
 pub mod status;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, Method, StatusCode};
@@ -37,14 +37,19 @@ use nightwatt_httpcache::{
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::plan::PlanRules;
 use nightwatt_mirror::store::Bounds;
+use nightwatt_policy::scenario::Server;
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::answer::MirrorRequest;
 use self::open::OpenMirror;
-use crate::config::{Config, MirrorConfig, SiteConfig};
+use crate::common::Common;
+use crate::config::{MirrorConfig, SiteConfig};
 
 /// Maximum number of bodies that are read and compressed concurrently for clients.
 const READS: usize = 8;
+
+/// Of the requests that the memory cache answers on the fast path, every such one is counted for the coverage.
+const SAMPLE: u64 = 16;
 
 /// A request that was answered.
 pub(crate) struct AnsweredRequest<'a> {
@@ -54,6 +59,8 @@ pub(crate) struct AnsweredRequest<'a> {
     pub(crate) client: u64,
     /// What the request reveals about its sender.
     pub(crate) sender: Sender,
+    /// A person sent it.
+    pub(crate) is_human: bool,
     /// The status of the answer.
     pub(crate) status: StatusCode,
     /// The fields of the answer.
@@ -70,34 +77,43 @@ pub(crate) struct Mirror {
     bounds: Bounds,
     folder: PathBuf,
     clock: Clock,
+    /// Whether the copy must survive a power cut.
+    is_durable: bool,
     open: RwLock<Option<Arc<OpenMirror>>>,
     /// Content has changed while the copy was not open.
     changed_unseen: AtomicBool,
+    /// The operator wants what is due to be fetched at once.
+    is_urgent: AtomicBool,
     /// Notified when there is something new to do.
     news: Notify,
     reads: Arc<Semaphore>,
+    /// Requests that the memory cache answered on the fast path.
+    fast_hits: AtomicU64,
+    /// To model what the server uses for the mirror.
+    pub(crate) server: Server,
 }
 
 impl Mirror {
     /// The mirror of a site, if it has one.
-    pub(crate) fn of(
-        site: &SiteConfig,
-        config: &Config,
-        cache: &Rules,
-        clock: &Clock,
-    ) -> Option<Arc<Self>> {
+    pub(crate) fn of(site: &SiteConfig, common: &Common<'_>, cache: &Rules) -> Option<Arc<Self>> {
+        let config = common.config;
         site.mirror.is_on(site.kind).then(|| {
+            let scenario = config.scenario_of(site);
             Arc::new(Self {
                 site: site.name.as_str().into(),
                 url: site.mirror.url.clone().or_else(|| base::configured(site, config)),
                 rules: site.mirror.plan_rules(cache),
                 bounds: site.mirror.bounds(),
                 folder: MirrorConfig::folder(&config.state_dir, &site.name),
-                clock: clock.clone(),
+                clock: common.clock.clone(),
+                is_durable: common.durable,
                 open: RwLock::default(),
                 changed_unseen: AtomicBool::default(),
+                is_urgent: AtomicBool::default(),
                 news: Notify::new(),
                 reads: Arc::new(Semaphore::new(READS)),
+                fast_hits: AtomicU64::new(0),
+                server: scenario.server.clone(),
             })
         })
     }
@@ -163,12 +179,15 @@ impl Mirror {
 
     /// Learns from an answer of the server or of a cache: the page may be worth mirroring, or is more popular now.
     pub(crate) fn learn(&self, answered: &AnsweredRequest<'_>) {
-        let AnsweredRequest { request, client, sender, status, headers } = answered;
+        let AnsweredRequest { request, client, sender, is_human, status, headers } = answered;
         let is_plain = *request.method == Method::GET && sender.is_anonymous();
         let Some(open) = self.opened().filter(|it| is_plain && it.base.is_of(request.authority))
         else {
             return;
         };
+        if *is_human {
+            self.count(&open, request.path_and_query, 1);
+        }
         let Some(address) = Address::new(request.path_and_query) else { return };
         // Clients do not wait for a pass that uses the plan: popularity may be inexact.
         let Some(mut plan) = open.try_plan() else { return };
@@ -181,6 +200,28 @@ impl Mirror {
         };
         let is_good = plan.page(&address).is_some() || is_good();
         plan.requested(&address, *client, is_good, now);
+    }
+
+    /// Counts requests of people for an address, and whether it is mirrored.
+    fn count(&self, open: &OpenMirror, target: &str, requests: u64) {
+        let current = open.store.current();
+        // Without parameters that only track, as an answer is looked up.
+        let is_mirrored_as_key = || {
+            let key = self.rules.admit.cache.key.key(&open.base.key(), target);
+            key.is_some_and(|key| current.find_str(key.parts().2).is_some())
+        };
+        let is_covered = current.find_str(target).is_some() || is_mirrored_as_key();
+        open.coverage().count(requests, is_covered, self.now());
+    }
+
+    /// Notes an anonymous request of a person that the memory cache has answered on the fast path.
+    pub(crate) fn answered_fast(&self, secure: bool, authority: &str, target: &str) {
+        if !(self.fast_hits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(SAMPLE) {
+            return;
+        }
+        if let Some(open) = self.opened().filter(|it| it.base.is(secure, authority)) {
+            self.count(&open, target, SAMPLE);
+        }
     }
 
     /// Removes the covered pages, from the disk too: they are fetched again when the server is awake. Returns their
@@ -203,6 +244,15 @@ impl Mirror {
             self.changed_unseen().await;
         }
         purged.unwrap_or(Ok(0))
+    }
+
+    /// Fetches what is due at once, and wakes the server for that. Does nothing if nothing is due.
+    pub(crate) fn fetch_now(&self) {
+        let now = self.now();
+        if self.opened().is_some_and(|open| open.plan().due_before_sleep(now) > 0) {
+            self.is_urgent.store(true, Ordering::SeqCst);
+            self.news.notify_waiters();
+        }
     }
 
     /// The operator reports changed content: pages with this prefix are not served before they are confirmed.

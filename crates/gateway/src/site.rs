@@ -153,7 +153,7 @@ impl Site {
             rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
             wishes: Arc::default(),
-            mirror: Mirror::of(site, config, &site.cache_rules(&scenario), clock),
+            mirror: Mirror::of(site, common, &site.cache_rules(&scenario)),
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
@@ -265,7 +265,7 @@ fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
 
 /// The scenario of a site. For a pool, its sleep policy considers the server that is kept on longest.
 fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -> Scenario {
-    let mut scenario = common.config.scenario_of(site).clone();
+    let mut scenario = common.config.scenario_of(site).into_owned();
     if let Some(last) = pool.map(ServerPool::used_first) {
         let Server { on_w, off_w, switch_j, wake_time, .. } = last.as_server();
         scenario.server = Server { on_w, off_w, switch_j, wake_time, ..scenario.server };
@@ -307,7 +307,8 @@ fn shadow(
     let path = common.config.state_dir.join(format!("{}.shadow.jsonl", site.name));
     let journal = Some(common.journal(&path)?.0);
     // What is learned of requests holds without shadow mode too: it is the same file.
-    let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
+    let scenario = common.config.scenario_of(site);
+    let (policy, shelf) = policy(site, &scenario, common);
     let records = Records {
         journal,
         memory: Memory::default(),
@@ -316,9 +317,8 @@ fn shadow(
         chronicle: None,
         handed: None,
     };
-    let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
-    let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
+    let (shadow, task) = Shadow::start(&context(site, common), mind, &scenario.server, records)
         .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
     tasks.push(task);
     Ok(shadow)

@@ -1,6 +1,7 @@
 //! What `nightwatt status` shows: plain data, which `inspect` collects.
 
 mod disk;
+mod mirror;
 mod pool;
 mod tcp;
 mod tls;
@@ -11,6 +12,7 @@ use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 pub use self::disk::DiskStatus;
+pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 pub use self::tls::{CertificateStatus, TlsStatus};
@@ -160,6 +162,9 @@ pub struct SiteStatus {
     /// With a meter: the last hours of civil time that ended, oldest first, up to two days.
     #[serde(default)]
     pub hours: Vec<HourStatus>,
+    /// Its mirror, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<MirrorStatus>,
     /// Shadow mode: what the policy would have done.
     pub shadow: Option<ShadowStatus>,
     /// Its servers, if it has several; then `ledger` is their sum.

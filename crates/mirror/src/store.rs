@@ -147,6 +147,11 @@ impl Store {
         Ok((store, opened))
     }
 
+    /// Stops syncing bodies, for simulations. A body that a power cut damages is a miss, as every damaged one.
+    pub fn sync_no_bodies(&self) {
+        self.lock_writer().blobs.is_durable = false;
+    }
+
     /// The present state. It does not change; ask again for a later one.
     pub fn current(&self) -> Arc<Generation> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))

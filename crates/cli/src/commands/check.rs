@@ -17,7 +17,7 @@ use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_policy::electricity::Electricity;
-use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
+use nightwatt_policy::scenario::{CacheRule, Scenario, Server, SlaRule};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
@@ -211,7 +211,7 @@ fn machine_json(config: &Config, machine: &MachineConfig) -> Value {
 
 fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     let scenario = config.scenario_of(site);
-    let Scenario { server, proxy, sla, cache, policy, .. } = scenario;
+    let Scenario { server, proxy, sla, cache, policy, .. } = &*scenario;
     let hosts = if site.hosts.is_empty() {
         "every host that no other site has".to_owned()
     } else {
@@ -232,12 +232,12 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         };
         row(text, "power", &format!("{power}; proxy {} W", proxy.power_w));
     } else {
-        pool::rows(text, site, scenario);
+        pool::rows(text, site, &scenario);
     }
     if let Some(meter) = &site.meter {
         row(text, "meter", &meter_words(meter));
     }
-    row(text, "break-even", &break_even(scenario));
+    row(text, "break-even", &break_even(&scenario));
     row(text, "electricity", &electricity(&scenario.electricity));
     let times = format!(
         "wakes in {}, sleeps in {}; awake at least {} after waking and {} after a request",
@@ -251,19 +251,9 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
         row(text, "never sleeps", &format!("within {}", hours.join(", ")));
     }
-    let promise = if sla.enabled {
-        format!(
-            "at most {} of the requests within {} wait longer than {}",
-            percent(sla.share),
-            time(sla.window),
-            time(sla.delay)
-        )
-    } else {
-        "none: sleeps even if requests have to wait".to_owned()
-    };
-    row(text, "SLA", &promise);
+    row(text, "SLA", &promise(site.kind, sla));
     row(text, "wake-ups", &wake_budgets(site));
-    let rules = site.cache_rules(scenario);
+    let rules = site.cache_rules(&scenario);
     row(text, "kind", kind(site, rules.assumes));
     let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
         _ if !rules.assumes => "only what the server marks as cacheable".to_owned(),
@@ -276,6 +266,28 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     mirror_row(text, site);
     for risk in &risks(config, site) {
         row(text, "careful", risk);
+    }
+}
+
+/// What the SLA of a site is, and what it would be with the other `kind`.
+fn promise(kind: Option<SiteKind>, sla: &SlaRule) -> String {
+    let share = format!(
+        "at most {} of the requests within {} wait longer than {}",
+        percent(sla.share),
+        time(sla.window),
+        time(sla.delay)
+    );
+    match (sla.enabled, kind) {
+        (true, Some(SiteKind::Pages)) => format!("{share} (`kind = \"app\"` has no SLA)"),
+        (true, _) => share,
+        (false, Some(SiteKind::App)) => {
+            format!(
+                "none, as for every `app`: sleeps even if requests have to wait (with `kind = \"pages\"` \
+                 at most {} do; `sla.enabled = true` is for both)",
+                percent(sla.share)
+            )
+        }
+        (false, _) => "none: sleeps even if requests have to wait".to_owned(),
     }
 }
 
@@ -368,7 +380,7 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
     let cache = site.cache.risks().into_iter();
     let power = power.into_iter().flatten();
-    let unknown = site.unknown_kind(config.scenario_of(site)).map(str::to_owned);
+    let unknown = site.unknown_kind(&config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
     let mirror = site.mirror.risks(site.kind);
     let cache = cache.chain(mirror);
@@ -449,10 +461,10 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "wakes_per_client_and_hour": site.wakes_per_client_and_hour,
         "unrecognised_wakes_per_hour": site.clients.unrecognised_wakes_per_hour,
-        "grace_asleep": duration_text::format(site.cache_rules(scenario).grace_while_asleep),
+        "grace_asleep": duration_text::format(site.cache_rules(&scenario).grace_while_asleep),
         "careful": risks(config, site),
         "meter": site.meter.as_ref().map(meter_words),
-        "pool": pool::as_json(site, scenario),
-        "scenario": scenario,
+        "pool": pool::as_json(site, &scenario),
+        "scenario": *scenario,
     })
 }

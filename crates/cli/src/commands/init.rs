@@ -196,7 +196,9 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         dialog.ask(watts, "--watts", args.watts.as_deref(), Some("43.3,1.6"), draft::watts)?;
 
     let kind = "6/6  Does every visitor who is not logged in see the same? (pages: yes, as of a blog or a wiki; \
-                app: no, as of Nextcloud or an API; unsure: nothing is assumed)";
+                few visitors wait, since a copy of the site answers while the server sleeps. app: no, as of \
+                Nextcloud or an API; the server sleeps when idle, and the first request waits. unsure: \
+                nothing is assumed)";
     let said = args.kind.as_ref().map(name_of);
     let proposed = name_of(&KindChoice::Unsure);
     let kind = dialog.ask(kind, "--kind", said.as_deref(), Some(&proposed), |text| {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use clap::Subcommand;
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
-use nightwatt_gateway::mirror::status::{Explained, MirrorStatus};
+use nightwatt_gateway::mirror::status::Explained;
+use nightwatt_gateway::status::MirrorStatus;
 
 use crate::ExitStatus;
 use crate::args::GatewayArgs;
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
-use crate::figures::{bytes, count, counted, time};
+use crate::figures::{bytes, count, counted, energy, percent, time};
 use crate::output;
 
 /// Show what the mirror of a site holds, and have it confirmed
@@ -120,6 +121,10 @@ fn status(it: &MirrorStatus) -> String {
     };
     row("mirror", format!("{} of {url}", counted(it.pages as u64, "page")));
     row("on the disk", format!("{} of {}", bytes(it.bytes), bytes(it.max_bytes)));
+    if let Some(share) = it.coverage {
+        let of = counted(it.requests, "anonymous request");
+        row("coverage", format!("{} of {of} of people in the last week", percent(share)));
+    }
     if let Some(oldest) = it.oldest_s {
         row("oldest", format!("confirmed {} ago", seconds(oldest)));
     }
@@ -134,12 +139,40 @@ fn status(it: &MirrorStatus) -> String {
     if it.due > 0 {
         row("due", format!("{} before the server sleeps", counted(it.due as u64, "page")));
     }
+    row("costs", own_use(it));
     if it.is_complete_wanted {
         let words = it.not_complete.clone().unwrap_or_else(|| "yes".to_owned());
         row("complete", words);
     }
     for (reason, number) in &it.not_mirrored {
         row("not mirrored", format!("{} ({reason})", count(*number as u64)));
+    }
+    text
+}
+
+/// What the server uses for a mirror.
+pub(super) fn own_use(it: &MirrorStatus) -> String {
+    format!(
+        "{}: {} for it alone, {} awake for it",
+        energy(&it.own_energy),
+        counted(it.own_wakeups, "wake-up"),
+        seconds(it.own_awake_s)
+    )
+}
+
+/// How much of a site is mirrored, in one line.
+pub(super) fn summary(it: &MirrorStatus) -> String {
+    let mut text = format!("{}, {}", counted(it.pages as u64, "page"), bytes(it.bytes));
+    if let Some(share) = it.coverage {
+        let _ = write!(text, "; could answer {} of the last week's requests", percent(share));
+    }
+    if let Some(oldest) = it.oldest_s {
+        let _ = write!(text, "; the oldest was confirmed {} ago", seconds(oldest));
+    }
+    let refused: usize = it.not_mirrored.values().sum();
+    if refused > 0 {
+        let _ =
+            write!(text, "; {} not mirrored (`nightwatt mirror status`)", count(refused as u64));
     }
     text
 }

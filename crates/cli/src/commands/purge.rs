@@ -1,6 +1,7 @@
 //! `nightwatt purge`.
 
 use nightwatt_gateway::control::{LONGEST, Order};
+use nightwatt_gateway::mirror::orders::MirrorOrder;
 use serde_json::json;
 
 use crate::ExitStatus;
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Everything that is stored, of one site or of all
     #[arg(long, conflicts_with_all = ["places", "prefix"])]
     pub(crate) all: bool,
+    /// Then fetch the pages of mirrors again at once, and wake their servers for that
+    #[arg(long)]
+    pub(crate) refresh: bool,
     /// Name of the site; needed for paths if there are several sites
     #[arg(long, value_name = "NAME")]
     pub(crate) site: Option<String>,
@@ -36,6 +40,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml
   nightwatt purge --prefix /articles/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt purge --refresh --prefix /                   # after a deployment
   nightwatt purge --all
 
 An answer that is on its way when it is purged is not stored either.";
@@ -51,6 +56,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             all: args.all,
         };
         purged += control::purge(&args.gateway, &order)?;
+    }
+    if args.refresh {
+        let order = Order::Mirror { site: args.site.clone(), ask: MirrorOrder::Fetch };
+        control::mirror(&args.gateway, &order)?;
     }
     if args.gateway.json {
         output::say_json(&json!({ "purged": purged }))?;

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use nightwatt_gateway::status::{
     CertificateStatus, DiskStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus,
-    PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
+    MirrorStatus, PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 
 use crate::ExitStatus;
 use crate::args::GatewayArgs;
-use crate::commands::{Group, Listed};
+use crate::commands::{Group, Listed, mirror};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted, energy, part, percent, provenance, seconds};
@@ -276,6 +276,9 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     row(text, "SLA", &promise);
     row(text, "cache", &cache(it));
     ledger_rows(text, &it.ledger);
+    if let Some(mirror) = &it.mirror {
+        mirror_rows(text, mirror);
+    }
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));
     }
@@ -288,6 +291,11 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     for server in it.pool.iter().flat_map(|pool| &pool.servers) {
         server_rows(text, server);
     }
+}
+
+fn mirror_rows(text: &mut String, it: &MirrorStatus) {
+    row(text, "mirror", &mirror::summary(it));
+    row(text, "for mirror", &mirror::own_use(it));
 }
 
 fn pool_rows(text: &mut String, pool: &PoolStatus) {

@@ -11,13 +11,15 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use nightwatt_energy::duration_text;
+use nightwatt_host::secret::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::guard::{Guard, Refusal, SESSION};
+use super::guard::{Guard, Refusal, SESSION, is_same};
 use super::{JSON, told};
 use crate::control::{Order, Reply, obey};
 use crate::gateway::Gateway;
+use crate::mirror::orders::MirrorOrder;
 
 type Answer = Response<Full<Bytes>>;
 
@@ -74,7 +76,13 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
         }
         _ => {
             let now = asker.gateway.serving.clock.now().mono;
-            match asker.guard.admit(asker.client, bearer(request.headers()), now) {
+            let shown = bearer(request.headers());
+            let admitted = if shown.is_some_and(|it| is_token_for(asker.gateway, path, it)) {
+                Ok(())
+            } else {
+                asker.guard.admit(asker.client, shown, now)
+            };
+            match admitted {
                 Ok(()) => order(asker, path, &query).await,
                 Err(refusal) => refused(refusal),
             }
@@ -90,7 +98,23 @@ fn is_post(path: &str) -> bool {
 /// Name and order.
 fn named(path: &str) -> Option<(&str, &str)> {
     let (name, order) = path.strip_prefix("sites/")?.split_once('/')?;
-    matches!(order, "wake" | "sleep" | "keep-awake").then_some((name, order))
+    matches!(order, "wake" | "sleep" | "keep-awake" | "changed").then_some((name, order))
+}
+
+/// Whether this is the token of a site's mirror, which permits one order: `changed`.
+fn is_token_for(gateway: &Gateway, path: &str, shown: &str) -> bool {
+    let Some((name, "changed")) = named(path) else { return false };
+    let site = gateway.serving.sites.iter().find(|site| *site.name == *name);
+    let file = site.and_then(|site| site.config.mirror.token_file.as_ref());
+    file.is_some_and(|file| match Secret::from_file(file) {
+        Ok(token) => is_same(token.reveal(), shown),
+        Err(error) => {
+            gateway.serving.warn("token_file", name, move |count| {
+                tracing::warn!(%error, count, "the token of a mirror cannot be read");
+            });
+            false
+        }
+    })
 }
 
 /// Whether a page of another site sends the request. Browsers report that; other programs do not.
@@ -143,6 +167,9 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
 
 async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
     let Some((name, what)) = named(path) else { return not_allowed("POST") };
+    if what == "changed" {
+        return changed(asker, name, query).await;
+    }
     let site = Some(name.to_owned());
     let order = match what {
         "wake" => Order::Wake { site },
@@ -169,6 +196,25 @@ async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
     }
     tracing::info!(client = %asker.client, site = name, order = what, "order from the dashboard");
     json_of(&json!({ "done": true }))
+}
+
+/// The content of a site has changed, below these paths or everywhere: its pages are fetched again at once.
+async fn changed(asker: Asker<'_>, name: &str, query: &str) -> Answer {
+    let site = Some(name.to_owned());
+    let places: Vec<String> = parameters(query, "path").map(str::to_owned).collect();
+    let all = places.is_empty();
+    let purge = Order::Purge { site: site.clone(), places, prefix: !all, all };
+    let fetch = Order::Mirror { site, ask: MirrorOrder::Fetch };
+    let mut purged = 0;
+    for order in [purge, fetch] {
+        match obey(asker.gateway, &order).await {
+            Reply::Error(why) => return problem(StatusCode::CONFLICT, &why),
+            Reply::Purged(count) => purged = count,
+            _ => {}
+        }
+    }
+    tracing::info!(client = %asker.client, site = name, purged, "changed content reported");
+    json_of(&json!({ "done": true, "purged": purged }))
 }
 
 impl Gateway {
@@ -214,8 +260,12 @@ fn days(query: &str) -> Option<usize> {
 }
 
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    parameters(query, name).next()
+}
+
+fn parameters<'a>(query: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+    pairs.filter(move |(key, _)| *key == name).map(|(_, value)| value)
 }
 
 fn json_of(value: &impl serde::Serialize) -> Answer {

@@ -54,6 +54,8 @@ pub struct MirrorConfig {
     pub exclude: Vec<String>,
     /// Addresses that are fetched although they look as if a request changed something.
     pub include: Vec<String>,
+    /// File whose first line is a token. With it a program may report changed content to the admin address.
+    pub token_file: Option<PathBuf>,
     /// Paths that are mirrored although their server says `private`, `no-cache` or `must-revalidate`.
     #[serde(rename = "override")]
     pub overrides: Vec<String>,
@@ -76,6 +78,7 @@ impl Default for MirrorConfig {
             seeds: Vec::new(),
             exclude: Vec::new(),
             include: Vec::new(),
+            token_file: None,
             overrides: Vec::new(),
         }
     }

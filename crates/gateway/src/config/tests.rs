@@ -1,6 +1,7 @@
 use super::*;
 
 mod reference;
+mod sla;
 
 /// A file that is right; its lines are counted from 1.
 const GOOD: &str = r#"listen = ["127.0.0.1:8080"]

@@ -3,9 +3,9 @@
 use nightwatt_mirror::pure::reason::Reason;
 use nightwatt_report::exposition::Exposition;
 
-use super::gauge;
+use super::{counter, gauge};
 use crate::gateway::Gateway;
-use crate::mirror::status::MirrorStatus;
+use crate::status::MirrorStatus;
 
 /// A metric of each mirror.
 struct MirrorGauge {
@@ -14,7 +14,7 @@ struct MirrorGauge {
     value: fn(&MirrorStatus) -> f64,
 }
 
-const GAUGES: [MirrorGauge; 5] = [
+const GAUGES: [MirrorGauge; 6] = [
     MirrorGauge {
         name: "nightwatt_mirror_pages",
         help: "Answers in the mirror of the site.",
@@ -40,6 +40,30 @@ const GAUGES: [MirrorGauge; 5] = [
         help: "Answers in the mirror, or to come, that are to be fetched before the server sleeps.",
         value: |it| it.due as f64,
     },
+    MirrorGauge {
+        name: "nightwatt_mirror_coverage_ratio",
+        help: "Share of the last week's anonymous GETs of people that the mirror could have answered; 0 without any.",
+        value: |it| it.coverage.unwrap_or(0.0),
+    },
+];
+
+/// What the server uses for each mirror, over all starts.
+const COUNTERS: [MirrorGauge; 3] = [
+    MirrorGauge {
+        name: "nightwatt_mirror_wakeups_total",
+        help: "Wake-ups for the mirror alone, over all starts.",
+        value: |it| it.own_wakeups as f64,
+    },
+    MirrorGauge {
+        name: "nightwatt_mirror_awake_seconds_total",
+        help: "Time for which the server was awake for the mirror alone, over all starts.",
+        value: |it| it.own_awake_s,
+    },
+    MirrorGauge {
+        name: "nightwatt_mirror_energy_joules_total",
+        help: "Energy of both, beyond sleeping: modelled, and a part of the server's.",
+        value: |it| it.own_energy.joules.get(),
+    },
 ];
 
 pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
@@ -50,6 +74,13 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
     }
     for MirrorGauge { name, help, value } in &GAUGES {
         page.family(gauge(name, &["site"], help), |samples| {
+            for it in &all {
+                samples.add(&[&it.site], value(it));
+            }
+        });
+    }
+    for MirrorGauge { name, help, value } in &COUNTERS {
+        page.family(counter(name, &["site"], help), |samples| {
             for it in &all {
                 samples.add(&[&it.site], value(it));
             }

@@ -45,9 +45,14 @@ impl Base {
     /// Whether this is the base of a request's cache key.
     pub(super) fn is_of(&self, key: &str) -> bool {
         match key.strip_prefix(SECURE) {
-            Some(authority) => self.secure && authority == self.authority,
-            None => !self.secure && key == self.authority,
+            Some(authority) => self.is(true, authority),
+            None => self.is(false, key),
         }
+    }
+
+    /// Whether it has this scheme, and this host in normal form.
+    pub(crate) fn is(&self, secure: bool, authority: &str) -> bool {
+        self.secure == secure && self.authority == authority
     }
 }
 

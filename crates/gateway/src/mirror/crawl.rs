@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nightwatt_httpcache::Timestamp;
@@ -101,6 +102,7 @@ impl Keeper<'_> {
                         biased;
                         _ = phase.wait_for(|it| *it != Phase::Awake) => {}
                         () = self.awake(&open) => {}
+                        () = self.count_own_use(&open) => {}
                     }
                     self.leave(&open).await;
                 }
@@ -159,8 +161,9 @@ impl Keeper<'_> {
         let (mirror, now) = (Arc::clone(self.mirror), self.now());
         let _debt = self.serving.clock.owe();
         let opened = tokio::task::spawn_blocking(move || {
-            let Mirror { folder, rules, bounds, .. } = &*mirror;
-            OpenMirror::open(&MirrorPlace { folder, base: &base, rules, bounds: *bounds }, now)
+            let Mirror { folder, rules, bounds, is_durable, .. } = &*mirror;
+            let (base, bounds, is_durable) = (&base, *bounds, *is_durable);
+            OpenMirror::open(&MirrorPlace { folder, base, rules, bounds, is_durable }, now)
         });
         // Fails only if the runtime is ending.
         let Ok(opened) = opened.await else { return std::future::pending().await };
@@ -187,9 +190,20 @@ impl Keeper<'_> {
             let Some(at) = at else { return std::future::pending().await };
             self.serving.clock.sleep(at.since(self.now())).await;
         };
+        let urgent = async {
+            loop {
+                let mut news = std::pin::pin!(self.mirror.news.notified());
+                news.as_mut().enable();
+                if self.mirror.is_urgent.load(Ordering::SeqCst) {
+                    return;
+                }
+                news.await;
+            }
+        };
         tokio::select! {
             biased;
             _ = phase.wait_for(|it| *it != Phase::Asleep) => return,
+            () = urgent => {}
             () = wake => {}
         }
         *woken = Some(self.now());
@@ -197,9 +211,28 @@ impl Keeper<'_> {
         let _ = phase.wait_for(|it| *it != Phase::Asleep).await;
     }
 
+    /// Counts the time for which the server is awake for the mirror alone; runs until it is dropped.
+    async fn count_own_use(&self, open: &OpenMirror) {
+        let clock = &self.serving.clock;
+        if self.how_awake().is_alone {
+            open.own_use().wakeups += 1;
+        }
+        loop {
+            let before = clock.now().mono;
+            let Awake { is_alone, is_draining, .. } = self.how_awake();
+            let is_own = is_alone || is_draining && open.plan().is_running();
+            clock.sleep(WATCH_EVERY).await;
+            if is_own {
+                open.own_use().awake += clock.now().mono.since(before);
+            }
+        }
+    }
+
     /// Crawls while the server is awake; runs until it is dropped.
     async fn awake(&self, open: &Arc<OpenMirror>) {
         let clock = &self.serving.clock;
+        // A server that may sleep sooner waits for the first pass too.
+        let mut held = self.site().begin_background();
         clock.sleep(AFTER_WAKING).await;
         loop {
             let mut news = std::pin::pin!(self.mirror.news.notified());
@@ -207,8 +240,11 @@ impl Keeper<'_> {
             let step = schedule::step(&open.plan(), self.how_awake(), self.now());
             let exchange = match step {
                 Step::Rest => None,
-                Step::Pass(_) | Step::AwaitSleep => self.site().begin_background(),
+                Step::Pass(_) | Step::AwaitSleep => {
+                    held.take().or_else(|| self.site().begin_background())
+                }
             };
+            held = None;
             match (step, exchange) {
                 (Step::Pass(kind), Some(exchange)) => {
                     self.pass(open, kind, exchange).await;
@@ -245,7 +281,11 @@ impl Keeper<'_> {
 
     fn how_awake(&self) -> Awake {
         let supervisor = &self.site().supervisor;
-        Awake { is_alone: supervisor.is_up_to_refresh(), is_draining: supervisor.is_draining() }
+        Awake {
+            is_alone: supervisor.is_up_to_refresh(),
+            is_draining: supervisor.is_draining(),
+            is_urgent: self.mirror.is_urgent.load(Ordering::SeqCst),
+        }
     }
 
     /// Confirms what is due, if the server's sleep waits for that now.
@@ -261,6 +301,7 @@ impl Keeper<'_> {
 
     /// Makes a pass, or continues one; returns false if it was stopped before its end.
     async fn pass(&self, open: &Arc<OpenMirror>, kind: PassKind, exchange: Arc<Exchange>) -> bool {
+        self.mirror.is_urgent.store(false, Ordering::SeqCst);
         if !open.plan().is_running() {
             open.plan().begin(kind, self.now(), None);
         }

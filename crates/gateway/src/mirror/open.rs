@@ -9,7 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::address::{Address, NoSite, Site};
+use nightwatt_mirror::pure::coverage::Coverage;
 use nightwatt_mirror::pure::entry::BodyHash;
+use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::plan::{Change, PageState, PlanRules, Planner, Taken};
 use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError};
 
@@ -32,6 +34,8 @@ pub(super) struct MirrorPlace<'a> {
     pub(super) base: &'a Base,
     pub(super) rules: &'a PlanRules,
     pub(super) bounds: Bounds,
+    /// Whether it must survive a power cut.
+    pub(super) is_durable: bool,
 }
 
 /// Why a mirror cannot be opened.
@@ -51,6 +55,8 @@ pub(crate) struct OpenMirror {
     plan: Mutex<Planner>,
     /// Changes that are not written yet.
     batch: Mutex<Vec<Change>>,
+    coverage: Mutex<Coverage>,
+    own_use: Mutex<OwnUse>,
     folder: PathBuf,
     /// Number of changes of content since the start.
     changes: AtomicU64,
@@ -68,6 +74,10 @@ impl OpenMirror {
         let site = Site::new(&place.base.url())?;
         let (store, found) = Store::open(place.folder, site.base().as_str(), place.bounds)?;
         log_damage(place.folder, &found);
+        if !place.is_durable {
+            store.sync_no_bodies();
+        }
+        let (coverage, own_use) = (found.plan.coverage.clone(), found.plan.own_use);
         let mut plan = Planner::new(site, place.rules.clone());
         let current = store.current();
         let unwanted = plan.restore(found.plan, current.iter().map(AsRef::as_ref), now);
@@ -81,6 +91,8 @@ impl OpenMirror {
             store,
             plan: Mutex::new(plan),
             batch: Mutex::default(),
+            coverage: Mutex::new(coverage),
+            own_use: Mutex::new(own_use),
             folder: place.folder.to_owned(),
             changes: AtomicU64::new(0),
             is_marked: AtomicBool::new(was_marked),
@@ -95,6 +107,16 @@ impl OpenMirror {
     /// The plan.
     pub(super) fn plan(&self) -> MutexGuard<'_, Planner> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many requests it could have answered.
+    pub(super) fn coverage(&self) -> MutexGuard<'_, Coverage> {
+        self.coverage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the server was used for it.
+    pub(super) fn own_use(&self) -> MutexGuard<'_, OwnUse> {
+        self.own_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The plan, unless a pass uses it at the moment.
@@ -220,7 +242,7 @@ impl OpenMirror {
     }
 
     /// Makes a restart after a crash confirm pages before it serves them.
-    fn mark(&self) {
+    pub(super) fn mark(&self) {
         if self.is_marked.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -231,10 +253,12 @@ impl OpenMirror {
 
     /// Saves the plan; blocks.
     pub(super) fn save(&self) -> Result<(), StoreError> {
-        let (saved, changes) = {
+        let (mut saved, changes) = {
             let plan = self.plan();
             (plan.saved(), self.changes.load(Ordering::SeqCst))
         };
+        saved.coverage = self.coverage().clone();
+        saved.own_use = *self.own_use();
         self.store.save_plan(&saved)?;
         let _plan = self.plan();
         if self.changes.load(Ordering::SeqCst) == changes

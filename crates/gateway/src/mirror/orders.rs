@@ -6,7 +6,8 @@ use nightwatt_mirror::pure::address::Address;
 use serde::{Deserialize, Serialize};
 
 use super::Mirror;
-use super::status::{Explained, MirrorStatus};
+use super::status::Explained;
+use crate::status::MirrorStatus;
 
 /// An order about mirrors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub enum MirrorOrder {
         /// Prefixes of paths; if empty, all pages.
         places: Vec<String>,
     },
+    /// Fetch what is due at once, and wake servers for that.
+    Fetch,
     /// Report whether an address is mirrored, and why not.
     Explain {
         /// Path and query.
@@ -32,7 +35,7 @@ pub enum MirrorOrder {
 pub enum MirrorReply {
     /// To `status`.
     Status(Vec<MirrorStatus>),
-    /// To `refresh`.
+    /// To `refresh` and `fetch`.
     Done,
     /// To `explain`.
     Explained(Explained),
@@ -57,6 +60,12 @@ pub(crate) async fn obey(
                 for place in places {
                     mirror.outdate(place.clone()).await;
                 }
+            }
+            Ok(MirrorReply::Done)
+        }
+        MirrorOrder::Fetch => {
+            for mirror in mirrors {
+                mirror.fetch_now();
             }
             Ok(MirrorReply::Done)
         }

@@ -158,15 +158,20 @@ impl Underway {
     /// Updates the plan and the store with the answer; blocks.
     fn take(mut self, answer: &Answer, now: Timestamp) -> Result<(), StoreError> {
         self.is_taken = true;
-        let taken = {
+        let (taken, is_outdated) = {
             let mut plan = self.open.plan();
             let taken = plan.take(&self.order, answer, self.before.as_deref(), now);
             // Requested before a change of content: the answer confirms nothing.
-            if self.open.changes() != self.changes {
+            let is_outdated = self.open.changes() != self.changes;
+            if is_outdated {
                 plan.outdate(self.order.address.as_str());
             }
-            taken
+            (taken, is_outdated)
         };
+        // Before the store has the answer: after a crash nothing else says that it is outdated.
+        if is_outdated {
+            self.open.mark();
+        }
         if let Some(reason) = taken.refused {
             tracing::debug!(page = %self.order.address, why = reason.token(), "not mirrored");
         }

@@ -3,6 +3,7 @@
 //! * **A whole pass** begins a second after the server has woken, if there was none within `max_age`.
 //! * **Pages that are old, popular or reported as changed** are confirmed immediately before the server sleeps. Its
 //!   sleep waits at most `extension` for that. The remaining pages are confirmed the next time.
+//! * **An operator who reports changes** may want them fetched at once: then nothing waits for sleep.
 //! * **The server is woken** once per `max_age` if nothing else woke it: early enough that the pass is over in time.
 //!   No client uses the server then, so its sleep waits for the whole pass.
 
@@ -21,6 +22,8 @@ pub(super) struct Awake {
     pub(super) is_alone: bool,
     /// Its sleep waits for the mirror.
     pub(super) is_draining: bool,
+    /// What is due is wanted at once.
+    pub(super) is_urgent: bool,
 }
 
 /// What to do while the server is awake.
@@ -42,7 +45,9 @@ pub(super) fn step(plan: &Planner, awake: Awake, now: Timestamp) -> Step {
         return Step::Pass(PassKind::Whole);
     }
     match plan.due_before_sleep(now) > 0 {
-        true if awake.is_draining || awake.is_alone => Step::Pass(PassKind::Refresh),
+        true if awake.is_draining || awake.is_alone || awake.is_urgent => {
+            Step::Pass(PassKind::Refresh)
+        }
         true => Step::AwaitSleep,
         false => Step::Rest,
     }
@@ -93,9 +98,9 @@ mod tests {
     use crate::config::MirrorConfig;
 
     const NOW: Timestamp = Timestamp::from_secs(1_780_000_000);
-    const USED: Awake = Awake { is_alone: false, is_draining: false };
-    const DRAINING: Awake = Awake { is_alone: false, is_draining: true };
-    const ALONE: Awake = Awake { is_alone: true, is_draining: false };
+    const USED: Awake = Awake { is_alone: false, is_draining: false, is_urgent: false };
+    const DRAINING: Awake = Awake { is_alone: false, is_draining: true, is_urgent: false };
+    const ALONE: Awake = Awake { is_alone: true, is_draining: false, is_urgent: false };
 
     fn after(hours: u64) -> Timestamp {
         NOW.plus(Duration::from_hours(hours))
@@ -152,6 +157,9 @@ mod tests {
         assert_eq!(step(&changed, DRAINING, after(1)), Step::Rest);
         changed.outdate("/");
         assert_eq!(step(&changed, USED, after(1)), Step::AwaitSleep);
+        let urgent = Awake { is_urgent: true, ..USED };
+        assert_eq!(step(&changed, urgent, after(1)), Step::Pass(PassKind::Refresh));
+        assert_eq!(step(&plan, urgent, after(1)), Step::Rest, "nothing is due");
         assert_eq!(step(&changed, DRAINING, after(1)), Step::Pass(PassKind::Refresh));
     }
 

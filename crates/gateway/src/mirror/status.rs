@@ -2,44 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use nightwatt_energy::energy::Energy;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::complete::NotComplete;
+use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::patterns::{Origin, refusal};
 use nightwatt_mirror::pure::plan::{Page, PageState};
 use serde::{Deserialize, Serialize};
 
 use super::Mirror;
 use super::open::OpenMirror;
-
-/// The status of a site's mirror.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MirrorStatus {
-    /// The site.
-    pub site: String,
-    /// Scheme and host of the pages; `None` while the copy is not open.
-    pub url: Option<String>,
-    /// Number of mirrored answers.
-    pub pages: usize,
-    /// Bytes of their bodies on the disk.
-    pub bytes: u64,
-    /// Their limit.
-    pub max_bytes: u64,
-    /// Seconds since the oldest answer was confirmed.
-    pub oldest_s: Option<f64>,
-    /// Number of pages to confirm before the server sleeps.
-    pub due: usize,
-    /// Seconds since the beginning of the last whole pass that was completed.
-    pub last_pass_s_ago: Option<f64>,
-    /// A pass is under way, or was interrupted.
-    pub is_running: bool,
-    /// Number of addresses that are not mirrored, by reason.
-    pub not_mirrored: BTreeMap<String, usize>,
-    /// With `complete`: why a path that is not mirrored is not answered with 404, if it is not.
-    pub not_complete: Option<String>,
-    /// `complete` is set.
-    pub is_complete_wanted: bool,
-}
+use crate::status::MirrorStatus;
 
 /// What is known about one address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,10 +53,16 @@ impl Mirror {
             not_mirrored: BTreeMap::new(),
             not_complete: None,
             is_complete_wanted: self.rules.complete,
+            coverage: None,
+            requests: 0,
+            own_wakeups: 0,
+            own_awake_s: 0.0,
+            own_energy: self.energy_of(OwnUse::default()),
         };
         let Some(open) = self.opened() else { return empty };
         let ago = |at: Timestamp| now.since(at).as_secs_f64();
         let (pages, bytes) = (open.store.current().len(), open.store.bytes());
+        let (coverage, own) = (open.coverage().clone(), *open.own_use());
         let plan = open.plan();
         let reasons = plan.reasons().into_iter();
         let hindrance = plan.completeness().hindrance();
@@ -97,8 +77,24 @@ impl Mirror {
             is_running: plan.is_running(),
             not_mirrored: reasons.map(|it| (it.reason.token().to_owned(), it.count)).collect(),
             not_complete: hindrance.map(|it| it.to_string()),
+            coverage: coverage.share(now),
+            requests: coverage.requests(now),
+            own_wakeups: own.wakeups,
+            own_awake_s: own.awake.as_secs_f64(),
+            own_energy: self.energy_of(own),
             ..empty
         }
+    }
+
+    /// What the server used for the mirror, beyond sleeping.
+    fn energy_of(&self, own: OwnUse) -> Energy {
+        let states = self.server.power_states();
+        let joules = (states.on - states.off) * own.awake + states.switch * own.wakeups as f64;
+        Energy::modelled(
+            joules,
+            self.server.uncertainty,
+            "power states x time awake for the mirror",
+        )
     }
 
     /// What is known about an address; `None` while the copy is not open.

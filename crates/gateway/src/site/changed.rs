@@ -98,11 +98,15 @@ impl Site {
         let old = &self.config;
         let is_kept = self.rules == *rules
             && old.mirror == site.mirror
-            && (old.kind, &old.hosts) == (site.kind, &site.hosts);
+            && (old.kind, &old.hosts) == (site.kind, &site.hosts)
+            && self
+                .mirror
+                .as_ref()
+                .is_none_or(|it| it.server == common.config.scenario_of(site).server);
         if is_kept {
             return self.mirror.clone();
         }
-        Mirror::of(site, common.config, rules, common.clock)
+        Mirror::of(site, common, rules)
     }
 
     /// Whether connections to its server are configured as before.

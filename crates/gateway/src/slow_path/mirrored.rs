@@ -62,6 +62,7 @@ impl Asked<'_> {
                 request: head_of(self.facts, self.parts),
                 client: self.facts.budget,
                 sender: self.sender,
+                is_human: self.class == ClientClass::Human,
                 status: response.status(),
                 headers: response.headers(),
             });

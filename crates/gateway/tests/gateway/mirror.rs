@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nightwatt_energy::time::Mono;
+use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{FillConfig, MirrorConfig};
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
 
-use crate::client::{Ask, CRAWLER, ask, get, post};
+use crate::client::{Ask, BROWSER, CRAWLER, ask, get, post};
 use crate::origin::{Act, Says, Seen, ok, status};
 use crate::stage::{Setup, Stage, asleep, awake, secs};
 
@@ -439,5 +440,80 @@ fn a_site_without_a_mirror_is_not_crawled() {
         stage.at(120).await;
         assert!(stage.origin.seen().is_empty());
         assert!(stage.now() >= Mono::from_secs(120));
+    });
+}
+
+#[test]
+fn what_is_purged_to_be_refreshed_is_fetched_at_once() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        crawled(stage).await;
+        let places = vec!["/page/3".to_owned()];
+        let purge = Order::Purge { site: None, places, prefix: true, all: false };
+        assert!(matches!(stage.order(purge).await, Reply::Purged(11)), "3, and 30 to 39");
+        stage.pass(secs(30)).await;
+        assert_eq!(stage.commands(), (0, 1), "a purge alone wakes no server");
+        assert_eq!(order(stage, MirrorOrder::Fetch).await, MirrorReply::Done);
+        stage.pass(secs(120)).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 2)));
+        assert_eq!(stage.ask(get("/page/33.html")).await.how(), (200, "mirror"));
+        order(stage, MirrorOrder::Fetch).await;
+        stage.pass(secs(30)).await;
+        assert_eq!(stage.commands(), (1, 2), "nothing is due");
+    });
+}
+
+#[test]
+fn a_program_with_the_token_reports_changes_and_may_do_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "let-me-tell-you\n").unwrap();
+    let setup = mirrored(awake(), move |mirror| mirror.token_file = Some(file));
+    let hosts =
+        |config: &mut Config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()];
+    setup.with(hosts).play(async |stage| {
+        crawled(stage).await;
+        let report = |path: &str, token: &str| {
+            let ask = post(&format!("/api/v1/sites/blog/{path}"), "");
+            ask.field("Authorization", &format!("Bearer {token}"))
+        };
+        for (path, token, status) in [
+            ("changed", "let-me-in", 403),
+            ("wake", "let-me-tell-you", 403),
+            ("changed?path=/page/3.html&path=/page/4.html", "let-me-tell-you", 200),
+        ] {
+            let got = stage.ask_admin(report(path, token)).await;
+            assert_eq!(got.status, status, "{path} {token}: {}", got.text());
+        }
+        stage.pass(secs(120)).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 2)));
+        let asked = stage.origin.seen().into_iter().filter(|it| it.target == "/page/4.html");
+        assert_eq!(asked.count(), 2);
+        assert_eq!(stage.ask(get("/page/4.html")).await.how(), (200, "mirror"));
+    });
+}
+
+#[test]
+fn coverage_counts_people_and_the_ledger_what_the_mirror_costs() {
+    mirrored(awake(), |mirror| mirror.max_age = secs(3600)).play(async |stage| {
+        crawled(stage).await;
+        let status = |stage: &Stage| stage.running_status().sites[0].mirror.clone().unwrap();
+        assert_eq!((status(stage).coverage, status(stage).requests), (None, 0));
+        for address in ["/", "/page/1.html", "/page/2.html"] {
+            stage.ask(get(address).by_browser()).await;
+        }
+        stage.ask(get("/page/1.html").agent(CRAWLER)).await;
+        stage.ask(get("/elsewhere").agent(BROWSER)).await;
+        stage.ask(get("/page/1.html").by_browser().field("Cookie", "session=1")).await;
+        let it = status(stage);
+        assert_eq!((it.coverage, it.requests), (Some(0.75), 4), "{it:?}");
+        assert_eq!((it.own_wakeups, it.own_energy.joules.get()), (0, 0.0));
+        stage.at(5400).await;
+        assert_eq!(stage.state(), "asleep");
+        let it = status(stage);
+        assert_eq!(it.own_wakeups, 1);
+        // Awake for `min_on`, for nothing but the mirror; 43.3 W instead of 1.6 W, and one cycle of 170.7 J.
+        assert!((58.0..70.0).contains(&it.own_awake_s), "{}", it.own_awake_s);
+        let modelled = 41.7 * it.own_awake_s + 170.7;
+        assert!((it.own_energy.joules.get() - modelled).abs() < 0.1, "{it:?}");
     });
 }

@@ -54,6 +54,8 @@ pub(super) struct Blobs {
     store: PathBuf,
     known: HashMap<BodyHash, Blob>,
     bytes: u64,
+    /// Whether bodies are synced.
+    pub(super) is_durable: bool,
     /// Folders with new names that are not synced.
     unsynced: HashSet<PathBuf>,
     /// Bodies that may have no reference any more.
@@ -82,6 +84,7 @@ impl Blobs {
             store: store.to_owned(),
             known: HashMap::new(),
             bytes: 0,
+            is_durable: true,
             unsynced: HashSet::new(),
             unused: HashSet::new(),
             temporary: 0,
@@ -160,7 +163,8 @@ impl Blobs {
         }
         self.temporary += 1;
         let temporary = self.store.join(FOLDER).join(format!("new-{}", self.temporary));
-        let written = write_new(&temporary, &file).and_then(|()| self.name(&temporary, &of.hash));
+        let written = write_new(&temporary, &file, self.is_durable);
+        let written = written.and_then(|()| self.name(&temporary, &of.hash));
         if let Err(error) = written {
             let _ = std::fs::remove_file(&temporary);
             return Err(error);
@@ -182,7 +186,7 @@ impl Blobs {
 
     /// What was written is on the disk, under its name, when this returns.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        for folder in &self.unsynced {
+        for folder in self.unsynced.iter().filter(|_| self.is_durable) {
             File::open(folder)?.sync_all()?;
         }
         self.unsynced.clear();
@@ -269,11 +273,11 @@ fn sum_of(hash: &BodyHash, file: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot_with_seed(head, &file[HEAD..])
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], is_durable: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
-    file.sync_data()
+    if is_durable { file.sync_data() } else { Ok(()) }
 }
 
 /// Reads a body, whole and checked.

@@ -100,11 +100,17 @@ impl Analysis {
     /// What a mirror is, and what the log does not show of it.
     pub(super) fn mirror_explained(&self) -> String {
         let max_age = duration_text::format(Duration::from_secs_f64(self.mirror.max_age_s));
+        let app = match &self.without_sla {
+            Some(_) => {
+                " With `kind\u{a0}=\u{a0}\"app\"` there is neither a mirror nor an SLA: see `today, without SLA`."
+            }
+            None => "",
+        };
         format!(
             "A mirror (`kind = \"pages\"`) holds a copy of the site, at most {max_age} old, and answers \
              from it while the server sleeps. It saves at least what it does if it holds only what was \
              asked for before (remembered), and at most what it does if it holds all that exists \
-             (crawled). A log does not show cookies: visitors with a session get nothing from a mirror."
+             (crawled). A log does not show cookies: visitors with a session get nothing from a mirror.{app}"
         )
     }
 

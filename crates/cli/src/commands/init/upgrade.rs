@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let open: Vec<&SiteConfig> = config
         .site
         .iter()
-        .filter(|site| site.unknown_kind(config.scenario_of(site)).is_some())
+        .filter(|site| site.unknown_kind(&config.scenario_of(site)).is_some())
         .collect();
     if open.is_empty() {
         output::say(&format!("{name}: every site has a `kind`, or an own `ttl`; nothing to do\n"))?;

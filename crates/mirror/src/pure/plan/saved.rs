@@ -7,7 +7,9 @@ use super::pages::{Page, PageState};
 use super::{Planner, Site};
 use crate::pure::address::Address;
 use crate::pure::complete::SavedCompleteness;
+use crate::pure::coverage::Coverage;
 use crate::pure::entry::Entry;
+use crate::pure::own_use::OwnUse;
 
 /// What is saved of a plan. Later versions read it: fields are only ever added, with a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,12 @@ pub struct SavedPlan {
     last_whole_ms: Option<u64>,
     #[serde(default)]
     complete: SavedCompleteness,
+    /// Not a part of the plan, but kept with it.
+    #[serde(default)]
+    pub coverage: Coverage,
+    /// The same.
+    #[serde(default)]
+    pub own_use: OwnUse,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +51,7 @@ impl Planner {
             pages,
             last_whole_ms: self.last_whole.map(Timestamp::as_millis),
             complete: self.completeness.saved(),
+            ..SavedPlan::default()
         }
     }
 
