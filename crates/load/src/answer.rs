@@ -44,6 +44,8 @@ pub enum Answer {
     Unavailable,
     /// 4xx by the proxy itself.
     Refused,
+    /// 401 or 403: the client has no access.
+    Denied,
     /// 429: the client asks too often.
     Limited,
     /// 308: the same by TLS.
@@ -55,7 +57,7 @@ pub enum Answer {
 }
 
 /// Every name but `Other`'s.
-const NAMES: [(&str, Answer); 18] = [
+const NAMES: [(&str, Answer); 19] = [
     ("cache", Answer::Cache),
     ("stale", Answer::Stale),
     ("not-modified", Answer::NotModified),
@@ -71,6 +73,7 @@ const NAMES: [(&str, Answer); 18] = [
     ("budget", Answer::Budget),
     ("unavailable", Answer::Unavailable),
     ("refused", Answer::Refused),
+    ("denied", Answer::Denied),
     ("limited", Answer::Limited),
     ("redirect", Answer::Redirect),
     ("origin", Answer::Origin),

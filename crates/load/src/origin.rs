@@ -262,9 +262,9 @@ impl Origin {
     fn body(&self, head: &http::request::Parts, code: u16, size: u64) -> PatternBody {
         let host =
             head.headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
-        let site = self.options.site.as_ref().filter(|_| code == 200);
+        let files = self.options.site.as_ref().filter(|_| code == 200);
         let (text, size) =
-            site.and_then(|it| it.body(&head.uri, host)).unwrap_or((Bytes::new(), size));
+            files.and_then(|it| it.body(&head.uri, host)).unwrap_or((Bytes::new(), size));
         PatternBody { left: size.saturating_sub(text.len() as u64), text }
     }
 

@@ -51,7 +51,9 @@ impl SiteFiles {
         for SiteFile { target, bytes, links } in files {
             // Writing to a String cannot fail.
             let _ = write!(text, "{target}\t{bytes}");
-            links.iter().for_each(|link| text.extend(["\t", link]));
+            for link in links {
+                text.extend(["\t", link]);
+            }
             text.push('\n');
         }
         text
@@ -135,10 +137,10 @@ mod tests {
     fn a_site_is_read_as_it_was_written_and_a_bad_line_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("site.tsv");
-        let site: SiteFiles =
+        let files: SiteFiles =
             [file("/", 900, &["/a", "/b.css"]), file("/a", 0, &[])].into_iter().collect();
-        std::fs::write(&path, site.text()).unwrap();
-        assert_eq!(SiteFiles::read(&path).unwrap(), site);
+        std::fs::write(&path, files.text()).unwrap();
+        assert_eq!(SiteFiles::read(&path).unwrap(), files);
         std::fs::write(&path, "/\t1\n/a\tmany\n").unwrap();
         let error = SiteFiles::read(&path).unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("many"), "{error}");
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn bodies_begin_with_links_and_have_the_size_of_the_file() {
-        let site: SiteFiles = [
+        let files: SiteFiles = [
             file("/", 900, &["/a", "/b.css", "/c.js", "/d.jpg"]),
             file("/robots.txt", 10, &["/sitemap.xml"]),
             file("/sitemap.xml", 0, &["/", "/a"]),
@@ -155,7 +157,7 @@ mod tests {
         .into_iter()
         .collect();
         let body = |target: &'static str| {
-            let (text, size) = site.body(&Uri::from_static(target), "blog.example").unwrap();
+            let (text, size) = files.body(&Uri::from_static(target), "blog.example").unwrap();
             (String::from_utf8(text.to_vec()).unwrap(), size)
         };
         let (html, size) = body("/");
@@ -170,6 +172,6 @@ mod tests {
         assert_eq!(size, robots.len() as u64, "it needs more than the size of the file");
         assert!(body("/sitemap.xml").0.contains("<loc>http://blog.example/a</loc>"));
         assert_eq!(body("/d.jpg"), (String::new(), 7));
-        assert!(site.body(&Uri::from_static("/?a"), "x").is_none());
+        assert!(files.body(&Uri::from_static("/?a"), "x").is_none());
     }
 }

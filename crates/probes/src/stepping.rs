@@ -21,15 +21,16 @@ use crate::sections::{SectionProbes, Watch};
 const CALLS: u32 = 400;
 const RUNS: usize = 9;
 
-/// The half-width is this share at least: the cost varies with what else the machine does.
-const LEAST: f64 = 0.05;
+/// The half-width is this share at least: in a program that does some work the cost is higher than in a loop that
+/// does none (14 % were seen), and it varies with what else the machine does (21 % beside a load of ten).
+const LEAST: f64 = 0.4;
 
 /// What an instruction costs that is single-stepped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepCost {
     /// Of one.
     pub each: Duration,
-    /// Nearly all runs of the measurement were within this.
+    /// How far it may be off in another program.
     pub half_width: Duration,
 }
 
@@ -138,8 +139,8 @@ mod tests {
     fn a_cost_is_the_middle_one_and_what_most_runs_differ_by() {
         let us = Duration::from_micros;
         let of = |costs: [u64; 5]| StepCost::of(costs.map(us).to_vec());
-        assert_eq!(of([15, 900, 14, 1, 16]), StepCost { each: us(15), half_width: us(2) });
-        assert_eq!(of([20, 20, 20, 20, 20]), StepCost { each: us(20), half_width: us(1) });
+        assert_eq!(of([15, 900, 14, 1, 16]), StepCost { each: us(15), half_width: us(6) });
+        assert_eq!(of([20, 20, 20, 20, 20]), StepCost { each: us(20), half_width: us(8) });
     }
 
     #[test]

@@ -111,9 +111,9 @@ impl Replayed {
         }
     }
 
-    /// Periods of 50 blocks at each of these rates in turn, ten times.
+    /// Periods of 200 blocks at each of these rates in turn, ten times.
     fn steps(rates: &[f64]) -> Self {
-        let period = |rate: &f64| vec![block(*rate, true); 50];
+        let period = |rate: &f64| vec![block(*rate, true); 200];
         Self::of((0..10).flat_map(|_| rates.iter().flat_map(period)).collect())
     }
 
@@ -131,10 +131,13 @@ fn replayed() -> Vec<Figure> {
         ("10 MB/s, and 10 kB/s for each tenth period", Replayed::steps(&slow)),
     ];
     for (name, it) in &traces {
-        let policies =
-            [("published algorithm", it.published), ("ours", it.ours), ("oracle", it.oracle)];
+        let policies = [
+            ("the published algorithm", it.published),
+            ("ours", it.ours),
+            ("the oracle", it.oracle),
+        ];
         figures.extend(policies.map(|(policy, joules)| {
-            Figure::alone(format!("saved by the {policy}: {name}"), it.saved(joules), "%")
+            Figure::alone(format!("saved by {policy}: {name}"), it.saved(joules), "%")
         }));
     }
     let mut blocks = vec![block(1e5, false)];

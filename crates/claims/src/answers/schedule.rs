@@ -71,7 +71,7 @@ fn answer(matrix: &Matrix, repetitions: u64, printed: &Printed) -> Result<Answer
         format!(
             "simulated on speeds that were measured on 16 CPUs, four for each task ({repetitions} repetitions). A fixed \
              random order with the same promotion, which ignores OPJ, saves {alone:.1} % of the mean completion time, \
-             and ordering by OPJ {time:.1} %. So ordering alone saves as much without any contention: 16.7 % with two \
+             and ordering by OPJ {time:.1} %. Even without any contention ordering alone saves 16.7 % with two \
              tasks on a CPU, which then end after 133 and 200 s, and not both after 200 s. The time until all are \
              finished does not get shorter by it. Energy is modelled: power is linear in busy CPUs, half of it idle; \
              the matrix has no joules, and no operations of the CPU, which each repetition draws. Energy while a task \

@@ -48,10 +48,10 @@ nightwatt corun [OPTIONS] <PLAN>
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt corun -- 'xz -k a.tar' -- 'make -C b'   each alone, and both together
-  nightwatt corun jobs.toml                         jobs alone, in pairs, all together
-  nightwatt corun jobs.toml --dry-run               print the groups, and run nothing
-  nightwatt corun jobs.toml                         after Ctrl-C: continue where it stopped
+  nightwatt corun -- 'xz a' -- 'make b'  each alone, and both together
+  nightwatt corun jobs.toml              jobs alone, in pairs, all together
+  nightwatt corun jobs.toml --dry-run    print the groups, and run nothing
+  nightwatt corun jobs.toml              after Ctrl-C: continue where it stopped
 
 Docs: docs/corun.md";
 

@@ -22,6 +22,7 @@ use crate::signals::stop_on_signals;
 /// Watch a day of traffic meet a server that sleeps, and see what that saves
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Seed of the generated traffic: same seed, same day
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Everything that is stored, of one site or of all
     #[arg(long, conflicts_with_all = ["places", "prefix"])]
     pub(crate) all: bool,
-    /// Then fetch the pages of mirrors again at once, and wake their servers for that
+    /// Fetch mirrored pages again at once, and wake servers for that
     #[arg(long)]
     pub(crate) refresh: bool,
     /// Name of the site; needed for paths if there are several sites

@@ -40,7 +40,7 @@ use crate::progress::Progress;
 use crate::signals;
 use crate::written;
 
-/// Send files to another machine, compressed so that it costs least energy
+/// Send files to another machine for the least energy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -79,8 +79,11 @@ fn jobs_that_exclude_each_other_gain_nothing_together_and_others_do() {
     let output = bench.corun(&["jobs.toml", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let report = json(&output);
-    // Each alone, three pairs, all together, in three blocks.
-    assert_eq!((&report["finished"], bench.runs()), (&21.into(), 21));
+    // Each alone, three pairs, all together, in three blocks. A busy machine may miss readings of the plug: then a run
+    // is made once more.
+    assert_eq!(report["finished"], 21, "{report}");
+    let runs = bench.runs();
+    assert_eq!(runs, 21 + report["failed"].as_array().unwrap().len());
     assert_eq!(report["energy"]["channels"], "http/power");
     for group in report["answers"]["groups"].as_array().unwrap() {
         let mean = |figure: &str| group[figure]["mean"].as_f64().unwrap();
@@ -104,7 +107,7 @@ fn jobs_that_exclude_each_other_gain_nothing_together_and_others_do() {
     // What is there is enough: nothing is run again.
     let output = bench.corun(&["jobs.toml"]);
     let said = told(&output);
-    assert_eq!((output.status.code(), bench.runs()), (Some(0), 21), "{said}");
+    assert_eq!((output.status.code(), bench.runs()), (Some(0), runs), "{said}");
     for part in ["Measured: energy and power by `http/power`", "a + b", "Least time", "beside c"] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
@@ -177,8 +180,11 @@ fn killed_in_the_middle_nothing_is_left_and_the_same_command_continues() {
     eventually("its folders and groups are gone", || left_over(process).is_empty().then_some(()));
     fs::write(bench.path("lock.go"), "").unwrap();
     let output = bench.corun(&["jobs.toml"]);
-    assert_eq!((output.status.code(), bench.runs()), (Some(0), 21), "{}", told(&output));
-    assert!(told(&output).contains("let it do more"), "jobs that end at once are pointed out");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(
+        bench.runs() >= 21 && told(&output).contains("let it do more"),
+        "jobs that end at once are pointed out"
+    );
 }
 
 #[test]

@@ -141,7 +141,9 @@ fn a_manual_is_read_from_cover_to_cover_while_its_server_is_off() {
 
 /// Kills the gateway by SIGKILL this many times, each time when nginx has served another part of a pass.
 fn killed(times: u64) {
-    let Some((house, mut files)) = house(&["app", "index.html", "reference"]) else { return };
+    let Some((house, mut files)) = house(&["app-", "appendix", "index.html", "reference"]) else {
+        return;
+    };
     let log = || fs::metadata(house.path("nginx.log")).map_or(0, |it| it.len());
     let mut gateway = house.serve(&[]);
     crawl(&house, &gateway);
@@ -151,7 +153,9 @@ fn killed(times: u64) {
     for time in 1..=times {
         let path = &paths[usize::try_from(time).unwrap() % paths.len()];
         if path != "/" {
-            let text = format!("<h1>{path}</h1><p>Version {time}.</p>").repeat(100).into_bytes();
+            // Its links stay.
+            let mut text = fs::read(Path::new(MANUAL).join(&path[1..])).unwrap();
+            text.extend(format!("<p>{path}, version {time}.</p>").repeat(100).into_bytes());
             fs::write(house.path(&format!("html{path}")), &text).unwrap();
             if path == "/index.html" {
                 files.insert("/".to_owned(), text.clone());

@@ -181,7 +181,7 @@ pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> A
             let place = (*place)?;
             Some(runs.against_alone(&[place], &groups[place], goal))
         });
-        judged(pairs.collect(), rules)
+        judged(&pairs.collect::<Vec<_>>(), rules)
     };
     let (time, energy) = (against_alone(Goal::Time), against_alone(Goal::Energy));
     let slowdowns = runs.slowdowns(rules);
@@ -199,10 +199,9 @@ pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> A
     };
     let answered: Vec<GroupAnswer> = (0..groups.len()).map(groups_of).collect();
     let jobs = groups.iter().filter(|group| group.len() == 1).count();
-    let usable: Vec<GroupAnswer> =
-        answered.iter().filter(|group| is_even(&group.jobs)).cloned().collect();
     let least = |goal| {
-        if uneven.is_empty() { runs.groupings(jobs, &usable, goal, rules) } else { Vec::new() }
+        // Of work that differs from run to run, no grouping is the best.
+        if uneven.is_empty() { runs.groupings(jobs, &answered, goal, rules) } else { Vec::new() }
     };
     let (least_time, least_energy) = (least(Goal::Time), least(Goal::Energy));
     Answers { least_time, least_energy, groups: answered, uneven }
@@ -282,7 +281,7 @@ impl<'a> Runs<'a> {
                 found.push((place, *job, by_operations));
             }
         }
-        let judged = judged(pairs, rules);
+        let judged = judged(&pairs, rules);
         let slowdowns = found.into_iter().zip(judged);
         let slowdown = |((place, job, by_operations), judged): (_, Option<Judged>)| {
             Some((place, Slowdown { job, by_operations, slowdown: judged? }))
@@ -329,7 +328,7 @@ impl<'a> Runs<'a> {
                 saved: None,
             });
         }
-        for (grouping, judged) in groupings.iter_mut().zip(judged(pairs, rules)) {
+        for (grouping, judged) in groupings.iter_mut().zip(judged(&pairs, rules)) {
             grouping.saved = judged;
         }
         groupings
@@ -343,7 +342,7 @@ fn mean(values: impl Iterator<Item = Option<f64>>, rules: Rules<'_>) -> Option<M
 }
 
 /// Ratios that are judged together; `None` of what is not compared, and of fewer than two blocks.
-fn judged(pairs: Vec<Option<Pairs>>, rules: Rules<'_>) -> Vec<Option<Judged>> {
+fn judged(pairs: &[Option<Pairs>], rules: Rules<'_>) -> Vec<Option<Judged>> {
     let ratio = |pairs: &Option<Pairs>| {
         let pairs = pairs.as_ref()?;
         Some((Ratio::paired(pairs)?, pairs.len() as u64))

@@ -82,6 +82,10 @@ impl Placement {
             }
         }
         match share {
+            // With a single CPU, jobs share that.
+            Share::Auto if each == 1 => {
+                Ok(Self { share: Share::Any, slots: Vec::new(), jobs, all })
+            }
             Share::Any => Ok(Self { share, slots: Vec::new(), jobs, all }),
             Share::Auto => Err(format!(
                 "{each} CPUs for each of two jobs are more than the {} that there are; use a lower `cpus_each`, or \
@@ -186,7 +190,9 @@ mod tests {
         assert_eq!(of(Share::Auto, &cpus()), Ok(Share::L3));
         assert_eq!(of(Share::Auto, &[cpus()[0].clone(), cpus()[4].clone()]), Ok(Share::Nothing));
         assert_eq!(of(Share::Auto, &cpus()[..2]), Ok(Share::L2));
-        assert!(of(Share::Auto, &cpus()[..1]).unwrap_err().contains("cpus_each"));
+        assert_eq!(of(Share::Auto, &cpus()[..1]), Ok(Share::Any));
+        let too_many = Placement::of(&cpus(), Share::Auto, 2, 9).unwrap_err();
+        assert!(too_many.contains("cpus_each"), "{too_many}");
         assert!(
             of(Share::L2, &[cpus()[0].clone(), cpus()[4].clone()]).unwrap_err().contains("auto")
         );

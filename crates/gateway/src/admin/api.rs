@@ -77,9 +77,10 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
         _ => {
             let now = asker.gateway.serving.clock.now().mono;
             let shown = bearer(request.headers());
-            let admitted = match shown.is_some_and(|it| is_token_for(asker.gateway, path, it)) {
-                true => Ok(()),
-                false => asker.guard.admit(asker.client, shown, now),
+            let admitted = if shown.is_some_and(|it| is_token_for(asker.gateway, path, it)) {
+                Ok(())
+            } else {
+                asker.guard.admit(asker.client, shown, now)
             };
             match admitted {
                 Ok(()) => order(asker, path, &query).await,

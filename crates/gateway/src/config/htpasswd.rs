@@ -89,8 +89,9 @@ impl Hash {
             return parsed.map(|_| Self::Bcrypt(text.to_owned())).map_err(|_| wrong("bcrypt"));
         }
         if text.starts_with("$argon2") {
-            let parsed = PasswordHash::new(text);
-            return parsed.map(|_| Self::Argon2(text.to_owned())).map_err(|_| wrong("argon2"));
+            let parsed = PasswordHash::new(text).ok();
+            let whole = parsed.filter(|it| it.salt.is_some() && it.hash.is_some());
+            return whole.map(|_| Self::Argon2(text.to_owned())).ok_or_else(|| wrong("argon2"));
         }
         if text.starts_with("$5$") || text.starts_with("$6$") {
             let hash = Self::ShaCrypt(text.to_owned());
@@ -127,16 +128,16 @@ mod tests {
         ("U*U*", "$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK"),
         (
             "password",
-            "$argon2i$v=19$m=65536,t=2,p=1$c29tc2FsdA$wWKIMhR9lyDFvRz9YTZweHKfbftvj+qf+YFY4NeBbtA",
+            "$argon2i$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$wWKIMhR9lyDFvRz9YTZweHKfbftvj+qf+YFY4NeBbtA",
         ),
         (
             "password",
-            "$argon2id$v=19$m=65536,t=2,p=1$c29tc2FsdA$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+            "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
         ),
         ("Hello world!", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"),
         (
             "Hello world!",
-            "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1",
+            "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1",
         ),
     ];
 

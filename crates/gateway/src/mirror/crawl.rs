@@ -308,7 +308,7 @@ impl Keeper<'_> {
         let pass = Pass::new(self.serving, self.site, open, exchange);
         let in_time = async {
             self.sleep_waits().await;
-            let longest = schedule::longest(&open.plan(), self.how_awake().is_alone, self.now());
+            let longest = schedule::longest(&open.plan(), self.how_awake().is_alone);
             self.serving.clock.sleep(longest).await;
             pass.stop();
             std::future::pending::<()>().await;

@@ -64,7 +64,9 @@ pub(crate) async fn obey(
             Ok(MirrorReply::Done)
         }
         MirrorOrder::Fetch => {
-            mirrors.iter().for_each(|mirror| mirror.fetch_now());
+            for mirror in mirrors {
+                mirror.fetch_now();
+            }
             Ok(MirrorReply::Done)
         }
         MirrorOrder::Explain { address: text } => {

@@ -55,6 +55,10 @@ impl Calendar {
         }
         // Days of UTC, so that no clock is put forward or back within them.
         let mut text = format!("DTSTART:{}", midnights(&start.value)?);
+        if get(event, "RRULE").is_none() {
+            // The start is an instance beside RDATE (RFC 5545, 3.8.5.2).
+            let _ = write!(text, "\nRDATE:{}", midnights(&start.value)?);
+        }
         for property in event {
             match property.name.as_str() {
                 "RRULE" => {

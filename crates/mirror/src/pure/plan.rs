@@ -15,7 +15,6 @@ mod queue;
 mod saved;
 mod take;
 
-use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
@@ -387,19 +386,6 @@ impl Planner {
         self.pages.iter().filter(|(_, page)| is_due(page)).count()
     }
 
-    /// For how long sleep should wait: nothing if nothing is due, else until a pass over that could have
-    /// ended, within the operator's bound.
-    pub fn extension(&self, now: Timestamp) -> Duration {
-        let due = u32::try_from(self.due_before_sleep(now)).unwrap_or(u32::MAX);
-        // As long again for answers that take their time.
-        let needed = self.rules.limits.pause().saturating_mul(due).saturating_mul(2);
-        if due == 0 {
-            Duration::ZERO
-        } else {
-            needed.max(SHORTEST).min(self.rules.refresh.extension)
-        }
-    }
-
     /// When to wake the server for the mirror's sake, if nothing else does before. `hours` are the hours to
     /// come, with what a wake-up costs in each.
     pub fn wake_at(&self, hours: &[Hour]) -> Option<Timestamp> {
@@ -475,9 +461,6 @@ impl Planner {
         self.last_report
     }
 }
-
-/// A shorter extension is not worth a timer.
-const SHORTEST: Duration = Duration::from_secs(1);
 
 /// A reason, and how many addresses it keeps out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,9 @@ pub struct Link {
     moved: Cusum,
 }
 
-/// One block counts as at most this far from the estimate (logarithm of the rate).
+/// A time on the link that nothing but the link explains, s.
+const LONG: f64 = 0.5;
+/// What took less counts as at most this far from the estimate (logarithm of the rate).
 const MOST_STEP: f64 = 0.5;
 /// Assumed of a link of which nothing is known yet, bytes per second.
 const UNKNOWN_RATE: f64 = 1e7;
@@ -90,8 +92,9 @@ impl Link {
             self.cost.add(cost, 1.0, 4.0);
             return;
         }
-        // One block that was late is no slow link: it takes two to move the estimate far.
-        let distance = (cost - self.cost.mean).clamp(-MOST_STEP, MOST_STEP);
+        // A thread that ran late explains a short time, not a long one: it takes two short ones to move the estimate far.
+        let most = if acknowledged.seconds < LONG { MOST_STEP } else { f64::INFINITY };
+        let distance = (cost - self.cost.mean).clamp(-most, most);
         if self.moved.add(distance, 0.1, 0.7) {
             self.cost = Decayed::default();
             self.cost.add(cost, 1.0, 4.0);
@@ -331,18 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_link_is_seen_at_the_second_block_and_noise_is_not_one() {
+    fn a_step_of_the_link_is_seen_at_once_if_it_is_long_and_at_the_second_block_if_not() {
         let mut link = Link::default();
         assert!(!link.is_known());
-        let mut learn = |rate: f64| {
-            link.learn(&Acknowledged { bytes: rate, seconds: 1.0 });
+        let mut learn_of = |rate: f64, seconds: f64| {
+            link.learn(&Acknowledged { bytes: rate * seconds, seconds });
             1.0 / link.seconds_per_byte()
         };
+        let mut learn = |rate: f64| learn_of(rate, 0.01);
         for noise in [1.0, 1.1, 0.9, 1.05, 0.95, 1.1, 0.9] {
             let rate = learn(1e6 * noise);
             assert!((0.9e6..1.1e6).contains(&rate), "{rate}");
         }
-        // One block that was held up for a minute moves it by an eighth at most.
+        // One short block that was held up moves it by an eighth at most.
         let held_up = learn(1e4);
         assert!((0.85e6..1.1e6).contains(&held_up), "{held_up}");
         for _ in 0..4 {
@@ -352,6 +356,8 @@ mod tests {
         assert!((learn(1e5) - 1e5).abs() < 1.0);
         learn(1e6);
         assert!((learn(1e6) - 1e6).abs() < 1.0);
+        assert!((learn_of(1e4, 2.0) - 1e4).abs() < 1.0, "two seconds are the link's");
+        assert!((learn_of(1e6, 2.0) - 1e6).abs() < 1.0);
         link.learn(&Acknowledged { bytes: 0.0, seconds: 1.0 });
         link.learn(&Acknowledged { bytes: 1.0, seconds: f64::NAN });
         assert!((link.seconds_per_byte() - 1e-6).abs() < 1e-12);

@@ -410,13 +410,11 @@ fn before_sleep_what_is_old_changed_or_popular_is_renewed() {
         World::of(&[("/", "<a href=/a>a</a><a href=/b>b</a>"), ("/a", "a"), ("/b", "b")]);
     world.whole();
     assert_eq!(world.planner.due_before_sleep(world.now), 0);
-    assert_eq!(world.planner.extension(world.now), Duration::ZERO);
     for _ in 0..3 {
         world.planner.requested(&at("/a"), 1, true, world.now);
     }
     world.later(4);
     assert_eq!(world.planner.due_before_sleep(world.now), 1);
-    assert_eq!(world.planner.extension(world.now), Duration::from_secs(1));
     world.refresh();
     assert_eq!(world.asked, ["/robots.txt", "/a"]);
     // An extension ends when it ends.
