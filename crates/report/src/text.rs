@@ -213,15 +213,15 @@ fn body(table: &Table) -> String {
     out
 }
 
-/// Makes the table fit: headings break into two lines, then text into lines, the widest column first, then
-/// headings into words. If all that is not enough, columns follow below, and headings have two lines.
+/// Makes the table fit: headings break into two lines, then into words, then text into lines, the widest column
+/// first. If all that is not enough, columns follow below, and headings have two lines.
 fn fit(columns: &mut [Shown]) {
     let room = WIDTH.saturating_sub(INDENT + GAP * columns.len().saturating_sub(1));
     let widths = |columns: &[Shown], lines, of: fn(&Shown) -> usize| -> Vec<usize> {
         columns.iter().map(|it| of(it).max(width_in(&it.heading, lines))).collect()
     };
     for (lines, can_break) in
-        [(1, false), (2, false), (2, true), (usize::MAX, false), (usize::MAX, true)]
+        [(1, false), (2, false), (usize::MAX, false), (2, true), (usize::MAX, true)]
     {
         let mut chosen = widths(columns, lines, |it| it.width);
         let least = widths(columns, lines, if can_break { Shown::least } else { |it| it.width });
