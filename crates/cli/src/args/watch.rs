@@ -12,7 +12,7 @@ use crate::written;
 /// What commands that watch a program have in common.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
-    /// Stop after this time
+    /// Stop after this time; a command is ended then
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Measure the idle machine for this time first, and report its energy separately

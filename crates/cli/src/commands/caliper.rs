@@ -17,7 +17,6 @@ use crate::report_file::Output;
 /// Measure how much energy functions and sections of a program use
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
 pub(crate) struct Args {
