@@ -122,7 +122,7 @@ mod tests {
         let set = "a+b+c+d";
         let mut table = "applications,application,operations_per_s\n".to_owned();
         for name in set.split('+') {
-            table += &format!("{name},{name},100\n{set},{name},96\n");
+            table.extend([name, ",", name, ",100\n", set, ",", name, ",96\n"]);
         }
         let answer = answer(&Matrix::read(&table).unwrap(), 1, &printed()).unwrap();
         assert_eq!(answer.verdict, crate::Verdict::NotCheckable);
