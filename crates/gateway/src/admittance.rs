@@ -80,8 +80,8 @@ pub(crate) struct Admittance {
     /// Mixed into what is remembered of passwords.
     key: [u8; 32],
     memory: Mutex<Memory>,
-    hashing: Semaphore,
-    waiting: Semaphore,
+    hashing: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
 }
 
 struct Memory {
@@ -111,9 +111,15 @@ impl Comer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shown {
     Nothing,
-    /// Not one `Basic` field that can be read.
+    /// Several fields, or a `Basic` one that cannot be read.
     Rubbish,
     Password(Login),
+}
+
+/// Whether credentials are a password. Tokens of applications, such as `Bearer`, are not.
+fn is_basic(value: &HeaderValue) -> bool {
+    let scheme = value.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
+    scheme.eq_ignore_ascii_case(b"basic")
 }
 
 impl Admittance {
@@ -131,8 +137,8 @@ impl Admittance {
             config,
             key,
             memory: Mutex::new(Memory { known, wrong: RateLimiter::new(WRONG) }),
-            hashing: Semaphore::new(1),
-            waiting: Semaphore::new(MOST_WAITING),
+            hashing: Arc::new(Semaphore::new(1)),
+            waiting: Arc::new(Semaphore::new(MOST_WAITING)),
         }))
     }
 
@@ -149,6 +155,7 @@ impl Admittance {
         let mut values = fields.get_all(AUTHORIZATION).iter();
         let shown = match (values.next(), values.next()) {
             (None, _) => Shown::Nothing,
+            (Some(value), None) if !is_basic(value) => Shown::Nothing,
             (Some(value), None) => {
                 Login::read(value.as_bytes()).map_or(Shown::Rubbish, Shown::Password)
             }
@@ -186,19 +193,33 @@ impl Admittance {
         if self.lock().known.contains(&mark) {
             return Ok(());
         }
-        let _waiting = self.waiting.try_acquire().map_err(|_| Denial::Busy)?;
-        let Ok(_hashing) = self.hashing.acquire().await else { return Err(Denial::Busy) };
-        // Another request may have shown the same meanwhile.
+        self.may_attempt(comer, clock)?;
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Denial::Busy)?;
+        let hashing = Arc::clone(&self.hashing).acquire_owned().await;
+        // Other requests may have shown the same, or wrong ones, meanwhile.
         if self.lock().known.contains(&mark) {
             return Ok(());
         }
-        // Counted before it is checked, right or wrong: so nothing is gained by leaving before the answer.
-        self.attempt(comer, clock)?;
-        let this = Arc::clone(self);
-        let check = move || this.config.users.check(&login.user, &login.password);
-        if !tokio::task::spawn_blocking(check).await.unwrap_or(false) {
-            return Err(Denial::WrongPassword);
+        self.may_attempt(comer, clock)?;
+        let (this, clock) = (Arc::clone(self), clock.clone());
+        // A client that leaves stops neither the hash nor the count, and frees no turn.
+        let check = move || {
+            let _turn = (waiting, hashing);
+            let is_right = this.config.users.check(&login.user, &login.password);
+            if is_right {
+                this.remember(mark);
+            } else {
+                let _ = this.attempt(comer, &clock);
+            }
+            is_right
+        };
+        match tokio::task::spawn_blocking(check).await {
+            Ok(true) => Ok(()),
+            _ => Err(Denial::WrongPassword),
         }
+    }
+
+    fn remember(&self, mark: [u8; 32]) {
         let mut memory = self.lock();
         if memory.known.len() >= MOST_KNOWN {
             memory.known.clear();
@@ -206,7 +227,11 @@ impl Admittance {
         if memory.known.capacity() > 0 {
             memory.known.insert(mark);
         }
-        Ok(())
+    }
+
+    fn may_attempt(&self, comer: Comer, clock: &Clock) -> Result<(), Denial> {
+        let now = clock.now().mono;
+        self.lock().wrong.may(now, comer.budget).map_err(Denial::Attempts)
     }
 
     fn attempt(&self, comer: Comer, clock: &Clock) -> Result<(), Denial> {

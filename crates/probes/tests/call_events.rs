@@ -97,7 +97,7 @@ impl Watched {
             let ended = || of_it().filter(|event| !event.is_left);
             assert_eq!(ended().count() as u64, sums.ended, "{function}");
             assert_eq!(of_it().count() as u64 - sums.ended, sums.unended, "{function}");
-            let length: Duration = ended().map(|event| event.length()).sum();
+            let length: Duration = ended().map(CallEvent::length).sum();
             let ran: Duration = ended().map(|event| event.ran).sum();
             let preempted: Duration = ended().map(|event| event.preempted).sum();
             let all = (sums.length, sums.ran, sums.preempted);

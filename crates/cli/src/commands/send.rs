@@ -43,6 +43,7 @@ use crate::written;
 /// Send files to another machine for the least energy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Files and folders, then where to: a machine that ssh reaches, and a folder on it (from the home folder unless
     /// it begins with /)
@@ -283,8 +284,8 @@ fn metered(measured: &[Measured], seconds: f64) -> Option<Energy> {
         Some(Energy::measured(joules, uncertainty, format!("{}/{}", measured.meter, channel.name)))
     };
     measured.iter().find_map(|measured| {
-        let channels = measured.channels.iter().enumerate();
-        channels.filter_map(|(place, channel)| of(measured, channel, place)).next()
+        let mut channels = measured.channels.iter().enumerate();
+        channels.find_map(|(place, channel)| of(measured, channel, place))
     })
 }
 
@@ -326,7 +327,7 @@ fn send(
     let mut watch = Watch::new(args, bill.prices);
     let close = || ending.kill();
     let result = {
-        let mut step = |session: &Session| {
+        let mut watched = |session: &Session| {
             if stop.is_stopped() {
                 cancelled.store(true, Ordering::Relaxed);
             }
@@ -335,7 +336,14 @@ fn send(
                 kept.keep();
             }
         };
-        nightwatt_transfer::send::run(reader, writer, &close, &mut session, &monotonic, &mut step)
+        nightwatt_transfer::send::run(
+            reader,
+            writer,
+            &close,
+            &mut session,
+            &monotonic,
+            &mut watched,
+        )
     };
     watch.progress.end();
     let status = ending.wait();

@@ -170,19 +170,7 @@ pub struct Rules<'a> {
 pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> Answers {
     let runs = Runs::of(groups, samples);
     let uneven = runs.uneven();
-    let is_even = |group: &[usize]| !group.iter().any(|job| uneven.contains(job));
-    let compared: Vec<Option<usize>> = groups
-        .iter()
-        .enumerate()
-        .map(|(place, group)| (group.len() > 1 && is_even(group)).then_some(place))
-        .collect();
-    let against_alone = |goal: Goal| {
-        let pairs = compared.iter().map(|place| {
-            let place = (*place)?;
-            Some(runs.against_alone(&[place], &groups[place], goal))
-        });
-        judged(&pairs.collect::<Vec<_>>(), rules)
-    };
+    let against_alone = |goal| judged(&runs.groups_against_alone(&uneven, goal), rules);
     let (time, energy) = (against_alone(Goal::Time), against_alone(Goal::Energy));
     let slowdowns = runs.slowdowns(rules);
     let groups_of = |place: usize| {
@@ -249,6 +237,15 @@ impl<'a> Runs<'a> {
         }
     }
 
+    /// Each group of several jobs against these one after the other; `None` where a job's work is uneven.
+    fn groups_against_alone(&self, uneven: &[usize], goal: Goal) -> Vec<Option<Pairs>> {
+        let pairs = |(place, group): (usize, &Vec<usize>)| {
+            let is_compared = group.len() > 1 && !group.iter().any(|job| uneven.contains(job));
+            is_compared.then(|| self.against_alone(&[place], group, goal))
+        };
+        self.groups.iter().enumerate().map(pairs).collect()
+    }
+
     /// Groups one after the other, and these jobs one after the other, in each block that has all of them.
     fn against_alone(&self, places: &[usize], jobs: &[usize], goal: Goal) -> Pairs {
         let Some(first) = places.first() else { return Vec::new() };
@@ -308,7 +305,8 @@ impl<'a> Runs<'a> {
             Some(Cost { seconds: answer.seconds?.mean, joules })
         };
         let mut groupings: Vec<Grouping> = Vec::new();
-        let mut pairs = Vec::new();
+        // The best of many looks better than it is: it is judged together with all groups.
+        let mut pairs = self.groups_against_alone(&[], goal);
         let all: Vec<usize> = (0..jobs).collect();
         for at_once in 1..=largest {
             let Some((groups, cost)) = best_groups(jobs, at_once, goal, cost) else { continue };
@@ -328,7 +326,8 @@ impl<'a> Runs<'a> {
                 saved: None,
             });
         }
-        for (grouping, judged) in groupings.iter_mut().zip(judged(&pairs, rules)) {
+        let judged = judged(&pairs, rules).into_iter().skip(self.groups.len());
+        for (grouping, judged) in groupings.iter_mut().zip(judged) {
             grouping.saved = judged;
         }
         groupings

@@ -99,7 +99,16 @@ impl AccessConfig {
 impl SiteConfig {
     /// Checks its rules of access.
     pub(super) fn check_access(&self, config: &Config) -> Result<(), Wrong> {
-        let checked = self.access.as_ref().map_or(Ok(()), |access| access.check(config));
+        let Some(access) = &self.access else { return Ok(()) };
+        if let Some(tcp) = config.tcp.iter().find(|tcp| tcp.on == self.name) {
+            let text = format!(
+                "`[site.access]` does not hold for connections to `{}`, and these could wake the server: put that \
+                 `[[tcp]]` service on a site or machine without `[site.access]`",
+                tcp.name
+            );
+            return wrong("access", text);
+        }
+        let checked = access.check(config);
         checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
     }
 

@@ -12,6 +12,12 @@ use sha_crypt::ShaCrypt;
 /// Larger than any real file.
 const LONGEST_FILE: usize = 1 << 20;
 
+/// Hashes that cost more than these keep a processor busy for seconds, and clients may ask for them.
+const COSTLIEST_BCRYPT: u32 = 14;
+const COSTLIEST_ARGON2_KIB: u32 = 256 << 10;
+const COSTLIEST_ARGON2_PASSES: u32 = 16;
+const COSTLIEST_SHA_CRYPT: u32 = 1_000_000;
+
 /// The users of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Users(Arc<BTreeMap<String, Hash>>);
@@ -81,20 +87,38 @@ impl Users {
     }
 }
 
+fn affordable(function: &str, what: &str, has: u32, most: u32) -> Result<(), String> {
+    if has <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "the {what} of its {function} hash is {has}, and clients could keep this machine busy with it: hash the \
+         password again with {most} at most"
+    ))
+}
+
 impl Hash {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: &str| format!("its {what} hash is damaged");
         if ["$2a$", "$2b$", "$2y$"].iter().any(|mark| text.starts_with(mark)) {
-            let parsed = text.parse::<bcrypt::HashParts>();
-            return parsed.map(|_| Self::Bcrypt(text.to_owned())).map_err(|_| wrong("bcrypt"));
+            let parsed = text.parse::<bcrypt::HashParts>().map_err(|_| wrong("bcrypt"))?;
+            affordable("bcrypt", "cost", parsed.get_cost(), COSTLIEST_BCRYPT)?;
+            return Ok(Self::Bcrypt(text.to_owned()));
         }
         if text.starts_with("$argon2") {
             let parsed = PasswordHash::new(text).ok();
             let whole = parsed.filter(|it| it.salt.is_some() && it.hash.is_some());
-            return whole.map(|_| Self::Argon2(text.to_owned())).ok_or_else(|| wrong("argon2"));
+            let whole = whole.ok_or_else(|| wrong("argon2"))?;
+            let number = |name: &str| whole.params.get_decimal(name).unwrap_or(1);
+            affordable("argon2", "memory in KiB", number("m"), COSTLIEST_ARGON2_KIB)?;
+            affordable("argon2", "number of passes", number("t"), COSTLIEST_ARGON2_PASSES)?;
+            return Ok(Self::Argon2(text.to_owned()));
         }
         if text.starts_with("$5$") || text.starts_with("$6$") {
             let hash = Self::ShaCrypt(text.to_owned());
+            let rounds = text.split('$').nth(2).and_then(|it| it.strip_prefix("rounds="));
+            let rounds = rounds.map_or(Ok(1), |it| it.parse().map_err(|_| wrong("SHA-crypt")))?;
+            affordable("SHA-crypt", "number of rounds", rounds, COSTLIEST_SHA_CRYPT)?;
             let length = text.rsplit('$').next().map_or(0, str::len);
             let is_whole = length == if text.starts_with("$5$") { 43 } else { 86 };
             return if is_whole { Ok(hash) } else { Err(wrong("SHA-crypt")) };
@@ -164,6 +188,15 @@ mod tests {
             ("ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyu", "bcrypt hash is damaged"),
             ("ann:$argon2id$v=19$m=65536", "argon2 hash is damaged"),
             ("ann:$5$saltstring$5B8vYYiY", "SHA-crypt hash is damaged"),
+            ("ann:$2y$31$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "hash is 31"),
+            (
+                "ann:$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+                "is 4194304",
+            ),
+            (
+                "ann:$5$rounds=999999999$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
+                "hash is 999999999",
+            ),
         ] {
             let said = Users::parse(&format!("# people\n{line}\n")).unwrap_err();
             assert!(said.starts_with("line 2: ") && said.contains(why), "{line}: {said}");

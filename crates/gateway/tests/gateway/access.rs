@@ -193,7 +193,7 @@ fn a_hundred_thousand_requests_of_strangers_wake_it_no_time() {
 fn closed_and_open() -> Setup {
     awake().with(|config: &mut Config| {
         let mut open = config.site[0].clone();
-        open.name = "open".to_owned();
+        "open".clone_into(&mut open.name);
         open.hosts = vec!["open.example".to_owned()];
         let closed = &mut config.site[0];
         closed.hosts = vec!["closed.example".to_owned()];
@@ -312,7 +312,7 @@ fn by_http2_the_same_rules_hold() {
     let closed = |setup: Setup| {
         setup.with(|config: &mut Config| {
             let mut open = config.site[0].clone();
-            open.name = "open".to_owned();
+            "open".clone_into(&mut open.name);
             open.hosts = vec!["open.example".to_owned()];
             config.site[0].access = Some(password());
             config.site.push(open);

@@ -1,10 +1,12 @@
 //! All that a command started, wherever their cgroup is and whichever process waits for them: containers and scopes.
 
+#[cfg(feature = "bpf")]
 use std::time::Duration;
 
 use nightwatt_meters::Host;
 
 use super::cpu_time::CpuTime;
+#[cfg(feature = "bpf")]
 use crate::counters::Process;
 
 /// Counts from its start on, if this kernel and user can.

@@ -63,8 +63,8 @@ fn the_form_in_json_has_what_it_promises() {
 #[cfg(feature = "bpf")]
 fn what_goes_into_another_cgroup_and_is_waited_for_by_another_counts_too() {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    let mount = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("cgroup2"));
-    let Some(mount) = mount.filter_map(|line| line.split(' ').nth(1)).next() else {
+    let mut mount = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("cgroup2"));
+    let Some(mount) = mount.find_map(|line| line.split(' ').nth(1)) else {
         return println!("skipped: no cgroup of version 2");
     };
     let group = format!("{mount}/nightwatt-test-{}", std::process::id());

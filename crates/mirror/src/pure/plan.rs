@@ -15,7 +15,6 @@ mod queue;
 mod saved;
 mod take;
 
-
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use nightwatt_httpcache::{Timestamp, update};

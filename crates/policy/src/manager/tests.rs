@@ -29,14 +29,14 @@ struct Story {
 
 impl Story {
     fn begin(settings: Settings) -> Self {
-        Self::begin_at(settings, Wall(0), Memory::default())
+        Self::begin_at(settings, Wall(0), &Memory::default())
     }
 
-    fn begin_at(settings: Settings, start: Wall, memory: Memory) -> Self {
+    fn begin_at(settings: Settings, start: Wall, memory: &Memory) -> Self {
         let policy = Timeout { idle: Duration::from_secs(5) };
         let zone = settings.zone.clone();
         let now = Now { mono: Mono::ZERO, wall: start, utc_offset: zone.offset_at(start, 0) };
-        let manager = PowerManager::new(settings, policy, memory, now);
+        let manager = PowerManager::new(settings, policy, *memory, now);
         let mut story = Self {
             manager,
             now,

@@ -21,7 +21,7 @@ fn job(seconds: f64) -> JobSample {
 fn samples(blocks: u32, slowdowns: [f64; 2], noise: f64, seed: u64) -> Vec<Sample> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // The sum of twelve uniform numbers less 6 is nearly normal.
-    let mut noisy = |value: f64| {
+    let mut vary = |value: f64| {
         let normal = (0..12).map(|_| rng.random_range(0.0..1.0)).sum::<f64>() - 6.0;
         value * (1.0 + noise * normal)
     };
@@ -32,7 +32,7 @@ fn samples(blocks: u32, slowdowns: [f64; 2], noise: f64, seed: u64) -> Vec<Sampl
             let jobs: Vec<JobSample> = places
                 .iter()
                 .map(|place| {
-                    job(noisy(ALONE[*place] * if is_together { slowdowns[*place] } else { 1.0 }))
+                    job(vary(ALONE[*place] * if is_together { slowdowns[*place] } else { 1.0 }))
                 })
                 .collect();
             let seconds = jobs.iter().map(|job| job.seconds).fold(0.0, f64::max);
@@ -126,7 +126,9 @@ fn what_has_not_run_gives_no_answer() {
     assert!(none.groups.iter().all(|it| it.runs == 0 && it.time.is_none()));
     assert!(none.least_time.is_empty() && none.least_energy.is_empty());
     let mut without_energy = samples(3, [1.0, 1.0], 0.01, 1);
-    without_energy.iter_mut().for_each(|sample| sample.joules = None);
+    for sample in &mut without_energy {
+        sample.joules = None;
+    }
     let answers = answered(&without_energy);
     assert!(answers.groups[2].energy.is_none() && answers.least_energy.is_empty());
     let best = answers.least_time.last().unwrap();

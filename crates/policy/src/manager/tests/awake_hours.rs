@@ -30,7 +30,7 @@ fn berlin() -> Zone {
 
 impl Story {
     fn from(settings: Settings, start_s: i64) -> Self {
-        Self::begin_at(settings, Wall::from_secs(start_s), Memory::default())
+        Self::begin_at(settings, Wall::from_secs(start_s), &Memory::default())
     }
 
     /// When it was awake: seconds of civil time since `from` at which it woke and fell asleep.
@@ -110,7 +110,7 @@ fn an_operator_puts_it_to_sleep_for_the_rest_of_its_hours() {
     let text = serde_json::to_string(&memory).unwrap();
     let memory = serde_json::from_str(&text).unwrap();
     let start = Wall::from_secs(MONDAY + 12 * 3600);
-    let mut again = Story::begin_at(settings(&["08:00-12:00", "11:00-13:00"]), start, memory);
+    let mut again = Story::begin_at(settings(&["08:00-12:00", "11:00-13:00"]), start, &memory);
     again.until(600);
     assert_eq!(again.causes, []);
     again.until(21 * HOUR);
@@ -133,7 +133,7 @@ fn hours_around_the_clock_wake_it_once_and_an_order_to_sleep_holds() {
 fn a_proxy_that_was_off_when_they_began_wakes_it_when_it_starts() {
     for (hour, awake) in [(7, false), (9, true), (17, true), (19, false)] {
         let start = Wall::from_secs(MONDAY + hour * 3600);
-        let mut story = Story::begin_at(settings(&["08:00-18:00"]), start, Memory::default());
+        let mut story = Story::begin_at(settings(&["08:00-18:00"]), start, &Memory::default());
         story.up = false;
         story.manager = {
             let policy = Timeout { idle: Duration::from_secs(5) };
