@@ -152,7 +152,7 @@ export function mirror(section, note, box, it) {
     ...(it.is_complete_wanted ? [["complete", it.not_complete ?? "yes"]] : []),
     ...Object.entries(it.not_mirrored).map(([why, pages]) => [`not mirrored: ${words(why)}`, count(pages)]),
   ];
-  box.replaceChildren(table(["of the mirror", ""], rows));
+  box.replaceChildren(table(["of the mirror", "value"], rows));
 }
 
 // What fixed time-outs would have done; nothing to show before a request needed the server.

@@ -394,7 +394,7 @@ impl SleepSequence {
         self.announcer.unheard()
     }
 
-    /// When [`SleepSequence::tick`] and [`Course::due`] are to be called next.
+    /// When [`SleepSequence::tick`] and [`SleepSequence::due`] are to be called next.
     pub fn next(&self) -> Mono {
         let phase = match &self.phase {
             Phase::Leaving { since, .. } => *since + LINGER,

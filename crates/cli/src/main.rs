@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod control;
 mod errors;
+mod experiment;
 mod figures;
 mod help;
 mod logging;

@@ -44,6 +44,7 @@ pub(crate) use self::answer::MirrorRequest;
 use self::open::OpenMirror;
 use crate::common::Common;
 use crate::config::{MirrorConfig, SiteConfig};
+use crate::store;
 
 /// Maximum number of bodies that are read and compressed concurrently for clients.
 const READS: usize = 8;
@@ -130,7 +131,7 @@ impl Mirror {
 
     /// Now, as the cache counts it.
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
+        store::timestamp(&self.clock)
     }
 
     /// Runs `work` on the copy in a thread that may block; returns `None` if the copy is not open.

@@ -20,6 +20,7 @@ use crate::metrics::{ConnectionTally, RequestTally};
 use crate::proofs::Proofs;
 use crate::repeated_warnings::Repeats;
 use crate::site::Site;
+use crate::store;
 
 /// What is needed to serve requests and connections. A reload replaces it with another one, which shares what did not
 /// change.
@@ -88,7 +89,7 @@ impl Serving {
 
     /// Now, as the cache counts it.
     pub(crate) fn timestamp(&self) -> Timestamp {
-        Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
+        store::timestamp(&self.clock)
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::HeaderName;
+use nightwatt_clock::Clock;
 use nightwatt_httpcache::vary::PlainMatch;
 use nightwatt_httpcache::{
     CacheKey, Filler, Purge, RequestDirectives, RequestHead, Rules, Sender, Stored, Timestamp,
@@ -27,6 +28,11 @@ pub(crate) use self::collecting::Collecting;
 pub(crate) use self::popularity::{Popularity, Sake};
 use crate::disk_cache::record::{Body, variant};
 use crate::disk_cache::{Forgotten, SiteDisk};
+
+/// Now, as the cache counts it.
+pub(crate) fn timestamp(clock: &Clock) -> Timestamp {
+    Timestamp::from_millis(u64::try_from(clock.now().wall.0).unwrap_or(0))
+}
 
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;

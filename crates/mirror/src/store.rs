@@ -324,7 +324,11 @@ fn read_plan(path: &Path) -> SavedPlan {
 }
 
 /// Writes a file beside its name, syncs and renames it: it is there whole, or as it was.
-fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+///
+/// If the folder cannot be written.
+pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
     let temporary = folder.join(format!("{name}.tmp"));
     let mut options = OpenOptions::new();

@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use nightwatt_clock::Clock;
 use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, Told};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::output;
-use crate::progress::Progress;
-use crate::signals;
+use crate::{experiment, output};
 
 /// Run the same work in several environments, and compare its energy
 #[derive(Debug, clap::Args)]
@@ -95,7 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    let ran = run_all(&plan, &mut store, args.json)?;
+    let ran = experiment::with_progress(args.json, next_and_failed, |stop, tell| {
+        compare::run(&plan, &mut store, stop, tell)
+    })?;
     // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
@@ -127,25 +126,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
-fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
-    let stop = signals::stop_on_signals()?;
-    let clock = Clock::real();
-    let started = clock.now().mono;
-    let mut progress = Progress::by_time(json);
-    let ran = compare::run(plan, store, &stop, &mut |told: &Told<'_>| {
-        let elapsed = clock.now().mono.since(started);
-        if let Some((run, why)) = &told.failed {
-            progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
-        }
-        let failed = match told.progress.failed {
-            0 => String::new(),
-            count => format!(", {count} failed"),
-        };
-        let (done, total) = told.runs();
-        progress.update(done, total, elapsed, told.left, || format!("{}{failed}", told.next));
-    });
-    progress.end();
-    Ok(ran)
+/// What comes next, and how many runs failed so far.
+fn next_and_failed(told: &Told<'_>) -> String {
+    match told.progress.failed {
+        0 => told.next.to_owned(),
+        count => format!("{}, {count} failed", told.next),
+    }
 }
 
 fn failure(error: &Error) -> Failure {

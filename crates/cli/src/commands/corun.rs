@@ -3,17 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use nightwatt_clock::Clock;
-use nightwatt_compare::{self as compare, Store, Told};
+use nightwatt_compare::Store;
 use nightwatt_corun::{self as corun, Error, Plan, Report};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::output;
-use crate::progress::Progress;
-use crate::report_pages;
-use crate::signals;
+use crate::{experiment, output, report_pages};
 
 /// Run jobs alone and together, and report which belong together
 #[derive(Debug, clap::Args)]
@@ -76,7 +72,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    let ran = run_all(&plan, &mut store, args.json)?;
+    let ran = experiment::with_progress(
+        args.json,
+        |told| told.next.to_owned(),
+        |stop, tell| corun::run(&plan, &mut store, stop, tell),
+    )?;
     // However the run ended, show what was measured so far.
     let report = corun::report(&plan, &placement, &store.done).map_err(|error| failure(&error))?;
     if !store.done.is_empty() {
@@ -100,23 +100,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         ));
     }
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
-}
-
-fn run_all(plan: &Plan, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
-    let stop = signals::stop_on_signals()?;
-    let clock = Clock::real();
-    let started = clock.now().mono;
-    let mut progress = Progress::by_time(json);
-    let ran = corun::run(plan, store, &stop, &mut |told: &Told<'_>| {
-        let elapsed = clock.now().mono.since(started);
-        if let Some((run, why)) = &told.failed {
-            progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
-        }
-        let (done, total) = told.runs();
-        progress.update(done, total, elapsed, told.left, || told.next.to_owned());
-    });
-    progress.end();
-    Ok(ran)
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {

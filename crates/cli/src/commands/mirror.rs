@@ -1,7 +1,6 @@
 //! `nightwatt mirror`: shows what the mirrors of a running gateway hold, and has their pages confirmed.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use clap::Subcommand;
 use nightwatt_gateway::control::Order;
@@ -14,7 +13,7 @@ use crate::args::GatewayArgs;
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
-use crate::figures::{bytes, count, counted, energy, percent, time};
+use crate::figures::{self, bytes, count, counted, energy, percent};
 use crate::output;
 
 /// Show what the mirror of a site holds, and have it confirmed
@@ -102,8 +101,9 @@ fn text(reply: &MirrorReply) -> String {
     }
 }
 
+/// Whole seconds: how old pages are.
 fn seconds(seconds: f64) -> String {
-    time(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default())
+    figures::seconds(seconds.round())
 }
 
 fn status(it: &MirrorStatus) -> String {

@@ -1,8 +1,5 @@
 //! The opened copy of a mirror: the store on the disk and the plan, which must agree.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -13,7 +10,7 @@ use nightwatt_mirror::pure::coverage::Coverage;
 use nightwatt_mirror::pure::entry::BodyHash;
 use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::plan::{Change, PageState, PlanRules, Planner, Taken};
-use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError};
+use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError, write_whole};
 
 use super::base::Base;
 
@@ -246,7 +243,7 @@ impl OpenMirror {
         if self.is_marked.swap(true, Ordering::SeqCst) {
             return;
         }
-        if let Err(error) = write(&self.folder, MARK, b"") {
+        if let Err(error) = write_whole(&self.folder, MARK, b"") {
             tracing::warn!(folder = %self.folder.display(), %error, "the mirror cannot note a change");
         }
     }
@@ -272,7 +269,7 @@ impl OpenMirror {
     /// Stores the base, so that the next start mirrors the same pages, under whatever host clients come first.
     fn remember_base(&self) {
         if remembered_base(&self.folder).as_ref() != Some(&self.base)
-            && let Err(error) = write(&self.folder, URL, self.base.url().as_bytes())
+            && let Err(error) = write_whole(&self.folder, URL, self.base.url().as_bytes())
         {
             tracing::warn!(folder = %self.folder.display(), %error, "the mirror cannot note its URL");
         }
@@ -287,15 +284,4 @@ fn log_damage(folder: &Path, found: &Opened) {
     if found.lost > 0 {
         tracing::warn!(%folder, pages = found.lost, "pages of the mirror are missing, and are fetched again");
     }
-}
-
-/// Writes a small file durably.
-fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(folder.join(name))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    File::open(folder)?.sync_all()
 }

@@ -18,6 +18,7 @@ use super::fetch::Fetcher;
 use super::open::OpenMirror;
 use crate::exchange::Exchange;
 use crate::serving::Serving;
+use crate::store;
 
 /// A pass that is under way.
 pub(super) struct Pass<'a> {
@@ -182,8 +183,7 @@ impl Underway {
 impl Drop for Underway {
     fn drop(&mut self) {
         if !self.is_taken {
-            let now = u64::try_from(self.clock.now().wall.0).unwrap_or(0);
-            self.open.plan().failed(&self.order, Timestamp::from_millis(now));
+            self.open.plan().failed(&self.order, store::timestamp(&self.clock));
         }
     }
 }
