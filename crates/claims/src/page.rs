@@ -54,11 +54,9 @@ fn section(it: &Answered) -> Section {
     if !it.figures.is_empty() {
         blocks.push(Figure::table(&it.figures).into());
     }
-    if it.kind == "simulated" && it.verdict <= Verdict::Differs {
-        blocks.push(Note::new(Origin::Modelled, it.why.as_str()).into());
-    } else {
-        blocks.push(Text::from(it.why.as_str()).into());
-    }
+    let why = Text::marked(&it.why);
+    let is_modelled = it.kind == "simulated" && it.verdict <= Verdict::Differs;
+    blocks.push(if is_modelled { Note::new(Origin::Modelled, why).into() } else { why.into() });
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
 }
 

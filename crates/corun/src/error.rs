@@ -19,7 +19,7 @@ pub enum Error {
     /// Earlier runs were on other CPUs.
     #[error(
         "the runs in {} were made on CPUs {then}, and now jobs would run on {now}; `--fresh` forgets these runs, and \
-         `--out` names another folder", folder.display()
+         `--output` names another folder", folder.display()
     )]
     OtherCpus {
         /// Of the results.

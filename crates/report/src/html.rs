@@ -34,7 +34,7 @@ fn page(document: &Document) -> String {
     contents(document, &mut out);
     out.push_str("<main>\n");
     for warning in &document.warnings {
-        note(&Note::new(Origin::Caution, warning.as_str()), &mut out);
+        note(&Note::new(Origin::Caution, Text::marked(warning)), &mut out);
     }
     out.push_str(&body.html);
     out.push_str("</main>\n");

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
     /// in place of `.toml`, or corun.results]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Delete earlier results, and start from the beginning
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Some(path) => (read(path)?, super::compare::beside(path)),
         None => (of_commands(&args.jobs)?, PathBuf::from("corun.results")),
     };
-    let folder = args.out.clone().unwrap_or(default_folder);
+    let folder = args.output.clone().unwrap_or(default_folder);
     let placement = corun::placement(&plan).map_err(|error| failure(&error))?;
     if args.dry_run {
         let schedule = corun::schedule(&plan, placement).map_err(|error| failure(&error))?;

@@ -61,8 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CODE", default_value = "USD", value_parser = currency)]
     pub(crate) currency: String,
     /// Write an HTML report with the five published charts (they need a history)
-    #[arg(long, value_name = "FILE", visible_alias = "html", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -73,7 +73,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 const EXAMPLES: &str = "Examples:
   nightwatt mining                                    the published example, with all its digits
   nightwatt mining --bits 17034219 --height 838656 --price 70000 --hash-rate '200 TH/s'
-  nightwatt mining --history daily.csv --history epochs.csv --report mining.html
+  nightwatt mining --history daily.csv --history epochs.csv --html mining.html
   nightwatt mining --history daily.csv --date 2016-04-01 --device s9 --price-kwh 0.05
   nightwatt mining --coin litecoin --difficulty 2.5e7 --json | jq .devices
 
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mining = work(args).map_err(|error| Failure::usage(&error))?;
     // A report that cannot be written does not lose the result.
     output::say_result(&mining, args.json, || mining.text(), &[])?;
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.html {
         report_pages::page(path, |by| mining.document(by))?;
     }
     Ok(ExitStatus::Success)

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) scenario: Option<PathBuf>,
     /// Write the table as CSV, in the rows and columns of the published one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) csv: Option<PathBuf>,
+    pub(crate) table: Option<PathBuf>,
     /// Write a report with charts, and the published figures for comparison
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt published access.log.gz
-  nightwatt published --csv table.csv --html report.html /var/log/nginx/access.log*
+  nightwatt published --table table.csv --html report.html /var/log/nginx/access.log*
   nightwatt published --crawlers classifier --no-sla access.log
   nightwatt published --json access.log | jq '.configurations[] | {name, saving}'
 
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let hint = error.hint();
         Failure::failed(&error).maybe_hint(hint)
     })?;
-    if let Some(path) = &args.csv {
+    if let Some(path) = &args.table {
         let csv = comparison.to_csv();
         whole_file::write(path, csv.as_bytes())
             .map_err(|error| report_pages::cannot_write(path, &error))?;

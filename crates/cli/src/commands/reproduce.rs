@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) measure: bool,
     /// Write an HTML report, with charts of our figures beside the published ones
-    #[arg(long, value_name = "FILE", visible_alias = "html", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
@@ -47,7 +47,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt reproduce O6                              ten seconds of a busy machine
   nightwatt reproduce S2,S3                           a minute of a busy machine, as root
   nightwatt reproduce O2 O3 O4 O5 --log access.log.gz
-  nightwatt reproduce --report claims.html
+  nightwatt reproduce --html claims.html
   nightwatt reproduce --json | jq '.claims[] | select(.verdict == \"differs\") | {id, why}'
 
 Claims that need hours of measurement are not checked here. For each of them, the output names the
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = found.map_err(|error| failure(&error))?;
     // A report that cannot be written does not lose the result.
     output::say_result(&found, args.json, || found.text(), &[])?;
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.html {
         report_pages::page(path, |by| found.document(by))?;
     }
     Ok(ExitStatus::Success)

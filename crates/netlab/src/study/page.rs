@@ -234,7 +234,7 @@ impl Energy<'_> {
 }
 
 pub(crate) fn notes_section(notes: &[String]) -> Section {
-    let notes: Vec<Text> = notes.iter().map(|note| note.as_str().into()).collect();
+    let notes: Vec<Text> = notes.iter().map(|note| Text::marked(note)).collect();
     let list = (!notes.is_empty()).then_some(Block::List(notes));
     Section::new("Notes", list.into_iter().collect())
 }

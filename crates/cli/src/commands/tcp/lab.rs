@@ -78,7 +78,7 @@ pub(crate) struct RunsArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ends: Option<PathBuf>,
     /// Connections at once [default: 1,10,100]
-    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) connections: Vec<u32>,
     /// Segments of each connection [default: 10,10000]
     #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
