@@ -47,8 +47,9 @@ impl Renamed {
         self.command.split(' ').all(|wanted| words.next().is_some_and(|word| word == wanted))
     }
 
-    /// What replaces a word of the command line, if that is this option.
-    fn replace(&self, word: &OsStr) -> Option<Option<OsString>> {
+    /// What replaces a word of the command line, if that is this option: one word, or none before the value of a
+    /// positional argument.
+    fn replace(&self, word: &OsStr) -> Option<Vec<OsString>> {
         let rest = word.as_bytes().strip_prefix(self.old.as_bytes())?;
         let value = match rest {
             [] => None,
@@ -59,7 +60,7 @@ impl Renamed {
         };
         let option = self.new.starts_with('-').then_some(self.new.as_bytes());
         let parts: Vec<&[u8]> = option.into_iter().chain(value).collect();
-        Some((!parts.is_empty()).then(|| OsString::from_vec(parts.join(&b'='))))
+        Some(if parts.is_empty() { vec![] } else { vec![OsString::from_vec(parts.join(&b'='))] })
     }
 
     fn note(&self) -> String {
@@ -81,12 +82,14 @@ pub(crate) fn renewed(
     // What comes after `--` belongs to another program.
     let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let others = line.split_off(end);
-    let ours = line.into_iter().filter_map(|word| {
-        let found = renamed.iter().find_map(|it| Some((it, it.replace(&word)?)));
-        found.map_or(Some(word), |(it, new)| {
-            note(&it.note());
-            new
-        })
+    let ours = line.into_iter().flat_map(|word| {
+        match renamed.iter().find_map(|it| Some((it, it.replace(&word)?))) {
+            Some((it, new)) => {
+                note(&it.note());
+                new
+            }
+            None => vec![word],
+        }
     });
     ours.chain(others).collect()
 }
