@@ -4,12 +4,17 @@ use std::path::PathBuf;
 
 use nightwatt_host::ConfigError;
 
+use crate::plan::CommandLineError;
+
 /// Why jobs could not be run side by side.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] ConfigError),
+    /// Commands of the command line are wrong.
+    #[error(transparent)]
+    CommandLine(#[from] CommandLineError),
     /// Runs, meters, environments and the folder of results.
     #[error(transparent)]
     Run(#[from] nightwatt_compare::Error),
@@ -35,7 +40,9 @@ impl Error {
     /// Whether the command line, the plan or the folder is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => true,
+            Self::Plan(_) | Self::CommandLine(_) | Self::Placement(_) | Self::OtherCpus { .. } => {
+                true
+            }
             Self::Run(error) => error.is_usage(),
         }
     }
@@ -44,7 +51,9 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Run(error) => error.hint(),
-            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => None,
+            Self::Plan(_) | Self::CommandLine(_) | Self::Placement(_) | Self::OtherCpus { .. } => {
+                None
+            }
         }
     }
 

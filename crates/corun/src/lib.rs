@@ -9,6 +9,7 @@
 //!
 //! The order of runs, their repetition, the statistics and the folder of results are those of `nightwatt_compare`.
 
+mod adopted;
 mod error;
 mod left_over;
 mod page;
@@ -24,7 +25,7 @@ mod topology;
 mod tests;
 
 pub use error::Error;
-pub use plan::Plan;
+pub use plan::{CommandLineError, Plan};
 pub use report::{NamedJob, Report, report};
 pub use runner::{placement, run};
 pub use schedule::{Schedule, schedule};

@@ -138,6 +138,7 @@ fn jobs_that_cannot_be_measured_are_named_with_the_reason_and_nothing_is_left() 
              [[job]]\nname = 'fails'\ncommand = 'echo no disk >&2; exit 3'\n\
              [[job]]\nname = 'endless'\ncommand = 'sleep {number}'\n\
              [[job]]\nname = 'daemon'\ncommand = 'setsid sleep {number} & exit 0'\n\
+             [[job]]\nname = 'cleared'\ncommand = 'env -i setsid /bin/sleep {number} & exit 0'\n\
              [[job]]\nname = 'asks'\ncommand = 'read answer </dev/tty'\n"
         );
     let bench = Bench::new(&format!("sizes = []\n{plan}"));
@@ -158,7 +159,16 @@ fn jobs_that_cannot_be_measured_are_named_with_the_reason_and_nothing_is_left() 
     assert!(why("endless").contains("longer than 2 s"), "{}", why("endless"));
     assert!(why("endless").contains("time_limit"), "{}", why("endless"));
     assert!(why("daemon").contains("left `sleep` (process "), "{}", why("daemon"));
+    assert!(why("cleared").contains("left `sleep` (process "), "{}", why("cleared"));
     assert!(why("asks").contains("/dev/tty"), "{}", why("asks"));
+    let warned = report["warnings"].to_string();
+    assert!(warned.contains("job `fails` failed three times on end"), "{warned}");
+    let because_of = |name: &str| {
+        let failed = report["failed"].as_array().unwrap();
+        let why = format!("job `{name}` ");
+        failed.iter().filter(|it| it["why"].as_str().unwrap().contains(&why)).count()
+    };
+    assert_eq!(because_of("endless"), 3, "each costs the whole time limit: {report}");
     let sleeping = format!("sleep\0{number}");
     eventually("all are ended", || processes_with(&sleeping).is_empty().then_some(()));
 }
@@ -185,6 +195,17 @@ fn killed_in_the_middle_nothing_is_left_and_the_same_command_continues() {
         bench.runs() >= 21 && told(&output).contains("let it do more"),
         "jobs that end at once are pointed out"
     );
+}
+
+#[test]
+fn cpus_that_are_not_allowed_are_refused_before_anything_runs() {
+    let bench = Bench::new(&PLAN.replace("share = 'any'", "share = 'l2'"));
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(program().get_program()).args(["corun", "jobs.toml"]);
+    let output = command.current_dir(bench.folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("that this process may use (0)"), "{}", told(&output));
+    assert!(!bench.path("jobs.results").exists());
 }
 
 #[test]
