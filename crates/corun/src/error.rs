@@ -18,6 +18,27 @@ pub enum Error {
     /// Runs, meters, environments and the folder of results.
     #[error(transparent)]
     Run(#[from] nightwatt_compare::Error),
+    /// Results that no batches follow from.
+    #[error("no batches follow from the results in {}: {why}", folder.display())]
+    Profile {
+        /// Of the results.
+        folder: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// A list of jobs is wrong.
+    #[error("{name}:{line}: {why}")]
+    JobList {
+        /// The list, as users call it.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The least energy is asked for, and the results have none.
+    #[error("the results have no energy of every job alone; `--for time` needs none")]
+    NoEnergy,
     /// The machine has no such CPUs.
     #[error("cannot place the jobs: {0}")]
     Placement(String),
@@ -40,10 +61,14 @@ impl Error {
     /// Whether the command line, the plan or the folder is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::CommandLine(_) | Self::Placement(_) | Self::OtherCpus { .. } => {
-                true
-            }
             Self::Run(error) => error.is_usage(),
+            Self::Plan(_)
+            | Self::CommandLine(_)
+            | Self::Profile { .. }
+            | Self::JobList { .. }
+            | Self::NoEnergy
+            | Self::Placement(_)
+            | Self::OtherCpus { .. } => true,
         }
     }
 
@@ -51,9 +76,15 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Run(error) => error.hint(),
-            Self::Plan(_) | Self::CommandLine(_) | Self::Placement(_) | Self::OtherCpus { .. } => {
-                None
-            }
+            Self::Profile { .. } => Some(
+                "measure the kinds of jobs with `nightwatt corun PLAN`, which writes PLAN.results",
+            ),
+            Self::Plan(_)
+            | Self::CommandLine(_)
+            | Self::JobList { .. }
+            | Self::NoEnergy
+            | Self::Placement(_)
+            | Self::OtherCpus { .. } => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Scheduling decisions, co-run matrices and simulations of them: no clock, no files.
 
 pub mod answers;
+pub mod batches;
 pub mod failures;
 pub mod groups;
 pub mod machine;

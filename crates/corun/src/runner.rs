@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
         let model = ModelMeter::find(&host, &specs)?;
         figures::check_energy(plan.energy.as_deref(), &meters)?;
         let placement = placement(plan)?;
-        same_cpus(plan, store, &placement)?;
+        same_cpus(plan, store.folder(), &store.done, &placement)?;
         let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
         let turn = Turn::take(false)?;
         if turn.is_shared {
@@ -337,10 +337,7 @@ impl<'a> Runner<'a> {
         for (at, (job, cpus)) in group.iter().zip(self.placement.cpus(group)).enumerate() {
             let job = &self.plan.jobs[*job];
             record.facts.insert(format!("CPUs of {}", job.name), words(&cpus));
-            let common = Common { pin: Some(cpus), ..Common::named(&job.name) };
-            let kind = KindConfig::Host(nightwatt_environments::host::Config {});
-            let place = EnvironmentConfig { common, kind }.start(0, None, &self.guard, self.stop);
-            let place = place.map_err(|error| RunError::of_run(error, self.stop))?;
+            let place = place_of(&job.name, cpus, &self.guard, self.stop)?;
             members.push(Member { job, place, left_over: LeftOver::new(record.number, at) });
         }
         Ok(members)
@@ -372,7 +369,8 @@ impl<'a> Runner<'a> {
         folder: &Path,
     ) -> Result<(Ran, Power), RunError> {
         // Lines are made before: the meters shall see the jobs alone.
-        let lines: Vec<Command> = members.iter().map(line).collect();
+        let lines: Vec<Command> =
+            members.iter().map(|it| line(&it.place, &it.job.command, &it.left_over)).collect();
         let (stop, limit) = (self.stop, self.plan.runs.time_limit);
         let work = |begins: &dyn Fn(Mono)| {
             let mut processes = Processes::default();
@@ -396,11 +394,24 @@ fn failed_by(record: &mut RunRecord, job: &Job, why: String) -> RunError {
 }
 
 /// In a session of its own it has no terminal: a job that wants one fails, and does not wait for it.
-fn line(member: &Member<'_>) -> Command {
-    let line = shell::join(["setsid", "--wait", "/bin/sh", "-c", &member.job.command]);
-    let mut command = member.place.command(&format!("exec {line}"));
-    member.left_over.mark(&mut command);
+pub(crate) fn line(place: &Started, line: &str, left_over: &LeftOver) -> Command {
+    let line = shell::join(["setsid", "--wait", "/bin/sh", "-c", line]);
+    let mut command = place.command(&format!("exec {line}"));
+    left_over.mark(&mut command);
     command
+}
+
+/// A place on this machine with these CPUs; all that runs in it is ended at its end.
+pub(crate) fn place_of(
+    name: &str,
+    cpus: Vec<u32>,
+    guard: &Guard,
+    stop: &Stop,
+) -> Result<Started, RunError> {
+    let common = Common { pin: Some(cpus), ..Common::named(name) };
+    let kind = KindConfig::Host(nightwatt_environments::host::Config {});
+    let place = EnvironmentConfig { common, kind }.start(0, None, guard, stop);
+    place.map_err(|error| RunError::of_run(error, stop))
 }
 
 fn job_figures(
@@ -472,14 +483,19 @@ pub(crate) fn words(cpus: &[u32]) -> String {
 }
 
 /// Runs on other CPUs are of another experiment.
-fn same_cpus(plan: &Plan, store: &Store, placement: &Placement) -> Result<(), Error> {
-    for run in store.done.iter().filter(|run| !run.facts.is_empty()) {
+pub(crate) fn same_cpus(
+    plan: &Plan,
+    folder: &Path,
+    done: &[RunRecord],
+    placement: &Placement,
+) -> Result<(), Error> {
+    for run in done.iter().filter(|run| !run.facts.is_empty()) {
         let Some(group) = plan.groups.get(run.cell) else { continue };
         for (job, cpus) in group.iter().zip(placement.cpus(group)) {
             let then = run.facts.get(&format!("CPUs of {}", plan.jobs[*job].name));
             let now = words(&cpus);
             if let Some(then) = then.filter(|then| **then != now) {
-                let (folder, then) = (store.folder().to_owned(), then.clone());
+                let (folder, then) = (folder.to_owned(), then.clone());
                 return Err(Error::OtherCpus { folder, then, now });
             }
         }

@@ -34,7 +34,7 @@ fn seconds(group: &[usize]) -> f64 {
 }
 
 /// All runs of the plan, in the order of its experiment. What a run means is up to `make`.
-fn runs(plan: &Plan, make: impl Fn(&[usize], &mut RunRecord)) -> Vec<RunRecord> {
+pub(crate) fn runs(plan: &Plan, make: impl Fn(&[usize], &mut RunRecord)) -> Vec<RunRecord> {
     let mut runs: Vec<RunRecord> = Vec::new();
     loop {
         let experiment = runner::experiment(plan, &runs).unwrap();
@@ -45,7 +45,7 @@ fn runs(plan: &Plan, make: impl Fn(&[usize], &mut RunRecord)) -> Vec<RunRecord> 
     }
 }
 
-fn finished(plan: &Plan, group: &[usize], record: &mut RunRecord) {
+pub(crate) fn finished(plan: &Plan, group: &[usize], record: &mut RunRecord) {
     // Blocks differ, which drops out of the ratios.
     let seconds = seconds(group) * (1.0 + 0.01 * f64::from(record.block));
     let mut add = |name: String, value| {
@@ -59,7 +59,7 @@ fn finished(plan: &Plan, group: &[usize], record: &mut RunRecord) {
     }
 }
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan::read("jobs.toml", "jobs", PLAN).unwrap()
 }
 

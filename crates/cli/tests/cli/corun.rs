@@ -198,6 +198,65 @@ fn killed_in_the_middle_nothing_is_left_and_the_same_command_continues() {
 }
 
 #[test]
+fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
+    let number = format!("5{}", std::process::id());
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let log = bench.path("log").display().to_string();
+    let go = bench.path("go").display().to_string();
+    let waits = format!("if [ -e {go} ]; then true; else sleep {number}; fi; echo last >>{log}");
+    let list = format!("# two kinds\na: echo first >>{log}\nc: {waits}\n");
+    fs::write(bench.path("list"), list).unwrap();
+    let args = ["schedule", "--jobs", "list", "--profile", "jobs.results"];
+    let command = |more: &[&str]| {
+        let mut command = program();
+        command.current_dir(bench.folder.path()).args(args).args(more);
+        command
+    };
+    let planned = json(&command(&["--dry-run", "--json"]).output().unwrap());
+    let jobs: usize = planned["batches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["jobs"].as_array().unwrap().len())
+        .sum();
+    assert_eq!((jobs, bench.path("list.done").exists()), (2, false), "{planned}");
+    let seconds = |of: &str| planned[of]["seconds"].as_f64().unwrap();
+    assert!(seconds("expected") <= seconds("one_after_the_other"), "{planned}");
+    let mut child = started(command(&[]));
+    let sleeping = format!("sleep\0{number}");
+    eventually("the long job runs", || (!processes_with(&sleeping).is_empty()).then_some(()));
+    signal(&child, Signal::KILL);
+    child.0.wait().unwrap();
+    eventually("it is ended", || processes_with(&sleeping).is_empty().then_some(()));
+    let process = child.0.id();
+    eventually("its folders and groups are gone", || left_over(process).is_empty().then_some(()));
+    fs::write(&go, "").unwrap();
+    let output = command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(
+        told(&output).contains("2 of 2 jobs have ended, 0 of them failed"),
+        "{}",
+        told(&output)
+    );
+    assert_eq!(fs::read_to_string(&log).unwrap().matches("last").count(), 1);
+    // All have ended, so nothing runs again.
+    let before = fs::read_to_string(&log).unwrap();
+    let output = command(&["--json"]).output().unwrap();
+    assert_eq!(json(&output)["ended"].as_array().unwrap().len(), 2);
+    assert_eq!(fs::read_to_string(&log).unwrap(), before);
+    fs::write(bench.path("list"), "d: true\n").unwrap();
+    let output = command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(
+        told(&output).contains("list:1") && told(&output).contains("a, b, c"),
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
 fn cpus_that_are_not_allowed_are_refused_before_anything_runs() {
     let bench = Bench::new(&PLAN.replace("share = 'any'", "share = 'l2'"));
     let mut command = Command::new("taskset");
