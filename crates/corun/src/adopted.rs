@@ -126,7 +126,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// proc_pid_stat(5): `PID (NAME) STATE PARENT GROUP SESSION`, and the name may have brackets and spaces.
+    /// `proc_pid_stat(5)`: `PID (NAME) STATE PARENT GROUP SESSION`, and the name may have brackets and spaces.
     fn read(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
         let name = head.split_once('(')?.1.to_owned();
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn names_with_brackets_and_states_are_read() {
-        // proc_pid_stat(5) has the order of the fields.
+        // `proc_pid_stat(5)` has the order of the fields.
         let stat = Stat::read("42 (a) (b) c) S 7 42 41 0 -1 4194304").unwrap();
         let name = "a) (b) c".to_owned();
         assert_eq!(stat, Stat { name, has_ended: false, parent: 7, session: 41 });

@@ -10,6 +10,7 @@ use nightwatt_compare::pure::experiment::Step;
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
 use nightwatt_compare::{Error as RunError, Store};
 use nightwatt_energy::time::Mono;
+use nightwatt_environments::Started;
 use nightwatt_environments::guard::Guard;
 use serde::Serialize;
 
@@ -151,7 +152,7 @@ impl Runner<'_> {
         let result = self.note_ends(batch, began, &mut processes);
         // What was interrupted is ended, and then its place.
         drop(processes);
-        let ended = places.into_iter().map(|place| place.stop());
+        let ended = places.into_iter().map(Started::stop);
         let ended = ended.fold(Ok(()), Result::and);
         result.and(ended.map_err(|error| RunError::of_run(error, self.stop)))
     }

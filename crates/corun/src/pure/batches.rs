@@ -223,7 +223,7 @@ mod tests {
         for _ in 0..200 {
             let mut groups = Vec::new();
             for set in 1..32_usize {
-                if set.count_ones() == 1 || rng.random_bool(0.5) {
+                if set.is_power_of_two() || rng.random_bool(0.5) {
                     groups.push(group(&members(set), rng.random_range(1.0..100.0), 1.0));
                 }
             }
