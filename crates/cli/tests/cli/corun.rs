@@ -205,7 +205,7 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let log = bench.path("log").display().to_string();
     let go = bench.path("go").display().to_string();
-    let waits = format!("if [ -e {go} ]; then true; else sleep {number}; fi; echo last >>{log}");
+    let waits = format!("if [ -e {go} ]; then echo last >>{log}; else exec sleep {number}; fi");
     let list = format!("# two kinds\na: echo first >>{log}\nc: {waits}\n");
     fs::write(bench.path("list"), list).unwrap();
     let args = ["schedule", "--jobs", "list", "--profile", "jobs.results"];
