@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_energy::energy::Provenance;
 use nightwatt_energy::stats::intervals::Interval;
 use nightwatt_report::{Note, Origin, Section, Table, Text};
 use serde::Serialize;
@@ -158,10 +157,7 @@ impl EnergySource {
     pub fn of(wanted: Option<&str>, runs: &[RunRecord]) -> Self {
         let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.failed.is_none()).collect();
         let channels = ended.first().map(|run| figures::source_of(wanted, &run.channels));
-        let is_modelled = ended.iter().any(|run| {
-            let of_it = figures::channels_of(wanted, &run.channels);
-            of_it.iter().any(|it| !matches!(it.provenance, Provenance::Measured { .. }))
-        });
+        let is_modelled = ended.iter().any(|run| figures::is_modelled(wanted, &run.channels));
         let accuracies = ended.iter().filter_map(|run| {
             let of_it = figures::channels_of(wanted, &run.channels);
             // Parts of one meter err the same way.
@@ -193,7 +189,12 @@ impl EnergySource {
         }
         let origin = if self.is_modelled { Origin::Modelled } else { Origin::Measured };
         let off = self.accuracy_in_words().map(|off| {
-            format!(", {off} (95 %), the same way in every run: ratios do not suffer from that")
+            let ratios = if self.is_modelled {
+                "ratios suffer only where its share of idle power is wrong"
+            } else {
+                "ratios do not suffer from that"
+            };
+            format!(", {off} (95 %), the same way in every run: {ratios}")
         });
         let text =
             Text::from("energy and power by ").code(&self.channels).plain(off.unwrap_or_default());

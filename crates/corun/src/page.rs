@@ -14,6 +14,11 @@ use crate::text::placed;
 /// Slowdowns from here on have the full colour.
 const DARKEST: f64 = 2.0;
 
+/// What intervals of modelled energy contain.
+const MODEL_ENDS: &str = "energy of one after the other follows from how idle power compares with that of full load: \
+     its interval also has the ratios at both ends of the model's range, and there is an answer only if it is the same \
+     at both";
+
 impl Report {
     /// The report for a terminal.
     pub fn text(&self) -> String {
@@ -47,17 +52,14 @@ impl Report {
     }
 
     fn short_section(&self) -> Section {
-        let figure = |label: &str, grouping: Option<&Grouping>| {
-            let grouping = grouping?;
-            let value = match &grouping.saved {
-                None => "one after the other".to_owned(),
-                Some(saved) => format!("{:+.1} %", 100.0 * (saved.ratio - 1.0)),
-            };
-            Some(KeyFigure::new(label, value).note(self.grouping_in_words(grouping)))
+        let figure = |label: &str, groupings: &[Grouping]| {
+            let best = self.best(groupings)?;
+            Some(KeyFigure::new(label, best.value).note(best.why))
         };
+        let has_energy = self.answers.groups.iter().any(|group| group.joules.is_some());
         let figures = [
-            figure("Least time", self.answers.least_time.last()),
-            figure("Least energy", self.answers.least_energy.last()),
+            figure("Least time", &self.answers.least_time),
+            figure("Least energy", &self.answers.least_energy).filter(|_| has_energy),
         ];
         let figures: Vec<KeyFigure> = figures.into_iter().flatten().collect();
         let mut blocks = Vec::new();
@@ -72,13 +74,16 @@ impl Report {
                 Origin::Counted,
                 format!(
                     "Each group is compared with its own jobs one after the other, in the same block. Intervals hold \
-                     95 % under the rule by which runs were repeated. Ratios of one kind were judged together (Holm); \
-                     differences within {margin} % count as none. The best grouping was chosen by the same runs, and \
-                     so looks a little better than it is."
+                     95 % of the scatter of the runs, under the rule by which these were repeated. Ratios of one kind \
+                     were judged together (Holm); differences within {margin} % count as none. The best grouping was \
+                     chosen by the same runs, and so looks a little better than it is."
                 ),
             )
             .into(),
         );
+        if self.energy.is_modelled {
+            blocks.push(Note::new(Origin::Modelled, MODEL_ENDS).into());
+        }
         Section::new("In short", blocks)
     }
 

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
+    /// Run this before each run of the commands, not measured; give it once for all commands, or once for each
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs")]
+    pub(crate) prepare: Vec<String>,
     /// In place of a plan: commands, each after a `--` of its own
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandName)]
     pub(crate) jobs: Vec<String>,
@@ -44,10 +47,11 @@ nightwatt corun [OPTIONS] <PLAN>
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt corun -- 'xz a' -- 'make b'  each alone, and both together
-  nightwatt corun jobs.toml              jobs alone, in pairs, all together
-  nightwatt corun jobs.toml --dry-run    print the groups, and run nothing
-  nightwatt corun jobs.toml              after Ctrl-C: continue where it stopped
+  nightwatt corun -- 'xz -kf a' -- 'make -B b'   each alone, and both together
+  nightwatt corun --prepare 'make clean' -- make -- 'xz -kf a'
+  nightwatt corun jobs.toml                      alone, in pairs, all together
+  nightwatt corun jobs.toml --dry-run            print the groups, run nothing
+  nightwatt corun jobs.toml                      after Ctrl-C: continue
 
 Docs: docs/corun.md";
 
@@ -58,7 +62,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (plan, default_folder) = match &args.plan {
         Some(path) => (read(path)?, super::compare::beside(path)),
-        None => (of_commands(&args.jobs)?, PathBuf::from("corun.results")),
+        None => (of_commands(&args.jobs, &args.prepare)?, PathBuf::from("corun.results")),
     };
     let folder = args.output.clone().unwrap_or(default_folder);
     let placement = corun::placement(&plan).map_err(|error| failure(&error))?;
@@ -114,7 +118,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
 }
 
 /// Commands are separated by `--`.
-fn of_commands(words: &[String]) -> Result<Plan, Failure> {
+fn of_commands(words: &[String], prepare: &[String]) -> Result<Plan, Failure> {
     let commands: Vec<Vec<String>> =
         words.split(|word| word == "--").map(<[String]>::to_vec).collect();
     if commands.len() < 2 || commands.iter().any(Vec::is_empty) {
@@ -122,7 +126,7 @@ fn of_commands(words: &[String]) -> Result<Plan, Failure> {
             .hint("write: nightwatt corun -- 'COMMAND A' -- 'COMMAND B'")
             .into_usage());
     }
-    Plan::of_commands(&commands).map_err(|error| failure(&error.into()))
+    Plan::of_commands(&commands, prepare).map_err(|error| failure(&error.into()))
 }
 
 /// Writes a report in all its forms into the folder of its results.
