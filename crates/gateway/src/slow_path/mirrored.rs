@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use nightwatt_httpcache::CacheKey;
+use nightwatt_httpcache::{CacheKey, Stored, Usability};
 use nightwatt_policy::admission::{Cached, ClientClass, Want};
 use nightwatt_policy::lifecycle::Phase;
 
@@ -41,6 +41,14 @@ impl Asked<'_> {
         mirror.answer(&asking).await
     }
 
+    /// How a stored answer may be used, by what the mirror knows.
+    pub(super) fn limited(&self, usability: Usability, stored: &Stored) -> Usability {
+        match self.site().mirror.as_ref().filter(|_| !self.serving.observe) {
+            Some(it) => it.limited(usability, stored, &self.facts.target, self.facts.budget),
+            None => usability,
+        }
+    }
+
     /// The mirror's answer, and how it is logged.
     pub(super) fn mirror_answer(response: Response<Answer>) -> (Response<Answer>, Answered) {
         let is_known = response.status() == StatusCode::NOT_MODIFIED;
@@ -58,6 +66,9 @@ impl Asked<'_> {
                 | Answered::NotModified
                 | Answered::Mirror
         ) {
+            if self.facts.trusted {
+                mirror.reported(&self.facts.base);
+            }
             mirror.learn(&AnsweredRequest {
                 request: head_of(self.facts, self.parts),
                 client: self.facts.budget,

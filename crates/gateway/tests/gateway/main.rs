@@ -32,6 +32,7 @@ mod machines;
 mod metering;
 mod metrics;
 mod mirror;
+mod mirror_caches;
 mod names;
 mod operator;
 mod origin;
