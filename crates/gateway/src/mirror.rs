@@ -46,6 +46,7 @@ use tokio::sync::{Notify, Semaphore};
 pub(crate) use self::answer::MirrorRequest;
 use self::base::Base;
 use self::bypassing::Bypassing;
+pub(crate) use self::caches::CacheRequest;
 use self::open::OpenMirror;
 use crate::common::Common;
 use crate::config::{MirrorConfig, MirrorUrl, SiteConfig};
@@ -81,6 +82,8 @@ pub(crate) struct Mirror {
     pub(crate) url: MirrorUrl,
     /// The same, as the proxies in front have reported it.
     reported: OnceLock<Base>,
+    /// It is not known where the pages are: no proxy has reported it yet.
+    is_homeless: AtomicBool,
     rules: PlanRules,
     bounds: Bounds,
     folder: PathBuf,
@@ -123,6 +126,7 @@ impl Mirror {
             site: site.name.as_str().into(),
             url,
             reported: OnceLock::new(),
+            is_homeless: AtomicBool::default(),
             rules: site.mirror.plan_rules(cache),
             bounds: site.mirror.bounds(),
             folder: MirrorConfig::folder(&config.state_dir, &site.name),

@@ -301,7 +301,9 @@ fn mirror_row(text: &mut String, config: &Config, site: &SiteConfig) {
         // The warnings name it.
         MirrorUrl::Unknown => return,
         MirrorUrl::Known(url) => url,
-        MirrorUrl::OnHost(host) => format!("{host}, with the scheme that the proxies in front report"),
+        MirrorUrl::OnHost(host) => {
+            format!("{host}, with the scheme that the proxies in front report")
+        }
     };
     let words = format!(
         "{} pages and {} MB of {pages}; answers at most {} old while it sleeps, for which sleep waits at most {}",
@@ -389,8 +391,7 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let unknown = site.unknown_kind(&config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
     let mirror = site.mirror.risks(site.kind);
-    let is_nowhere =
-        site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
+    let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
     let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
     let cache = cache.chain(mirror).chain(nowhere);
     power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()

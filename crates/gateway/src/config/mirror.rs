@@ -224,7 +224,6 @@ impl MirrorConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     fn parsed(site: &str) -> Result<Config, String> {
         let text = format!(

@@ -29,10 +29,13 @@ impl Bypassing {
         }
         let now = now();
         now.as_millis() < until
-            && self
-                .clients
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_bypassed(client, now)
+            && self.clients.lock().unwrap_or_else(PoisonError::into_inner).is_bypassed(client, now)
+    }
+
+    /// When a client last changed something.
+    pub(super) fn last_change(&self) -> Option<Timestamp> {
+        let until = self.until.load(Ordering::Relaxed);
+        let bypass = u64::try_from(BYPASS.as_millis()).unwrap_or(u64::MAX);
+        (until > 0).then(|| Timestamp::from_millis(until.saturating_sub(bypass)))
     }
 }

@@ -4,38 +4,54 @@
 //! * A stale answer is given only if it is not older than `max_age` and nothing says that it has changed since.
 //! * What a pass removes or replaces, the caches forget.
 
+use std::sync::atomic::Ordering;
+
 use nightwatt_httpcache::{Basis, Stored, Usability};
 use nightwatt_mirror::pure::address::Address;
 
 use super::Mirror;
 
+/// A request of a client, for what the caches have.
+#[derive(Clone, Copy)]
+pub(crate) struct CacheRequest<'a> {
+    /// Its path and query, and those of its cache key.
+    pub(crate) targets: [&'a str; 2],
+    /// Tells clients apart.
+    pub(crate) client: u64,
+}
+
 impl Mirror {
-    /// How a cache may use an answer for a request of this client.
+    /// How a cache may use an answer for a request.
     pub(crate) fn limited(
         &self,
         usability: Usability,
         stored: &Stored,
-        target: &str,
-        client: u64,
+        request: CacheRequest<'_>,
     ) -> Usability {
         let is_fresh = matches!(usability, Usability::Fresh { .. });
-        let may_be_used = if self.is_bypassed(client) {
+        let may_be_used = if self.is_bypassed(request.client) {
             is_fresh && stored.basis() == Basis::Marked
         } else {
-            is_fresh || self.may_be_stale(stored, target)
+            is_fresh || request.targets.iter().all(|target| self.may_be_stale(stored, target))
         };
         if may_be_used { usability } else { usability.only_confirmed() }
     }
 
     fn may_be_stale(&self, stored: &Stored, target: &str) -> bool {
-        let refresh = &self.rules.refresh;
-        if !stored.is_pinned() && refresh.is_too_old(stored.times().requested, self.now()) {
+        let requested = stored.times().requested;
+        if !stored.is_pinned() && self.rules.refresh.is_too_old(requested, self.now()) {
             return false;
         }
         match (self.opened(), Address::new(target)) {
             (Some(open), Some(address)) => open.plan().is_current(&address, stored),
-            // What has changed is not known before the copy is open, nor of what has no address.
-            _ => false,
+            // Nothing is known of what has no address.
+            (Some(_), None) => false,
+            // Before the copy is open, it is not known what has changed; it may never be opened.
+            (None, _) => {
+                let changed = self.bypassing.last_change();
+                self.is_homeless.load(Ordering::Relaxed)
+                    && changed.is_none_or(|changed| requested > changed)
+            }
         }
     }
 }

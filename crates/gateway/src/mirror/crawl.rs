@@ -125,7 +125,9 @@ impl Keeper<'_> {
             if let Some(open) = self.mirror.opened() {
                 return open;
             }
-            let wait = match self.base() {
+            let base = self.base();
+            self.mirror.is_homeless.store(base.is_none(), Ordering::Relaxed);
+            let wait = match base {
                 None => RETRY_EVERY,
                 Some(base) => match self.try_open(base).await {
                     Ok(open) => return open,

@@ -102,13 +102,10 @@ impl Site {
         let is_kept = self.rules == *rules
             && old.mirror == site.mirror
             && (old.kind, &old.hosts) == (site.kind, &site.hosts)
-            && self
-                .mirror
-                .as_ref()
-                .is_none_or(|it| {
-                    it.server == common.config.scenario_of(site).server
-                        && it.url == common.config.mirror_url(site)
-                });
+            && self.mirror.as_ref().is_none_or(|it| {
+                it.server == common.config.scenario_of(site).server
+                    && it.url == common.config.mirror_url(site)
+            });
         if is_kept {
             return self.mirror.clone();
         }

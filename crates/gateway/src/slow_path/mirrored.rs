@@ -11,7 +11,7 @@ use super::Asked;
 use crate::access::Answered;
 use crate::body::Answer;
 use crate::hit::{Found, head_of};
-use crate::mirror::{AnsweredRequest, Mirror, MirrorRequest};
+use crate::mirror::{AnsweredRequest, CacheRequest, Mirror, MirrorRequest};
 
 impl Asked<'_> {
     /// The mirror's answer while the server is not awake, unless a cache has a better one.
@@ -42,11 +42,16 @@ impl Asked<'_> {
     }
 
     /// How a stored answer may be used, by what the mirror knows.
-    pub(super) fn limited(&self, usability: Usability, stored: &Stored) -> Usability {
-        match self.site().mirror.as_ref().filter(|_| !self.serving.observe) {
-            Some(it) => it.limited(usability, stored, &self.facts.target, self.facts.budget),
-            None => usability,
-        }
+    pub(super) fn limited(
+        &self,
+        key: &CacheKey,
+        usability: Usability,
+        stored: &Stored,
+    ) -> Usability {
+        let mirror = self.site().mirror.as_ref().filter(|_| !self.serving.observe);
+        let targets = [self.facts.target.as_str(), key.parts().2];
+        let request = CacheRequest { targets, client: self.facts.budget };
+        mirror.map_or(usability, |it| it.limited(usability, stored, request))
     }
 
     /// The mirror's answer, and how it is logged.

@@ -33,6 +33,7 @@ mod metering;
 mod metrics;
 mod mirror;
 mod mirror_caches;
+mod mirror_soak;
 mod names;
 mod operator;
 mod origin;

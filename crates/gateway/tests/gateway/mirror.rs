@@ -380,7 +380,11 @@ fn the_operator_names_the_host_and_the_proxies_in_front_report_the_scheme() {
         assert_eq!(status.url.as_deref(), Some("https://blog"));
         assert_eq!(stage.ask(by_tls(get("/page/8.html"))).await.how(), (200, "mirror"));
         for ask in [get("/page/8.html"), by_tls(get("/page/8.html").host("evil.blog"))] {
-            assert_eq!(stage.ask(ask).await.how(), (200, "held"), "the server may show other pages");
+            assert_eq!(
+                stage.ask(ask).await.how(),
+                (200, "held"),
+                "the server may show other pages"
+            );
             stage.pass(secs(120)).await;
         }
     });

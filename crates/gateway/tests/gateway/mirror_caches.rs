@@ -28,7 +28,9 @@ fn cached(setup: Setup) -> Setup {
 /// What the site has before and after a change.
 fn page(target: &str, version: u8) -> Says {
     match target {
-        "/" => html("<a href=/young>a</a><a href=/nonce>b</a><a href=/s.css>c</a><a href=/p.css>d</a>"),
+        "/" => {
+            html("<a href=/young>a</a><a href=/nonce>b</a><a href=/s.css>c</a><a href=/p.css>d</a>")
+        }
         // It is not mirrored.
         "/nonce" => html(&format!("version {version}"))
             .field("Content-Security-Policy", "script-src 'nonce-abc'"),
@@ -106,7 +108,8 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
         }
         assert_eq!(stage.ask(from(post("/edit", "x"), WRITER)).await.how(), (204, "server"));
         // What is fresh because its server did not say otherwise.
-        for ask in [get("/young"), ask("HEAD", "/nonce"), get("/p.css").field("Range", "bytes=0-3")] {
+        for ask in [get("/young"), ask("HEAD", "/nonce"), get("/p.css").field("Range", "bytes=0-3")]
+        {
             let got = stage.ask(from(ask, WRITER)).await;
             assert_eq!(got.answer(), "server", "{got:?}");
         }

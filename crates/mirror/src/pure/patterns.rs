@@ -382,7 +382,7 @@ mod tests {
             ("/download/token-abc", Some(Reason::OneTime)),
             ("/share/key/8f3a", Some(Reason::OneTime)),
             ("/state/8f3a", Some(Reason::OneTime)),
-            ("/confirm-email/8f3a", Some(Reason::OneTime)),
+            ("/confirm-email/8f3a", Some(Reason::Action)),
             ("/newsletter/unsubscribed/8f3a", Some(Reason::OneTime)),
             ("/invitation/x", Some(Reason::OneTime)),
             ("/about", None),
