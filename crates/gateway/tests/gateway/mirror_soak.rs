@@ -1,5 +1,5 @@
 //! A site changes while its server sleeps, wakes and dies, and while the gateway restarts: no visitor gets a page that
-//! is torn, somebody else's, or too old.
+//! is torn, another visitor's, or too old.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -127,8 +127,10 @@ async fn event(stage: &mut Stage, content: &Content, dice: &mut Dice, tally: &mu
             content.history().reported[page as usize] = now;
         }
         4 => written(stage, content, dice).await,
-        5 if stage.state() == "awake" => {
-            tally.deaths += 1;
+        5 => {
+            stage.order(Order::Wake { site: None }).await;
+            stage.pass(secs(dice.below(60))).await;
+            tally.deaths += u32::from(stage.state() == "awake");
             stage.members[0].dies().await;
         }
         6 => drop(stage.order(Order::Wake { site: None }).await),
