@@ -114,6 +114,11 @@ impl Reason {
     pub const fn deletes(self) -> bool {
         !matches!(self.kind(), ReasonKind::ByFailure) && !matches!(self, Self::StoreFull)
     }
+
+    /// Whether the server says that there is nothing for everyone: then no cache keeps what it had either.
+    pub const fn closes(self) -> bool {
+        matches!(self, Self::Refused | Self::Status | Self::NoStore | Self::Private)
+    }
 }
 
 impl std::fmt::Display for Reason {
@@ -145,5 +150,7 @@ mod tests {
         assert!(Reason::NoStore.deletes() && Reason::Refused.deletes());
         assert!(!Reason::ServerError.deletes() && !Reason::Torn.deletes());
         assert!(!Reason::Unreachable.deletes() && !Reason::StoreFull.deletes());
+        assert!(Reason::Refused.closes() && Reason::Private.closes());
+        assert!(!Reason::Nonce.closes() && !Reason::Unreachable.closes());
     }
 }
