@@ -203,12 +203,7 @@ impl EnergySource {
 
     /// How far the power may be off: `± 3.0 %`, or beyond all of it as a factor.
     pub(crate) fn accuracy_in_words(&self) -> Option<String> {
-        let share = self.accuracy?;
-        Some(if share < 1.0 {
-            format!("± {:.1} %", 100.0 * share)
-        } else {
-            format!("within a factor of {:.0}", 1.0 + share)
-        })
+        self.accuracy.map(nightwatt_report::figures::accuracy)
     }
 }
 

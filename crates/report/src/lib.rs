@@ -26,7 +26,7 @@ mod chart;
 mod document;
 mod escape;
 pub mod exposition;
-mod figures;
+pub mod figures;
 mod html;
 mod rows;
 mod table;

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use nightwatt_energy::quantity::Joules;
-use nightwatt_report::Table;
+use nightwatt_report::{Table, figures};
 
 use super::events::EventsReport;
 use super::result::{CaliperReport, SectionEnergy, SectionReport};
 use crate::cells::end_of;
-use crate::text::{NAME, ended, figure, percent, rest, seconds, subject};
+use crate::text::{NAME, ended, percent, rest, seconds, subject};
 
 impl CaliperReport {
     /// A row for each section, then where the rest of the energy went.
@@ -25,11 +25,16 @@ impl CaliperReport {
             .written("on CPU", "", |it| seconds(it.on_cpu_s))
             .written("preempted", "", |it| seconds(it.off_cpu.preempted_s))
             .written("energy", "J", |it| {
-                energy(self.energy_of(it).map(|it| it.joules.get()), figure)
+                let sure = self
+                    .energy_of(it)
+                    .map(|it| figures::rounded(it.joules.get(), Some(it.uncertainty_j.get())));
+                sure.unwrap_or_else(|| "–".to_owned())
             })
-            .written("±", "", |it| {
+            .written("sure", "", |it| {
                 let sure = self.energy_of(it).filter(|it| it.joules.get() > 0.0);
-                percent(sure.map(|it| it.uncertainty_j.get() / it.joules.get()))
+                sure.map_or_else(String::new, |it| {
+                    figures::accuracy(it.uncertainty_j.get() / it.joules.get())
+                })
             })
             .written("a call", "", |it| {
                 let per_call = self.energy_of(it).and_then(|it| it.per_call_j);

@@ -56,7 +56,7 @@ impl Analysis {
             blocks.push(Note::of_energy(&energy).into());
         }
         blocks.push(self.price_note().into());
-        let counted = "requests, classes, gaps and hours, in the log; who is a crawler is told by \
+        let counted = "requests, classes, gaps and hours, in the log; crawlers are known by \
                        name and by behaviour.";
         blocks.push(Note::new(Origin::Counted, counted).into());
         Section::new("In short", blocks)
@@ -105,7 +105,7 @@ impl Analysis {
             let wakeups = format!("{:.1}", chosen.wakeups_per_day);
             figures.push(KeyFigure::new("Wake-ups a day", wakeups));
         }
-        let best = KeyFigure::new("Perfect knowledge saves", percent(self.oracle.saving));
+        let best = KeyFigure::new("Known future saves", percent(self.oracle.saving));
         figures.push(best.note("no visit waits"));
         let crawlers = KeyFigure::new("Crawlers", percent(self.crawler_share));
         figures.push(crawlers.note("of all requests"));
@@ -116,11 +116,11 @@ impl Analysis {
     }
 
     fn policies_section(&self) -> Section {
-        let served = "The very policies of `serve`, run over the log with the promise, cache and classes \
+        let served = "The very policies of `serve`, run over the log with the SLA, cache and classes \
                       of the scenario. Saving is 1 − (server + proxy) / always on. A visit is what one \
                       client asks for with no more than half an hour between two requests; it is delayed \
                       if one of its requests is.";
-        let compared = "The same policies without a promise, behind one cache that is the same for all, \
+        let compared = "The same policies without an SLA, behind one cache that is the same for all, \
                         when sparing one visit its wait is worth so many joules. Best fixed is the fixed \
                         time-out that would have been cheapest on this very log, chosen with hindsight; \
                         below 1 beats it. The oracle knows the future.";
@@ -274,10 +274,21 @@ impl Analysis {
     pub fn in_short(&self) -> String {
         let Some(chosen) = self.chosen() else { return String::new() };
         let mut text = self.saved_in_short(chosen);
+        // The price of the SLA, where it is most of the saving.
+        if let Some(free) = self.without_sla.as_ref().filter(|it| it.saving > 1.3 * chosen.saving) {
+            let (percent, wait) = (
+                100.0 * free.saving,
+                100.0 * free.delayed_visits as f64 / free.visits.max(1) as f64,
+            );
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(
+                text,
+                " Without the SLA it would be {percent:.0} %, and {wait:.0} % of visits would wait."
+            );
+        }
         let wake = format!("{} s", self.scenario.server.wake_time.as_secs_f64());
         let days = self.days();
         let (delayed, visits) = (chosen.delayed_visits as f64, chosen.visits as f64);
-        // Writing to a String cannot fail.
         if days >= 1.0 {
             let _ = write!(
                 text,
@@ -298,7 +309,7 @@ impl Analysis {
         text
     }
 
-    /// Is it the promise that keeps the server awake, and not the traffic?
+    /// Is it the SLA that keeps the server awake, and not the traffic?
     fn kept_by_promise(&self, chosen: &PolicyFigures) -> bool {
         let promise = &self.scenario.sla;
         let few = 0.5 * promise.share * chosen.admitted as f64;
@@ -326,7 +337,7 @@ impl Analysis {
                 days_text(self.span_s),
             ),
             _ if self.kept_by_promise(chosen) => format!(
-                "With `{policy}` you would save nothing: the promise leaves hardly any room for sleep, \
+                "With `{policy}` you would save nothing: the SLA leaves hardly any room for sleep, \
                  with so few requests of people and programs. See what `--no-sla` would save."
             ),
             _ => format!(
