@@ -8,6 +8,7 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+mod wait;
 
 pub(crate) use client::ClientArgs;
 pub(crate) use config::ConfigArgs;
@@ -17,3 +18,4 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
+pub(crate) use wait::WaitArgs;

@@ -16,6 +16,7 @@ mod help;
 mod logging;
 mod output;
 mod progress;
+mod reached;
 mod report_file;
 mod service_manager;
 mod signals;
