@@ -68,7 +68,8 @@ pub(crate) fn order_and_wait(
     loop {
         let status = control::status(&site.gateway)?;
         let look = Look::at(&status, site.site.as_deref());
-        let look = look.ok_or_else(|| Failure::saying("the gateway has no such server any more"))?;
+        let look =
+            look.ok_or_else(|| Failure::saying("the gateway has no such server any more"))?;
         let waited = clock.now().mono.since(began);
         if look.is(wanted) {
             let (name, time) = (&look.name, figures::time(waited));
@@ -80,13 +81,20 @@ pub(crate) fn order_and_wait(
             return Ok(ExitStatus::Success);
         }
         if wanted == Phase::Awake && look.is(Phase::Failed) {
-            return Err(Failure::saying(format!("{} does not wake", look.name))
-                .hint("the log of `nightwatt serve` has the reason; `nightwatt doctor` looks for it"));
+            return Err(Failure::saying(format!("{} does not wake", look.name)).hint(
+                "the log of `nightwatt serve` has the reason; `nightwatt doctor` looks for it",
+            ));
         }
         if waited > wait.patience {
             let limit = figures::time(wait.patience);
-            return Err(Failure::saying(format!("not {} after {limit}: {}", wanted.as_str(), look.words()))
-                .hint("`--patience` sets how long to wait; `nightwatt status` shows what it is doing"));
+            return Err(Failure::saying(format!(
+                "not {} after {limit}: {}",
+                wanted.as_str(),
+                look.words()
+            ))
+            .hint(
+                "`--patience` sets how long to wait; `nightwatt status` shows what it is doing",
+            ));
         }
         let words = look.words();
         if words != shown && !site.gateway.json {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
-use nightwatt_power::{Controller, Observed, Subject};
 use nightwatt_power::probe::Probe;
+use nightwatt_power::{Controller, Observed, Subject};
 use serde::Serialize;
 use tokio::net::TcpStream;
 

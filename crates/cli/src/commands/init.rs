@@ -129,9 +129,13 @@ impl PowerChoice {
             Self::Process => {
                 "Command line that starts it, and stays in the foreground? (as `nginx -g 'daemon off;'`)"
             }
-            Self::Ipmi | Self::Redfish => "User and address of the management controller? (USER@HOST)",
+            Self::Ipmi | Self::Redfish => {
+                "User and address of the management controller? (USER@HOST)"
+            }
             Self::Gpio => "GPIO line of the relay? (as /dev/gpiochip0:17)",
-            Self::Command => "Program to call with `wake` or `sleep`? (as /usr/local/bin/web-power)",
+            Self::Command => {
+                "Program to call with `wake` or `sleep`? (as /usr/local/bin/web-power)"
+            }
         }
     }
 
@@ -197,7 +201,9 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     let said = (!args.hosts.is_empty()).then(|| args.hosts.join(" "));
     let hosts = dialog.ask(hosts, "--host", said.as_deref(), Some(""), names)?;
     if !hosts.is_empty() {
-        output::complain("     requests by any other name or address get 421 (Misdirected Request)");
+        output::complain(
+            "     requests by any other name or address get 421 (Misdirected Request)",
+        );
     }
 
     let listen = "3/6  Where is nightwatt to listen?";

@@ -73,7 +73,8 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let is_systemd = Path::new("/run/systemd/system").is_dir();
     let (power, target) =
         if is_systemd { ("systemd", "web") } else { ("process", "python3 -m http.server 'a b'") };
-    let lines = format!("ftp://10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
+    let lines =
+        format!("ftp://10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
     let output = answered(dir.path(), &lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");

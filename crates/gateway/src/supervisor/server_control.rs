@@ -64,8 +64,8 @@ impl ServerControl {
                 }
                 phase => {
                     let verdict = self.probe(supervisor).await;
-                    let is_worth_a_look = phase != Phase::Awake
-                        || self.controller.subject() == Subject::Child;
+                    let is_worth_a_look =
+                        phase != Phase::Awake || self.controller.subject() == Subject::Child;
                     let is_stranger =
                         is_worth_a_look && self.has_stranger(&verdict, supervisor).await;
                     match phase {
@@ -93,10 +93,9 @@ impl ServerControl {
 
     /// Whether the controller knows that its own server does not run, so that what answers a probe is another.
     async fn has_no_server(&self) -> bool {
-        // The state first: with it a process notices its end.
         !self.probe.asks_the_controller()
-            && matches!(self.controller.state().await, Ok(Observed::Down))
             && self.controller.subject() > Subject::Machine
+            && matches!(self.controller.state().await, Ok(Observed::Down))
     }
 
     /// Whether another server than the controller's has answered the probe; logs it.

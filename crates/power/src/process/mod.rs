@@ -534,6 +534,7 @@ impl Controller for Process {
 
     /// What is left of its group may be what answers: that is no stranger.
     fn subject(&self) -> Subject {
+        let _ = self.look();
         if self.child().is_some() { Subject::Machine } else { Subject::Child }
     }
 }

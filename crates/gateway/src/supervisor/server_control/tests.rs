@@ -128,14 +128,8 @@ fn story<F: Future>(facts: &Arc<Facts>, story: impl FnOnce(Clock, Arc<Supervisor
             handed: None,
         };
         let settings = Settings::of(&Scenario::default());
-        let (supervisor, task) = Supervisor::start(
-            "blog",
-            &clock,
-            settings,
-            Box::new(AlwaysOn),
-            control,
-            records,
-        );
+        let (supervisor, task) =
+            Supervisor::start("blog", &clock, settings, Box::new(AlwaysOn), control, records);
         story(clock.clone(), Arc::clone(&supervisor)).await;
         crate::supervisor::end(task).await;
     });
@@ -228,7 +222,8 @@ fn a_child_that_ended_has_not_woken_although_another_answers() {
         let reached = phase.wait_for(|it| matches!(it, Phase::Awake | Phase::Failed)).await;
         assert_eq!(*reached.unwrap(), Phase::Failed);
         // What answers counts as awake, and is not the site's own.
-        let reached = clock.timeout(Duration::from_hours(1), phase.wait_for(|it| *it == Phase::Awake));
+        let reached =
+            clock.timeout(Duration::from_hours(1), phase.wait_for(|it| *it == Phase::Awake));
         assert!(reached.await.is_ok_and(|it| it.is_ok()));
         assert!(reason(&supervisor).contains("did not start answers"));
     });
