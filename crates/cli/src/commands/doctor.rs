@@ -28,7 +28,7 @@ use crate::output;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Check the servers of this configuration from here [default: nightwatt.toml, else
-    /// /etc/nightwatt/nightwatt.toml; where there is none, check this machine]
+    /// /etc/nightwatt/nightwatt.toml; without either, check this machine]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
     /// Check this machine, whatever configuration there is
