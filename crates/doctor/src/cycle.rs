@@ -135,15 +135,17 @@ async fn begin(
     tell: &mut impl FnMut(u32, Step),
 ) -> Result<(), Error> {
     let is_up = probe.attempt(controller).await.up;
-    let state = controller.state().await?;
-    if is_up && state == Observed::Down && controller.subject() > Subject::Machine {
+    let state = controller.state().await;
+    if is_up && matches!(state, Ok(Observed::Down)) && controller.subject() > Subject::Machine {
         return Err(driven(
             "something that nightwatt did not start answers for this server: stop it first (`ss -ltnp` shows what \
              it is)",
         ));
     }
-    match state {
-        _ if is_up => return Ok(()),
+    if is_up {
+        return Ok(());
+    }
+    match state? {
         Observed::Down | Observed::Frozen => {}
         Observed::Up | Observed::Unknown => {
             return Err(driven(

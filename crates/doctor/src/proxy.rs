@@ -1,6 +1,6 @@
 //! The servers of a configuration, looked at from the machine that stays awake.
 
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -124,6 +124,8 @@ impl<'a> Target<'a> {
         }
         let origin = self.origin.as_deref()?;
         let address = origin.to_socket_addrs().ok()?.next()?;
+        // Only an address of this machine can be bound. Another machine is left in peace.
+        UdpSocket::bind((address.ip(), 0)).ok()?;
         TcpStream::connect_timeout(&address, PATIENCE).ok()?;
         Some(origin.to_owned())
     }

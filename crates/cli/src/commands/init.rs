@@ -335,7 +335,7 @@ fn next(draft: &Draft, name: &str) -> String {
     );
     let first = match draft.power.choice {
         PowerChoice::Agent => key,
-        PowerChoice::Ipmi | PowerChoice::Redfish => &password,
+        PowerChoice::Ipmi | PowerChoice::Redfish => password.as_str(),
         PowerChoice::Systemd => polkit,
         PowerChoice::Process => process,
         _ => "",

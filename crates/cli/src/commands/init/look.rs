@@ -26,7 +26,7 @@ impl Server {
     /// Looks up the server of this URL; `http://` may be left out.
     pub(super) fn find(url: &str) -> Result<Self, String> {
         let url = with_scheme(url.trim_end_matches('/'));
-        let url = url.as_ref();
+        let url = &*url;
         let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
         let parts = parts.filter(|(_, authority)| !authority.contains(['/', '?', '#', '@']));
         let Some((scheme, authority)) = parts else {

@@ -202,9 +202,10 @@ fn a_machine_that_its_controller_knows_to_sleep_and_what_stands_still_are_not_pr
         assert_eq!(phases.last(), Some(&Phase::Asleep), "{phases:?}");
     });
     let frozen = Facts::new(Subject::Program, Observed::Frozen, true, false);
+    let theirs = Arc::clone(&frozen);
     story(&frozen, |_, supervisor| async move {
         let control = ServerControl {
-            controller: Box::new(Fake(Arc::clone(&frozen))),
+            controller: Box::new(Fake(theirs)),
             probe: Probe::new(probe::Config::Controller, supervisor.clock().clone()),
             neighbour: None,
         };
