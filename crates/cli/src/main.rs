@@ -17,6 +17,7 @@ mod logging;
 mod old_spellings;
 mod output;
 mod progress;
+mod reached;
 mod report_file;
 mod report_pages;
 mod service_manager;
