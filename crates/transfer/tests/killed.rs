@@ -70,7 +70,7 @@ fn send(from: &Path, to: &Path) {
     let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
-        send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |session| {
+        send::run(started.reader, started.writer, &close, &mut session, clock, &mut |session| {
             // The last line is what was acknowledged when it was killed.
             println!("{}", acknowledged(session.report()));
         });

@@ -84,7 +84,7 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
     let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
-        send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |_| {});
+        send::run(started.reader, started.writer, &close, &mut session, clock, &mut |_| {});
     let _ = started.ending.wait();
     (session, result)
 }

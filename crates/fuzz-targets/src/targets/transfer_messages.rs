@@ -70,7 +70,7 @@ fn sender(messages: &[Message]) {
     };
     let sources = vec!["/nonexistent/nightwatt".into()];
     let mut session =
-        Session::new(Plan { entries: vec![entry], sources, skipped: Vec::new() }, options);
+        Session::new(Plan { entries: vec![entry], sources, ..Plan::default() }, options);
     for message in messages {
         if session.on(message.clone(), Mono::ZERO).is_err() {
             return;
@@ -98,7 +98,11 @@ impl Store for Memory {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(
+        &mut self,
+        entries: Arc<[Entry]>,
+        _: Option<&[Exclude]>,
+    ) -> Result<Vec<Standing>, StoreError> {
         self.0 = entries.to_vec();
         Ok(vec![Standing::Parts(Ranges::default()); entries.len()])
     }
@@ -121,7 +125,7 @@ impl Store for Memory {
         self.check(place, 0, 0);
         Ok(())
     }
-    fn remove_others(&mut self, _: &[Exclude]) -> Result<u64, StoreError> {
+    fn remove_others(&mut self) -> Result<u64, StoreError> {
         Ok(0)
     }
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
+use super::access::{FOLDER, allow};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 
@@ -24,9 +25,22 @@ impl Kept<'_> {
     }
 }
 
-/// Removes all in an open folder that does not stay. Adds what was removed to `removed`, and tells whether the folder is
-/// empty now. No link is followed.
-pub(super) fn others(
+/// Removes all in a folder that does not stay. Adds what was removed to `removed`, and returns whether the folder is empty
+/// now. No link is followed.
+pub(super) fn emptied(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &[u8],
+    kept: &Kept<'_>,
+    removed: &mut u64,
+) -> Result<bool, Errno> {
+    // A folder may allow only reading; where it belongs to another user, its permissions may do.
+    let _ = allow(parent, name, Mode::RWXU);
+    let folder = openat(parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+    others(folder.as_fd(), path, kept, removed)
+}
+
+fn others(
     folder: BorrowedFd<'_>,
     path: &[u8],
     kept: &Kept<'_>,
@@ -43,9 +57,7 @@ pub(super) fn others(
             continue;
         }
         let flags = if is_folder {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let inner = openat(folder, name, flags, Mode::empty())?;
-            if !others(inner.as_fd(), &within, kept, removed)? {
+            if !emptied(folder, name, &within, kept, removed)? {
                 is_empty = false;
                 continue;
             }

@@ -18,6 +18,9 @@ const MOST_RANGES: usize = 4096;
 /// Most files that a receipt names.
 const MOST_REJECTED: usize = 256;
 
+/// Most bytes of patterns: each is compared with each name.
+const MOST_PATTERNS: usize = 64 << 10;
+
 /// A set of codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codecs(pub u32);
@@ -401,6 +404,9 @@ fn read_attribute(it: &mut Fields<'_>) -> Result<Attribute, MessageError> {
 
 fn read_excludes(it: &mut Fields<'_>) -> Result<Vec<Exclude>, MessageError> {
     let mut excludes = Vec::new();
+    if it.0.len() > MOST_PATTERNS {
+        return Err(MessageError::Value("the length of the patterns"));
+    }
     while !it.0.is_empty() {
         let text = it.text(MOST_TEXT)?;
         excludes.push(text.parse().map_err(|_| MessageError::Value("a pattern"))?);

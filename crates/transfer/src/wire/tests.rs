@@ -147,7 +147,7 @@ fn values_that_may_not_be_are_refused() {
     assert_eq!(decode(7, &nan), Err(MessageError::Value("an amount")));
     let mut reader = FrameReader::default();
     reader.push(&[5, 0xff, 0xff, 0xff, 0xff]);
-    assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_))));
+    assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_) | FrameError::Text(_))));
     reader.push(&[0; 64]);
     assert!(reader.next_frame().is_err(), "it stays refused");
 }
