@@ -6,6 +6,7 @@
 //!   folder    files below a folder: temporary names, then the final ones
 //!   journal   what was written, so that a later attempt goes on from there
 //!   remove    what the sender no longer has
+//!   trial     what would be done
 //!   run       a session over a pair of streams
 //! ```
 
@@ -15,9 +16,10 @@ mod journal;
 mod remove;
 mod run;
 mod session;
+mod trial;
 
 pub use folder::Folder;
-pub use run::{ReceiveError, Received, run};
+pub use run::{ReceiveError, Received, refuse, run};
 pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError};
 
 #[cfg(test)]

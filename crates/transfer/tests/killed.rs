@@ -62,6 +62,7 @@ fn send(from: &Path, to: &Path) {
         block: Some(BLOCK),
         fixed: None,
         delete: None,
+        trial: false,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
     };

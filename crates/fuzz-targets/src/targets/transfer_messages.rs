@@ -12,7 +12,7 @@ use nightwatt_transfer::pure::paths;
 use nightwatt_transfer::pure::ranges::Ranges;
 use nightwatt_transfer::receive::{Clocks, Receiver, Standing, Store, StoreError};
 use nightwatt_transfer::send::{Options, Plan, Session};
-use nightwatt_transfer::wire::{Entry, EntryKind, Message, Rejected, Stamp, fuzz};
+use nightwatt_transfer::wire::{Change, Entry, EntryKind, Message, Rejected, Stamp, fuzz};
 
 /// Runs the target on one input.
 pub fn run(input: &[u8]) {
@@ -65,6 +65,7 @@ fn sender(messages: &[Message]) {
         block: Some(1000),
         fixed: None,
         delete: None,
+        trial: false,
         session: [0; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     };
@@ -105,6 +106,9 @@ impl Store for Memory {
     ) -> Result<Vec<Standing>, StoreError> {
         self.0 = entries.to_vec();
         Ok(vec![Standing::Parts(Ranges::default()); entries.len()])
+    }
+    fn compared(&mut self, _: &[Entry], _: Option<&[Exclude]>) -> Result<Vec<Change>, StoreError> {
+        Ok(Vec::new())
     }
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.check(place, offset, bytes.len() as u64);

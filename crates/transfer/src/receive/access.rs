@@ -127,7 +127,7 @@ pub(super) fn redress(
     let file = named(folder, name).map_err(of_entry)?;
     let path = path_of(&file);
     let wanted = mode(entry.mode);
-    let new: Vec<&Attribute> = entry.attributes.iter().filter(|it| !has(&path, it)).collect();
+    let new = new_attributes(&path, entry);
     if !new.is_empty() {
         // Attributes count as contents: the owner must be allowed to write.
         chmod(&path, wanted | Mode::RUSR | Mode::WUSR).map_err(of_entry)?;
@@ -142,14 +142,29 @@ pub(super) fn redress(
     Ok(())
 }
 
+/// Whether a file or folder has other permissions or attributes than its entry.
+pub(super) fn differs(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    there: &Stat,
+    entry: &Entry,
+) -> Result<bool, StoreError> {
+    let file = named(folder, name).map_err(of_entry)?;
+    Ok(has_other_mode(there, entry) || !new_attributes(&path_of(&file), entry).is_empty())
+}
+
+/// Attributes that the file does not have yet, or with another value.
+fn new_attributes<'a>(path: &str, entry: &'a Entry) -> Vec<&'a Attribute> {
+    entry.attributes.iter().filter(|it| !has(path, it)).collect()
+}
+
 fn has(path: &str, wanted: &Attribute) -> bool {
     let mut value = vec![0; wanted.value.len() + 1];
     let length = getxattr(path, OsStr::from_bytes(&wanted.name), &mut value[..]);
     length.is_ok_and(|length| value[..length] == wanted.value)
 }
 
-/// Whether a file has other permissions than its entry.
-pub(super) fn has_other_mode(there: &Stat, entry: &Entry) -> bool {
+fn has_other_mode(there: &Stat, entry: &Entry) -> bool {
     there.st_mode & 0o7777 != u32::from(entry.mode & 0o777)
 }
 

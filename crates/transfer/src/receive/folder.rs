@@ -26,12 +26,13 @@ use super::access::{
     times,
 };
 use super::journal::{Described, Journal, Parts, read};
-use super::remove::{Kept, emptied};
+use super::remove::Removal;
 use super::session::{Standing, Store, StoreError};
+use super::trial::{Trial, in_the_way};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::{self, OWN};
 use crate::pure::ranges::Ranges;
-use crate::wire::{Entry, EntryKind, Rejected};
+use crate::wire::{Change, Entry, EntryKind, Rejected};
 
 /// Files that are open at once.
 const OPEN: usize = 64;
@@ -212,15 +213,7 @@ impl Folder {
         };
         let kind = there.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
         let is_folder = kind == Some(FileType::Directory);
-        let in_the_way = match entry.kind {
-            EntryKind::Folder => kind.is_some() && !is_folder,
-            _ => is_folder,
-        };
-        if in_the_way && self.delete.is_none() {
-            let what = if is_folder { "a folder" } else { "a file or a link" };
-            let text = format!("{what} has its name: `--delete` replaces it");
-            return Err(StoreError::Entry(text));
-        }
+        let in_the_way = in_the_way(&entry, kind, self.delete.is_some())?;
         match &entry.kind {
             EntryKind::Folder => self.folder_standing(&entry, is_folder, in_the_way),
             EntryKind::Link(target) => {
@@ -344,20 +337,18 @@ impl Folder {
     /// Removes a folder that has the name of a file or a link, and gives that its name.
     fn replace_folder(&mut self, path: &[u8], temporary: &OsStr) -> Result<(), StoreError> {
         let excludes = self.delete.clone().unwrap_or_default();
-        let kept = Kept { paths: &HashSet::new(), excludes: &excludes };
+        let none = HashSet::new();
+        let mut removal = Removal::new(&none, &excludes);
         let name = OsStr::from_bytes(name_of(path));
-        let mut removed = 0;
         let parent = self.parent(path)?;
-        let result =
-            emptied(parent.as_fd(), name, path, &kept, &mut removed).and_then(|is_empty| {
-                if is_empty {
-                    unlinkat(parent, name, AtFlags::REMOVEDIR)?;
-                    removed += 1;
-                    renameat(parent, temporary, parent, name)?;
-                }
-                Ok(is_empty)
-            });
-        self.removed += removed;
+        let result = removal.empty(parent.as_fd(), name, path).and_then(|is_empty| {
+            if is_empty {
+                removal.remove(parent.as_fd(), name, path.to_vec(), true)?;
+                renameat(parent, temporary, parent, name)?;
+            }
+            Ok(is_empty)
+        });
+        self.removed += removal.count;
         if result.map_err(of_entry)? {
             return Ok(());
         }
@@ -503,19 +494,26 @@ impl Store for Folder {
         };
         let entries = Arc::clone(&self.entries);
         let paths = entries.iter().map(|entry| entry.path.as_slice()).collect();
-        let kept = Kept { paths: &paths, excludes: &excludes };
+        let mut removal = Removal::new(&paths, &excludes);
         for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
             let name = OsStr::from_bytes(name_of(&entry.path));
-            let mut removed = 0;
             let parent = self.parent(&entry.path)?;
-            let result = emptied(parent.as_fd(), name, &entry.path, &kept, &mut removed);
-            self.removed += removed;
-            if let Err(errno) = result {
+            if let Err(errno) = removal.empty(parent.as_fd(), name, &entry.path) {
                 let reason = format!("not all that is to be deleted in it could be: {errno}");
                 self.failed.push(Rejected { path: entry.path.clone(), reason });
             }
         }
+        self.removed += removal.count;
         Ok(self.removed)
+    }
+
+    fn compared(
+        &mut self,
+        entries: &[Entry],
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let root = self.root.as_fd();
+        Trial { root, entries, delete, is_wary_of_links: self.is_wary_of_links }.changes()
     }
 
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {

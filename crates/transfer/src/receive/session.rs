@@ -12,14 +12,16 @@ use crate::pure::layout::Layout;
 use crate::pure::paths;
 use crate::pure::ranges::Ranges;
 use crate::wire::{
-    Ack, Attribute, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole,
-    Message, Nack, Receipt, Rejected, VERSIONS, content_sum, negotiated,
+    Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
+    Hole, Message, Nack, Receipt, Rejected, VERSIONS, content_sum, negotiated,
 };
 
 /// Most bytes of memory for what the manifest says: some million files.
 const MOST_MANIFEST: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// Ranges in one message.
 const RANGES: usize = 1024;
+/// Changes in one message: even the longest paths and reasons fit.
+const CHANGES: usize = 256;
 /// Rejected entries that a receipt names.
 const NAMED: usize = 100;
 
@@ -56,6 +58,12 @@ pub trait Store {
         entries: Arc<[Entry]>,
         delete: Option<&[Exclude]>,
     ) -> Result<Vec<Standing>, StoreError>;
+    /// What would be done, instead of [`Store::prepare`] and all that follows.
+    fn compared(
+        &mut self,
+        entries: &[Entry],
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Change>, StoreError>;
     /// Writes a part of a file.
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
     /// Makes a part of a file zeros.
@@ -147,6 +155,7 @@ pub struct Receiver<S> {
     manifest_bytes: usize,
     /// Whether other entries are to be removed, and which are not.
     delete: Option<Vec<Exclude>>,
+    is_trial: bool,
     layout: Layout,
     /// What is there, in the address space.
     there: Ranges,
@@ -171,6 +180,7 @@ impl<S: Store> Receiver<S> {
             manifest: Arc::default(),
             manifest_bytes: 0,
             delete: None,
+            is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
             is_settled: Vec::new(),
@@ -206,6 +216,11 @@ impl<S: Store> Receiver<S> {
                 self.delete = Some(excludes);
                 Ok(())
             }
+            (Stage::Manifest, Message::Trial) => {
+                self.is_trial = true;
+                Ok(())
+            }
+            (Stage::Manifest, Message::End) if self.is_trial => self.trial(answers),
             (Stage::Manifest, Message::End) => self.end_of_manifest(answers),
             (Stage::Blocks, Message::Data(data)) => {
                 let before = (clocks.cpu)();
@@ -303,6 +318,23 @@ impl<S: Store> Receiver<S> {
             return Err(error.into());
         }
         self.reject(place, reason);
+        Ok(())
+    }
+
+    fn trial(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        let entries = std::mem::take(&mut self.entries);
+        let changes = self.store.compared(&entries, self.delete.as_deref())?;
+        answers.extend(changes.chunks(CHANGES).map(|some| Message::Changes(some.to_vec())));
+        answers.push(Message::Receipt(Receipt {
+            entries: 0,
+            bytes: 0,
+            cpu_nanos: 0,
+            joules: None,
+            rejected: std::mem::take(&mut self.rejected),
+            rejected_count: self.rejected_count,
+            removed: 0,
+        }));
+        self.stage = Stage::Done;
         Ok(())
     }
 

@@ -11,8 +11,8 @@ use super::*;
 use crate::pure::arm::Codec;
 use crate::pure::exclude::Exclude;
 use crate::wire::{
-    Attribute, Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter, Hello,
-    Message, Receipt, Stamp, content_sum,
+    Attribute, Change, Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter,
+    Hello, Message, Receipt, Stamp, content_sum,
 };
 
 fn hello(versions: [u16; 2]) -> Message {
@@ -254,6 +254,9 @@ impl Store for Full {
         _: Option<&[Exclude]>,
     ) -> Result<Vec<Standing>, StoreError> {
         Ok(vec![Standing::Parts(crate::pure::ranges::Ranges::default()); entries.len()])
+    }
+    fn compared(&mut self, _: &[Entry], _: Option<&[Exclude]>) -> Result<Vec<Change>, StoreError> {
+        Ok(Vec::new())
     }
     fn write(&mut self, _: usize, _: u64, bytes: &[u8]) -> Result<(), StoreError> {
         *self.0.borrow_mut() += bytes.len() as u64;

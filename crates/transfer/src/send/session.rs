@@ -23,14 +23,16 @@ use crate::pure::policy::{
 use crate::pure::ranges::Ranges;
 use crate::pure::shown;
 use crate::wire::{
-    Ack, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS, content_sum,
-    negotiated,
+    Ack, Change, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS,
+    content_sum, negotiated,
 };
 
 /// Bytes of entries in one message of the manifest, roughly.
 const MANIFEST: usize = 32 << 10;
 /// Times that a block may be refused.
 const REFUSALS: u32 = 100;
+/// Most changes that a receiver may announce, besides one for each entry: so many it may delete.
+const MOST_CHANGES: usize = 5_000_000;
 /// Most ranges that a receiver may have, besides one for each entry.
 const MOST_RANGES: usize = 1 << 16;
 
@@ -47,6 +49,8 @@ pub struct Options {
     pub fixed: Option<Arm>,
     /// Remove what is in the receiver's folders and not here, except what these patterns leave out.
     pub delete: Option<Vec<Exclude>>,
+    /// Only find out what would be done.
+    pub trial: bool,
     /// The same for each attempt to send the same to the same place.
     pub session: [u8; 16],
     /// Ends packing.
@@ -89,6 +93,7 @@ pub struct Session {
     is_stale: Vec<bool>,
     report: Report,
     receipt: Option<Receipt>,
+    changes: Vec<Change>,
 }
 
 impl Session {
@@ -129,6 +134,7 @@ impl Session {
             acknowledged: 0,
             content: Vec::new(),
             receipt: None,
+            changes: Vec::new(),
         }
     }
 
@@ -150,6 +156,16 @@ impl Session {
     /// The receipt, when the session is done.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.receipt.as_ref()
+    }
+
+    /// What would be done, if only that was asked for.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// What is to be sent.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// Whether the user has stopped it.
@@ -179,7 +195,19 @@ impl Session {
                 }
                 Ok(Vec::new())
             }
-            (Stage::Have, Message::End) => {
+            (Stage::Have, Message::Changes(changes)) if self.options.trial => {
+                self.changes.extend(changes);
+                if self.changes.len() > self.entries.len().saturating_add(MOST_CHANGES) {
+                    return Err(SendError::protocol("it would change more than there can be"));
+                }
+                Ok(Vec::new())
+            }
+            (Stage::Have, Message::Receipt(receipt)) if self.options.trial => {
+                self.receipt = Some(receipt);
+                self.stage = Stage::Done;
+                Ok(Vec::new())
+            }
+            (Stage::Have, Message::End) if !self.options.trial => {
                 self.report.had_bytes = self.handed.total();
                 self.left = self.layout.bytes() - self.report.had_bytes;
                 self.stage = Stage::Blocks;
@@ -250,6 +278,9 @@ impl Session {
         }
         if let Some(excludes) = &self.options.delete {
             messages.push(Message::Delete(excludes.clone()));
+        }
+        if self.options.trial {
+            messages.push(Message::Trial);
         }
         messages.push(Message::End);
         self.stage = Stage::Have;

@@ -20,6 +20,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
+use crate::forecast::Forecast;
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Objective, Overlap, Prices};
 use crate::receive::{self, Folder, ReceiveError, Received};
@@ -44,6 +45,7 @@ fn options() -> Options {
         block: None,
         fixed: None,
         delete: None,
+        trial: false,
         session: [3; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     }
@@ -639,4 +641,56 @@ fn a_receiver_cannot_have_more_ranges_than_there_are() {
         session.on(have(part), Mono::ZERO).unwrap();
     }
     assert!(matches!(session.on(have(16), Mono::ZERO), Err(SendError::Protocol(_))));
+}
+
+/// Whatever a dry run announces is what a run does, and it changes nothing.
+#[test]
+fn a_dry_run_announces_what_a_run_does() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(from.path());
+    whole(from_ref(&top), to.path(), options());
+    let received = to.path().join("tree");
+    fs::write(top.join("big.txt"), text(1000, 9)).unwrap();
+    fs::create_dir_all(top.join("new/deep")).unwrap();
+    fs::write(top.join("new/deep/empty"), "").unwrap();
+    fs::set_permissions(top.join("many/7"), PermissionsExt::from_mode(0o600)).unwrap();
+    fs::remove_file(top.join("link")).unwrap();
+    symlink("nothing", top.join("link")).unwrap();
+    fs::remove_file(top.join("many/9")).unwrap();
+    fs::create_dir_all(received.join("old")).unwrap();
+    fs::write(received.join("old/file"), "x").unwrap();
+    fs::create_dir(received.join("new")).unwrap();
+    fs::write(received.join("new/deep"), "a file").unwrap();
+
+    let run = |trial: bool, delete: bool| {
+        let delete = delete.then(Vec::new);
+        whole(from_ref(&top), to.path(), Options { delete, trial, ..options() }).session
+    };
+    let before = contents(to.path());
+    let refused = Forecast::of(&run(true, false)).refused;
+    // The folder and the file in it.
+    assert_eq!((refused.len(), refused[0][0].as_str()), (2, "tree/new/deep"));
+    let forecast = Forecast::of(&run(true, true));
+    assert_eq!(contents(to.path()), before);
+    assert_eq!(fs::read_link(received.join("link")).unwrap(), Path::new("big.txt"));
+    let written = ["tree/big.txt", "tree/link", "tree/new/deep", "tree/new/deep/empty"];
+    assert_eq!(
+        (forecast.write.as_slice(), forecast.write_bytes),
+        (&written.map(str::to_owned)[..], 1000)
+    );
+    assert_eq!(forecast.permissions, ["tree/many/7"]);
+    let mut deleted = forecast.delete.clone();
+    deleted.sort();
+    assert_eq!(deleted, ["tree/many/9", "tree/old", "tree/old/file"]);
+    assert!(forecast.text().contains("4 to write (1.0 kB)"), "{}", forecast.text());
+
+    let session = run(false, true);
+    // Besides, the file that became a folder.
+    assert_eq!(session.receipt().unwrap().removed, 3 + 1);
+    assert_eq!(contents(from.path()), contents(to.path()));
+    let after = Forecast::of(&run(true, true));
+    assert_eq!(
+        (after.write.len() + after.permissions.len() + after.delete.len(), after.refused.len()),
+        (0, 0)
+    );
 }

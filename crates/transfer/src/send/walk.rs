@@ -141,6 +141,16 @@ impl Plan {
         self.skipped.push(format!("{path} is left out: {why}"));
     }
 
+    /// Folders that were named and have nothing in them that is sent. With `--delete`, all of them would go.
+    pub fn empty_folders(&self) -> impl Iterator<Item = &Path> {
+        let tops = self.entries.iter().enumerate().filter(|(_, it)| !it.path.contains(&b'/'));
+        let is_empty = |place: usize| {
+            self.entries.get(place + 1).is_none_or(|next| !next.path.contains(&b'/'))
+        };
+        tops.filter(move |(place, it)| it.kind == EntryKind::Folder && is_empty(*place))
+            .map(|(place, _)| self.sources[place].as_path())
+    }
+
     /// Bytes of contents.
     pub fn bytes(&self) -> u64 {
         self.entries.iter().map(Entry::bytes).fold(0, u64::saturating_add)
@@ -180,6 +190,11 @@ mod tests {
             Err(WalkError::Read { .. })
         ));
         assert_eq!(walk(&[top.join("b/..")], &Wanted::default()).unwrap().entries[0].path, b"top");
+        assert_eq!(plan.empty_folders().count(), 0);
+        let bare = folder.path().join("bare");
+        fs::create_dir(&bare).unwrap();
+        let plan = walk(&[bare.clone(), top.clone()], &Wanted::default()).unwrap();
+        assert_eq!(plan.empty_folders().collect::<Vec<_>>(), [bare]);
         let excludes = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap()).to_vec();
         let wanted = Wanted { excludes, attributes: false };
         let plan = walk(&[top], &wanted).unwrap();
