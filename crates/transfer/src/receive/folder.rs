@@ -49,6 +49,8 @@ const TEMPORARY: &str = "part";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Whether it was made just now.
+    is_new: bool,
     root: OwnedFd,
     boot: String,
     session: String,
@@ -80,17 +82,16 @@ struct Parent {
 impl Folder {
     /// Opens the folder, and makes it if only its last part is missing.
     pub fn open(path: &Path) -> io::Result<Self> {
-        if let Err(error) = std::fs::create_dir(path)
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
+        let is_new = match std::fs::create_dir(path) {
+            Ok(()) => true,
             // Where the folder cannot be made and is there, opening it says what is wrong.
-            if !path.is_dir() {
-                return Err(error);
-            }
-        }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists || path.is_dir() => false,
+            Err(error) => return Err(error),
+        };
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Ok(Self {
             path: path.to_owned(),
+            is_new,
             root: open(path, FOLDER, Mode::empty())?,
             boot: boot.trim().to_owned(),
             session: String::new(),
@@ -512,6 +513,9 @@ impl Store for Folder {
         entries: &[Entry],
         delete: Option<&[Exclude]>,
     ) -> Result<Vec<Change>, StoreError> {
+        if self.is_new {
+            std::fs::remove_dir(&self.path)?;
+        }
         let root = self.root.as_fd();
         Trial { root, entries, delete, is_wary_of_links: self.is_wary_of_links }.changes()
     }

