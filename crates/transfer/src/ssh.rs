@@ -191,7 +191,8 @@ mod tests {
         let last = line.last().unwrap().to_str().unwrap();
         assert_eq!(last, r"nightwatt receive --stdio -- '/a b'\''; rm -rf $HOME #'");
         assert_eq!(line[..3], ["ssh", "-o", "Compression=no"]);
-        assert_eq!(line[line.len() - 3..line.len() - 1], ["--", "nas"]);
+        let host = line.iter().position(|word| word == "nas").unwrap();
+        assert_eq!((host, line[host - 1].as_os_str()), (line.len() - 2, OsStr::new("--")));
         let remote = Remote { shell: vec!["/opt/rsh".into(), "-x".into()], ..Remote::default() };
         assert_eq!(remote.command(&target)[..3], ["/opt/rsh", "-x", "nas"]);
     }

@@ -48,8 +48,8 @@ pub struct Report {
     pub receiver_seconds: f64,
     /// Mean rate of the link while it carried blocks, bytes per second.
     pub link_rate: Option<f64>,
-    /// Between these were half of the rates of single blocks, of those that the link carried for so long that little
-    /// else can have counted. Absent if those were few.
+    /// Between these were half of the rates of single blocks, of those that the link carried long enough for little else
+    /// to count. Absent if those were few.
     pub link_rates: Option<[f64; 2]>,
 }
 
