@@ -100,7 +100,7 @@ impl Remote {
             command.push("ssh".into());
         }
         let is_ssh = Path::new(&command[0]).file_name() == Some(OsStr::new("ssh"));
-        // Blocks are packed already. A machine that no longer answers is given up after a minute, unless the user has
+        // Blocks are packed already. ssh ends a minute after the last answer, unless the user has
         // another wish: of two equal options, ssh heeds the first.
         let options =
             ["-o", "Compression=no", "-o", "ServerAliveInterval=20", "-o", "ServerAliveCountMax=3"];

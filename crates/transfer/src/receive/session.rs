@@ -313,7 +313,7 @@ impl<S: Store> Receiver<S> {
     }
 
     /// What is of no use is not kept.
-    fn give_up(&mut self, place: usize, reason: String) -> Result<(), SessionError> {
+    fn drop_entry(&mut self, place: usize, reason: String) -> Result<(), SessionError> {
         if let Err(error @ StoreError::All(_)) = self.store.abandon(place) {
             return Err(error.into());
         }
@@ -381,7 +381,7 @@ impl<S: Store> Receiver<S> {
         }
         match self.store.complete(place) {
             Ok(()) => self.is_settled[place] = true,
-            Err(StoreError::Entry(reason)) => self.give_up(place, reason)?,
+            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason)?,
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -451,7 +451,7 @@ impl<S: Store> Receiver<S> {
     ) -> Result<(), SessionError> {
         match result {
             Ok(()) => Ok(()),
-            Err(StoreError::Entry(reason)) => self.give_up(place, reason),
+            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason),
             Err(error) => Err(error.into()),
         }
     }
@@ -478,7 +478,7 @@ impl<S: Store> Receiver<S> {
         if self.is_settled[place] {
             return Ok(());
         }
-        self.give_up(place, "it changed, or went, while it was sent".to_owned())
+        self.drop_entry(place, "it changed, or went, while it was sent".to_owned())
     }
 
     fn fin(&mut self, fin: &Fin, answers: &mut Vec<Message>) -> Result<(), SessionError> {
