@@ -59,7 +59,8 @@ impl Trial<'_> {
         }
         let deleted = self.others().map_err(of_entry)?.into_iter().chain(replaced);
         // Where anything is refused, nothing is deleted.
-        if changes.iter().all(|change| change.what != What::Refuse) {
+        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty());
+        if are_fine && changes.iter().all(|change| change.what != What::Refuse) {
             let change = |path| Change { what: What::Delete, path, reason: String::new() };
             changes.extend(deleted.map(change));
         }

@@ -94,7 +94,7 @@ fn drive(
             hand_over(message)?;
         }
         watch(session);
-        if session.is_cancelled() {
+        if session.is_cancelled() && session.receipt().is_none() {
             return Err(SendError::Cancelled);
         }
     }
