@@ -24,6 +24,7 @@ use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admittance::Admittance;
@@ -78,6 +79,8 @@ pub(crate) struct Site {
     pub(crate) presence: Arc<Presence>,
     /// Who may come in, if not all clients may.
     pub(crate) admittance: Option<Arc<Admittance>>,
+    /// The same for tunnels, which outlive a reload.
+    pub(crate) doorkeeper: watch::Sender<Option<Arc<Admittance>>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -142,6 +145,7 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
+        let admittance = Admittance::of(site)?;
         let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
         tasks.push(tokio::spawn(dropping));
         Ok(Self {
@@ -158,7 +162,8 @@ impl Site {
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
-            admittance: Admittance::of(site),
+            doorkeeper: watch::Sender::new(admittance.clone()),
+            admittance,
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
