@@ -194,10 +194,8 @@ impl Admittance {
         let Some(config) = site.access.clone() else { return Ok(None) };
         let realm = config.realm.as_deref().unwrap_or(&site.name);
         let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
-        let challenge = HeaderValue::from_str(&challenge).map_err(|_| StartError::Realm {
-            site: site.name.clone(),
-            realm: realm.to_owned(),
-        })?;
+        let challenge = HeaderValue::from_str(&challenge)
+            .map_err(|_| StartError::Realm { site: site.name.clone(), realm: realm.to_owned() })?;
         let mut key = [0; 32];
         // Without random bytes nothing is remembered: each password is hashed each time.
         let is_random = getrandom::fill(&mut key).is_ok();
@@ -249,7 +247,8 @@ impl Admittance {
 
     /// Warns of a client that comes in by its network and speaks for others: all of them come in.
     fn look_for_proxies(&self, facts: &Facts, fields: &HeaderMap) {
-        let speaks_for_others = fields.contains_key(FORWARDED_FOR) || fields.contains_key(FORWARDED);
+        let speaks_for_others =
+            fields.contains_key(FORWARDED_FOR) || fields.contains_key(FORWARDED);
         if facts.trusted
             || !speaks_for_others
             || !self.config.favours(facts.client)
@@ -258,7 +257,7 @@ impl Admittance {
             return;
         }
         tracing::warn!(
-            site = self.site,
+            site = %self.site,
             client = %facts.client,
             "a client that comes in by its network speaks for others (X-Forwarded-For, Forwarded): if it is a proxy, \
              all of its clients come in. Add it to `trusted_proxies` (docs/access.md, Networks). This is logged once"

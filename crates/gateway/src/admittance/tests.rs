@@ -103,10 +103,9 @@ fn a_client_that_leaves_frees_no_turn_and_its_guess_counts() {
 fn a_client_and_a_network_have_their_part_of_the_places() {
     Story::play(async |story| {
         let mut waiting = Vec::new();
-        let password = |client: u64, number: u64| format!("{client} {number}");
         for client in 0..4 {
             for number in 0..2 {
-                let guess = story.shows(comer(1, client), &password(client, number)).await;
+                let guess = story.shows(comer(1, client), &format!("1 {client} {number}")).await;
                 waiting.push(guess.unwrap());
             }
             assert_eq!(story.is_refused(comer(1, client), "one more").await, Some(Denial::Busy));
@@ -114,7 +113,8 @@ fn a_client_and_a_network_have_their_part_of_the_places() {
         assert_eq!(story.is_refused(comer(1, 9), "x").await, Some(Denial::Busy), "its network");
         for network in 2..5 {
             for client in 0..8 {
-                let guess = story.shows(comer(network, client), &password(network, client)).await;
+                let guess =
+                    story.shows(comer(network, client), &format!("{network} {client}")).await;
                 waiting.push(guess.unwrap());
             }
         }
@@ -163,7 +163,7 @@ fn if_the_first_that_shows_it_leaves_another_has_it_checked() {
 #[test]
 fn a_network_has_as_many_attempts_as_four_clients_and_those_without_any_take_no_place() {
     Story::play(async |story| {
-        let rubbish = async |comer| {
+        let rubbish = async |comer: Comer| {
             let Story { admittance, clock, .. } = &story;
             admittance.by_password(comer, Shown::Rubbish, clock, |_| ()).await.unwrap_err()
         };

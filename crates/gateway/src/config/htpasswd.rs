@@ -237,10 +237,13 @@ mod tests {
     #[test]
     fn who_does_not_exist_costs_as_much_as_the_costliest_hash() {
         const SHA: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
-        let bcrypt = |cost| format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
+        let bcrypt =
+            |cost| format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
         let sha = |rounds: u32| SHA.replace("$5$", &format!("$5$rounds={rounds}$"));
         let argon = |memory: u32| {
-            format!("$argon2id$v=19$m={memory},t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc")
+            format!(
+                "$argon2id$v=19$m={memory},t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+            )
         };
         for (hashes, costliest) in [
             ([bcrypt("05"), bcrypt("11"), bcrypt("10")], 1),
@@ -265,7 +268,10 @@ mod tests {
             ("ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyu", "bcrypt hash is damaged"),
             ("ann:$argon2id$v=19$m=65536", "argon2 hash is damaged"),
             ("ann:$5$saltstring$5B8vYYiY", "SHA-crypt hash is damaged"),
-            ("ann:$2y$03$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "bcrypt hash is damaged"),
+            (
+                "ann:$2y$03$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+                "bcrypt hash is damaged",
+            ),
             (
                 "ann:$argon2id$v=99$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
                 "argon2 hash is damaged",
@@ -286,7 +292,10 @@ mod tests {
                 "ann:$5$rubbish$rubbish$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
                 "SHA-crypt hash is damaged",
             ),
-            ("ann:$5$rubbish$!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!", "SHA-crypt hash is damaged"),
+            (
+                "ann:$5$rubbish$!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
+                "SHA-crypt hash is damaged",
+            ),
             (
                 "ann:$5$rounds=10$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
                 "SHA-crypt hash is damaged",

@@ -1,5 +1,6 @@
 //! Who may come in, and who may wake the server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::{Response, StatusCode};
@@ -33,9 +34,11 @@ pub(super) async fn denied(
         Ok(()) => {
             let guess = Guess::of(serving, index, facts);
             let checked = Arc::clone(&guess);
-            let found = move |is_right| drop(checked.is_right.set(is_right));
+            let found = move |is_right| {
+                let _ = checked.is_right.set(is_right);
+            };
             let admitted = admittance.by_password(comer, shown, &serving.clock, found).await;
-            let _ = guess.answered.set(());
+            guess.is_answered.store(true, Ordering::Relaxed);
             admitted
         }
         Err(denial) => Err(denial),
@@ -51,19 +54,20 @@ struct Guess {
     index: usize,
     facts: Arc<Facts>,
     is_right: OnceLock<bool>,
-    answered: OnceLock<()>,
+    is_answered: AtomicBool,
 }
 
 impl Guess {
     fn of(serving: &Arc<Serving>, index: usize, facts: &Arc<Facts>) -> Arc<Self> {
         let (serving, facts) = (Arc::clone(serving), Arc::clone(facts));
-        Arc::new(Self { serving, index, facts, is_right: OnceLock::new(), answered: OnceLock::new() })
+        let (is_right, is_answered) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { serving, index, facts, is_right, is_answered })
     }
 }
 
 impl Drop for Guess {
     fn drop(&mut self) {
-        if self.answered.get().is_some() {
+        if *self.is_answered.get_mut() {
             return;
         }
         let how = match self.is_right.get() {

@@ -161,7 +161,8 @@ impl AwakeHours {
 
     /// The part of a run that begins on the day of now: up to the first hours of the next day.
     fn part(&self, run: AwakeRun, now: Now) -> AwakeRun {
-        let firsts = self.days(now, NEXT_DAYS).filter_map(|day| day.into_iter().map(|it| it.begins).min());
+        let firsts =
+            self.days(now, NEXT_DAYS).filter_map(|day| day.into_iter().map(|it| it.begins).min());
         let cuts: Vec<Wall> = firsts.filter(|it| run.begins < *it && *it < run.ends).collect();
         let before = cuts.iter().copied().filter(|it| *it <= now.wall).max();
         let after = cuts.iter().copied().filter(|it| *it > now.wall).min();
