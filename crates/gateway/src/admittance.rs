@@ -403,7 +403,7 @@ pub(crate) async fn shut_out(mut rules: watch::Receiver<Option<Arc<Admittance>>>
     };
     if rules.wait_for(is_out).await.is_err() {
         // The site is gone, and what becomes of its connections is decided elsewhere.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -95,13 +95,9 @@ impl Users {
     /// Whether this is the password of a user. For one who does not exist, it needs as much time as for the one with the
     /// costliest hash.
     pub fn check(&self, user: &str, password: &[u8]) -> bool {
-        match self.0.get(user) {
-            Some(hash) => hash.is_of(password),
-            None => {
-                let _ = self.costliest().is_some_and(|hash| hash.is_of(password));
-                false
-            }
-        }
+        let hash = self.0.get(user);
+        let is_of_hash = hash.or_else(|| self.costliest()).is_some_and(|it| it.is_of(password));
+        hash.is_some() && is_of_hash
     }
 
     fn costliest(&self) -> Option<&Hash> {

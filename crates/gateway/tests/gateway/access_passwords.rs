@@ -86,7 +86,9 @@ fn busy_threads() -> mpsc::Sender<()> {
     // The number of threads that tokio has by default.
     for _ in 0..512 {
         let is_over = Arc::clone(&is_over);
-        tokio::task::spawn_blocking(move || drop(is_over.lock().unwrap().recv()));
+        tokio::task::spawn_blocking(move || {
+            let _ = is_over.lock().unwrap().recv();
+        });
     }
     over
 }
