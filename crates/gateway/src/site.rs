@@ -79,7 +79,7 @@ pub(crate) struct Site {
     pub(crate) presence: Arc<Presence>,
     /// Who may come in, if not all clients may.
     pub(crate) admittance: Option<Arc<Admittance>>,
-    /// The same for tunnels, which outlive a reload.
+    /// The same since the last reload, for tunnels, which outlive it.
     pub(crate) doorkeeper: watch::Sender<Option<Arc<Admittance>>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
@@ -145,7 +145,6 @@ impl Site {
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = origin(site, common)?;
-        let admittance = Admittance::of(site)?;
         let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
         tasks.push(tokio::spawn(dropping));
         Ok(Self {
@@ -162,8 +161,8 @@ impl Site {
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
-            doorkeeper: watch::Sender::new(admittance.clone()),
-            admittance,
+            admittance: Admittance::of(site)?,
+            doorkeeper: watch::Sender::new(None),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
