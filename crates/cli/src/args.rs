@@ -8,6 +8,12 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+<<<<<<< HEAD
+mod wait;
+=======
+#[cfg(feature = "bpf")]
+mod watch;
+>>>>>>> main
 
 pub(crate) use client::ClientArgs;
 pub(crate) use config::ConfigArgs;
@@ -17,3 +23,9 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
+<<<<<<< HEAD
+pub(crate) use wait::WaitArgs;
+=======
+#[cfg(feature = "bpf")]
+pub(crate) use watch::WatchArgs;
+>>>>>>> main
