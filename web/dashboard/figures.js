@@ -1,6 +1,6 @@
 // What is not a chart: savings, services, requests, policy and SLA, wake-ups.
 
-import { count, dayName, duration, el, energy, mass, moment, money, monthOf, percent, table, words } from "./format.js";
+import { count, counted, dayName, duration, el, energy, mass, moment, money, monthOf, percent, table, words } from "./format.js";
 
 const FIELDS = ["span_s", "asleep_s", "unobserved_s", "sleeps", "wakeups", "server_j", "proxy_j", "always_on_j", "saved_j", "measured_s", "money", "co2_kg"];
 
@@ -37,13 +37,14 @@ export function origin(sum, uncertainty) {
 }
 
 function tile(title, sum, uncertainty) {
-  const saving = sum.always_on_j > 0 ? `${percent(sum.saved_j / sum.always_on_j)} of always on` : "nothing billed yet";
+  const share = sum.saved_j / sum.always_on_j;
+  const saving = sum.always_on_j <= 0 ? "nothing billed yet" : share < 0 ? `${percent(-share)} more than always on` : `${percent(share)} of always on`;
   const moneys = [...sum.by].map(([currency, value]) => money(value, currency)).join(" + ");
   return el(
     "div",
     { class: "tile" },
     el("h3", {}, title),
-    el("p", { class: "big" }, energy(sum.saved_j)),
+    el("p", { class: sum.saved_j < 0 ? "big lost" : "big" }, energy(sum.saved_j)),
     el("p", {}, saving),
     el("p", { class: "row" }, el("span", {}, moneys), el("span", {}, `${mass(sum.co2_kg)} CO₂e`)),
     el("p", { class: "fine" }, `used ${energy(sum.server_j)} and ${energy(sum.proxy_j)} (proxy)`),
@@ -84,7 +85,7 @@ export function answers(box, note, site) {
   note.textContent = all === 0
     ? "No request since the proxy started."
     : `${count(all)} since the proxy started; ${percent(1 - need / all)} did without the server.` +
-      ` A sleep delayed ${count(site.delayed_requests)} requests and ${count(site.delayed_visits)} of ${count(site.visits)} visits.`;
+      ` Sleep delayed ${counted(site.delayed_requests, "request")} and ${count(site.delayed_visits)} of ${counted(site.visits, "visit")}.`;
   const bar = (value, kind) => {
     const inner = el("span", { class: `bar ${kind}` });
     inner.style.width = `${(100 * value) / Math.max(1, all)}%`;
@@ -120,7 +121,7 @@ export function policy(box, site, story) {
     rows.push(
       el("p", {}, `SLA: within ${duration(window_s)}, at most ${percent(share)} of requests wait longer than ${duration(delay_s)}.`),
       meter,
-      el("p", {}, el("b", {}, `${percent(used)} used`), `: ${count(delayed)} of ${count(seen)} requests were delayed (${count(Math.floor(seen * share))} may be).`),
+      el("p", {}, el("b", {}, `${percent(used)} used`), `: ${count(delayed)} of ${count(seen)} requests were delayed; the SLA allows ${count(Math.floor(seen * share))}.`),
     );
   } else {
     rows.push(el("p", {}, "No SLA is set: the server sleeps even if requests have to wait."));
@@ -137,7 +138,7 @@ export function policy(box, site, story) {
 export function mirror(section, note, box, it) {
   section.hidden = !it;
   if (section.hidden) return;
-  const megabytes = (bytes) => `${count(Math.round(bytes / 1e5) / 10)} MB`;
+  const megabytes = (bytes) => `${count(Math.round(bytes / 2 ** 20 * 10) / 10)} MiB`;
   const ago = (seconds) => (seconds === null ? "–" : `${duration(seconds)} ago`);
   note.textContent = it.url === null
     ? "Not open: no client has used the site yet, or another process has the copy."
@@ -148,7 +149,7 @@ export function mirror(section, note, box, it) {
     ["oldest page", it.oldest_s === null ? "–" : `confirmed ${ago(it.oldest_s)}`],
     ["last pass", it.is_running ? "under way, or interrupted" : it.last_pass_s_ago === null ? "none yet" : `began ${ago(it.last_pass_s_ago)}`],
     ["to confirm before sleep", count(it.due)],
-    ["costs", `${energy(it.own_energy.joules)}, modelled: ${count(it.own_wakeups)} wake-ups for it alone, ${duration(it.own_awake_s)} awake for it`],
+    ["costs", `${energy(it.own_energy.joules)}, modelled: ${counted(it.own_wakeups, "wake-up")} for it alone, ${duration(it.own_awake_s)} awake for it`],
     ...(it.is_complete_wanted ? [["complete", it.not_complete ?? "yes"]] : []),
     ...Object.entries(it.not_mirrored).map(([why, pages]) => [`not mirrored: ${words(why)}`, count(pages)]),
   ];

@@ -14,9 +14,12 @@ export function el(name, attributes = {}, ...children) {
 
 // What is too small to be seen has no sign.
 const number = (value, digits) =>
-  (Math.abs(value) < 0.5 / 10 ** digits ? 0 : value).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  (Math.abs(value) < 0.5 / 10 ** digits ? 0 : value).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
 
 export const count = (value) => value.toLocaleString("en");
+
+// With a noun, whose plural has an s.
+export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 export const percent = (share) => `${number(share * 100, Math.abs(share) < 0.1 ? 1 : 0)} %`;
 

@@ -8,6 +8,8 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+#[cfg(feature = "bpf")]
+mod watch;
 
 pub(crate) use client::ClientArgs;
 pub(crate) use config::ConfigArgs;
@@ -17,3 +19,5 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
+#[cfg(feature = "bpf")]
+pub(crate) use watch::WatchArgs;

@@ -157,7 +157,7 @@ impl Site {
             rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
             wishes: Arc::default(),
-            mirror: Mirror::of(site, common, &site.cache_rules(&scenario)),
+            mirror: Mirror::of(site, common, &site.cache_rules(&scenario), None),
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),

@@ -341,6 +341,7 @@ impl<'a> Asked<'a> {
         let site = self.site();
         let (object, usability) =
             site.store.find(key, self.sender, &request, asked, now, &site.rules)?;
+        let usability = self.limited(key, usability, &object.stored);
         let forward = object.stored.precondition(&request) == Precondition::Forward;
         (!forward).then_some(Found { object, usability })
     }

@@ -12,7 +12,8 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::civil::Date;
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
-    DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
+    DiskConfig, MachineConfig, MeterConfig, MirrorUrl, SiteConfig, SiteKind, TlsConfig,
+    WebhookConfig,
 };
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
@@ -263,7 +264,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     let grace = grace(rules.grace_while_asleep);
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    mirror_row(text, site);
+    mirror_row(text, config, site);
     for risk in &risks(config, site) {
         row(text, "careful", risk);
     }
@@ -291,14 +292,21 @@ fn promise(kind: Option<SiteKind>, sla: &SlaRule) -> String {
     }
 }
 
-fn mirror_row(text: &mut String, site: &SiteConfig) {
+fn mirror_row(text: &mut String, config: &Config, site: &SiteConfig) {
     if !site.mirror.is_on(site.kind) {
         return;
     }
     let mirror = &site.mirror;
-    let url = mirror.url.as_deref().map(|url| format!(" of {url}")).unwrap_or_default();
+    let pages = match config.mirror_url(site) {
+        // The warnings name it.
+        MirrorUrl::Unknown => return,
+        MirrorUrl::Known(url) => url,
+        MirrorUrl::OnHost(host) => {
+            format!("{host}, with the scheme that the proxies in front report")
+        }
+    };
     let words = format!(
-        "{} pages and {} MB{url}; answers at most {} old while it sleeps, for which sleep waits at most {}",
+        "{} pages and {} MB of {pages}; answers at most {} old while it sleeps, for which sleep waits at most {}",
         mirror.pages,
         mirror.size_mb,
         time(mirror.max_age),
@@ -383,7 +391,9 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let unknown = site.unknown_kind(&config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
     let mirror = site.mirror.risks(site.kind);
-    let cache = cache.chain(mirror);
+    let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
+    let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
+    let cache = cache.chain(mirror).chain(nowhere);
     power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
 }
 

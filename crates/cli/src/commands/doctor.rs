@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", requires = "config", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) cycle: Option<u32>,
     /// Check only the server of this site or machine
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(requires = "config")]
     pub(crate) site: Option<String>,
     /// Time asleep in each cycle
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_text::parse, requires = "cycle")]
@@ -55,6 +55,7 @@ Examples:
   sudo nightwatt doctor                               on the machine that should sleep
   nightwatt doctor -c /etc/nightwatt.toml             on the proxy: check every server once
   sudo nightwatt doctor --probes                      which eBPF probes this kernel supports
+  nightwatt doctor -c /etc/nightwatt.toml blog        check only the server of this site
   nightwatt doctor -c /etc/nightwatt.toml --cycle 5   sleep and wake five times, and time it
 
 Only `--cycle` changes a machine; stop the gateway before. Exit status: 1 if something is bad.";
@@ -150,7 +151,7 @@ async fn try_out(
     let Some(controller) = target.controller(config, clock) else {
         return Err(Failure::saying(format!("{} sleeps with its machine", target.name))
             .into_usage()
-            .hint("name the machine by `--site`".to_owned()));
+            .hint("name the machine after `doctor`".to_owned()));
     };
     let controller = controller.map_err(|error| Failure::because("no controller", &error))?;
     if std::os::unix::net::UnixStream::connect(config.control_socket()).is_ok() {
@@ -198,9 +199,10 @@ fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
         None => (all.len() == 1).then_some(0),
     };
     let place = place.ok_or_else(|| {
-        Failure::saying("which server?".to_owned())
-            .into_usage()
-            .hint(format!("name it by `--site`; there are: {}", names.join(", ")))
+        Failure::saying("which server?".to_owned()).into_usage().hint(format!(
+            "name it, as in `nightwatt doctor -c FILE NAME --cycle`; there are: {}",
+            names.join(", ")
+        ))
     })?;
     Ok(all.swap_remove(place))
 }

@@ -103,14 +103,14 @@ impl Site {
         let is_kept = self.rules == *rules
             && old.mirror == site.mirror
             && (old.kind, &old.hosts) == (site.kind, &site.hosts)
-            && self
-                .mirror
-                .as_ref()
-                .is_none_or(|it| it.server == common.config.scenario_of(site).server);
+            && self.mirror.as_ref().is_none_or(|it| {
+                it.server == common.config.scenario_of(site).server
+                    && it.url == common.config.mirror_url(site)
+            });
         if is_kept {
             return self.mirror.clone();
         }
-        Mirror::of(site, common, rules)
+        Mirror::of(site, common, rules, self.mirror.as_deref())
     }
 
     /// Log-ins and wrong passwords are remembered, unless the rules or the users have changed.

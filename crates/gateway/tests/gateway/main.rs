@@ -34,6 +34,8 @@ mod machines;
 mod metering;
 mod metrics;
 mod mirror;
+mod mirror_caches;
+mod mirror_soak;
 mod names;
 mod operator;
 mod origin;
