@@ -9,7 +9,7 @@ use crate::origin::ok;
 use crate::passing::{switches, upgrade};
 use crate::stage::{Stage, awake};
 
-/// The proxy's own network comes in: what it does not name, or names in two ways, may be anybody.
+/// The proxy's own network comes in: what it does not name, or names in two ways, may be any client.
 #[test]
 fn a_client_that_its_proxy_does_not_name_is_not_taken_for_the_proxy() {
     const LISTED: &str = "X-Forwarded-For";
