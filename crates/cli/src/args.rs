@@ -8,12 +8,9 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
-<<<<<<< HEAD
 mod wait;
-=======
 #[cfg(feature = "bpf")]
 mod watch;
->>>>>>> main
 
 pub(crate) use client::ClientArgs;
 pub(crate) use config::ConfigArgs;
@@ -23,9 +20,6 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
-<<<<<<< HEAD
 pub(crate) use wait::WaitArgs;
-=======
 #[cfg(feature = "bpf")]
 pub(crate) use watch::WatchArgs;
->>>>>>> main

@@ -70,11 +70,11 @@ pub(crate) fn order_and_wait(
         let look = Look::at(&status, site.site.as_deref());
         let look =
             look.ok_or_else(|| Failure::saying("the gateway has no such server any more"))?;
-        let waited = clock.now().mono.since(began);
+        let elapsed = clock.now().mono.since(began);
         if look.is(wanted) {
-            let (name, time) = (&look.name, figures::time(waited));
+            let (name, time) = (&look.name, figures::time(elapsed));
             let done = json!({
-                "done": true, "order": order, "state": look.state, "waited_s": waited.as_secs_f64()
+                "done": true, "order": order, "state": look.state, "waited_s": elapsed.as_secs_f64()
             });
             let words = || format!("{name} is {} after {time}", look.state);
             output::say_result(&done, site.gateway.json, words, &[])?;
@@ -85,7 +85,7 @@ pub(crate) fn order_and_wait(
                 "the log of `nightwatt serve` has the reason; `nightwatt doctor` looks for it",
             ));
         }
-        if waited > wait.patience {
+        if elapsed > wait.patience {
             let limit = figures::time(wait.patience);
             return Err(Failure::saying(format!(
                 "not {} after {limit}: {}",

@@ -392,8 +392,9 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let unknown = site.unknown_kind(&config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
     let mirror = site.mirror.risks(site.kind);
-<<<<<<< HEAD
-    let cache = cache.chain(mirror);
+    let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
+    let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
+    let cache = cache.chain(mirror).chain(nowhere);
     let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
     risks.chain(strangers(config, site)).collect()
 }
@@ -409,12 +410,6 @@ fn strangers(config: &Config, site: &SiteConfig) -> Vec<String> {
         ))
     };
     Target::of_site(site).into_iter().filter_map(found).collect()
-=======
-    let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
-    let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
-    let cache = cache.chain(mirror).chain(nowhere);
-    power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
->>>>>>> main
 }
 
 /// Another site or machine that puts the same machine to sleep.

@@ -68,35 +68,36 @@ async fn sleeps(stage: &Stage) {
 #[test]
 fn what_a_pass_has_found_closed_no_cache_gives() {
     let log_in = || status(302, "").field("Location", "/login?next=/young");
-    let closed: [(fn() -> Says, (u16, &str)); 3] = [
-        (|| status(403, "no"), (403, "held")),
-        (log_in, (302, "held")),
-        // The mirror remembers that.
-        (|| status(404, "no").field("Content-Type", "text/html"), (404, "mirror")),
-    ];
-    for (says, how) in closed {
-        cached(awake()).play(async |stage| {
-            let is_closed = Arc::new(AtomicBool::new(false));
-            let closes = Arc::clone(&is_closed);
-            stage.origin.script(move |seen| match seen.target.as_str() {
-                "/young" if closes.load(Ordering::Relaxed) => says().acts(),
-                target => page(target, 1).acts(),
-            });
-            for address in ["/young", "/nonce"] {
-                assert_eq!(stage.ask(get(address)).await.how(), (200, "server"));
-                assert_eq!(stage.ask(get(address)).await.how(), (200, "cache"));
-            }
-            sleeps(stage).await;
-            is_closed.store(true, Ordering::Relaxed);
-            // More than half as old as it may be: it is confirmed before the server sleeps again.
-            stage.at(13 * HOUR).await;
-            assert_eq!(stage.ask(get("/young")).await.how(), (200, "mirror"), "not known yet");
-            stage.order(Order::Wake { site: None }).await;
-            sleeps(stage).await;
-            assert_eq!(stage.ask(get("/nonce")).await.how(), (200, "stale"), "it is as it was");
-            assert_eq!(stage.ask(get("/young")).await.how(), how);
+    let absent = || status(404, "no").field("Content-Type", "text/html");
+    let forbidden = || status(403, "no");
+    // The mirror remembers what is absent.
+    what_is_closed(forbidden, (403, "held"));
+    what_is_closed(log_in, (302, "held"));
+    what_is_closed(absent, (404, "mirror"));
+}
+
+fn what_is_closed(says: fn() -> Says, how: (u16, &str)) {
+    cached(awake()).play(async |stage| {
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let closes = Arc::clone(&is_closed);
+        stage.origin.script(move |seen| match seen.target.as_str() {
+            "/young" if closes.load(Ordering::Relaxed) => says().acts(),
+            target => page(target, 1).acts(),
         });
-    }
+        for address in ["/young", "/nonce"] {
+            assert_eq!(stage.ask(get(address)).await.how(), (200, "server"));
+            assert_eq!(stage.ask(get(address)).await.how(), (200, "cache"));
+        }
+        sleeps(stage).await;
+        is_closed.store(true, Ordering::Relaxed);
+        // More than half as old as it may be: it is confirmed before the server sleeps again.
+        stage.at(13 * HOUR).await;
+        assert_eq!(stage.ask(get("/young")).await.how(), (200, "mirror"), "not known yet");
+        stage.order(Order::Wake { site: None }).await;
+        sleeps(stage).await;
+        assert_eq!(stage.ask(get("/nonce")).await.how(), (200, "stale"), "it is as it was");
+        assert_eq!(stage.ask(get("/young")).await.how(), how);
+    });
 }
 
 #[test]
