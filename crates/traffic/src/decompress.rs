@@ -17,6 +17,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::container::{self, Container, Unwrapped};
 use crate::encoding::{self, Text};
 use crate::error::Error;
+use crate::template::Pattern;
 
 /// First bytes that tell how a log is packed.
 const MAGIC: usize = 6;
@@ -33,6 +34,7 @@ pub(crate) struct Unpacked {
     /// The first bytes were looked at.
     begun: bool,
     containers: Vec<Container>,
+    pattern: Option<Pattern>,
     packed: bool,
     /// Whether the source itself failed.
     failed: Arc<AtomicBool>,
@@ -61,7 +63,12 @@ impl Unpacked {
             Box::new(source)
         };
         let packed = gzip || zstd || bzip2 || xz;
-        Ok(Self { text, begun: false, containers: Vec::new(), packed, failed })
+        Ok(Self { text, begun: false, containers: Vec::new(), pattern: None, packed, failed })
+    }
+
+    /// That lines are in this format, before anything is read: tells what they are packed in.
+    pub(crate) fn expect(&mut self, pattern: Option<Pattern>) {
+        self.pattern = pattern;
     }
 
     /// What its lines are packed in one by one, from the outside in; known once it was read from.
@@ -87,7 +94,7 @@ impl Unpacked {
         } else {
             text = Peeked::of(Box::new(Text::new(Box::new(text), None)));
         }
-        self.containers = container::detect(&text.head);
+        self.containers = container::detect(&text.head, self.pattern.as_ref());
         self.text = if self.containers.is_empty() {
             Box::new(text)
         } else {

@@ -94,10 +94,18 @@ fn agents_where_no_format_has_them_are_refused_with_a_description() {
             format!(r#"0.003 "10.0.0.2:80" "-" "{AGENT}""#),
             r#" $field1 "$field2" "$http_referer" "$http_user_agent""#,
         ),
+        (
+            format!(r#""203.0.113.9, 10.0.0.5" "https://r.example/" "{AGENT}""#),
+            r#" "$http_x_forwarded_for" "$http_referer" "$http_user_agent""#,
+        ),
+        (
+            format!(r#""-" "203.0.113.9" "{AGENT}""#),
+            r#" "$field1" "$http_x_forwarded_for" "$http_user_agent""#,
+        ),
     ] {
         let line = format!("203.0.113.9 - - {REQUEST} {tail}");
         let log = format!("{line}\n").repeat(5);
-        let Some(DetectedFormat::Misfit(described)) = detect(log.as_bytes()) else {
+        let Some(DetectedFormat::Misfit(Misfit::Agents(described))) = detect(log.as_bytes()) else {
             panic!("{line}")
         };
         assert!(described.ends_with(format), "{described}");
@@ -131,6 +139,32 @@ fn a_line_in_no_format_is_told_with_those_it_comes_closest_to() {
     ] {
         let told = closest(line.as_bytes());
         assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+    }
+}
+
+#[test]
+fn one_word_for_most_clients_is_refused_unless_it_may_be_a_host() {
+    let log = |front: &str, lines: usize| {
+        format!("{front} - - {REQUEST} \"-\" \"{AGENT}\"\n").repeat(lines)
+    };
+    let told = |log: &str| detect(log.as_bytes());
+    for (front, word) in [
+        ("ERROR", "ERROR"),
+        ("access_log", "access_log"),
+        ("INFO:", "INFO"),
+        ("10:11:12 WARN", "WARN"),
+    ] {
+        let refused = Some(DetectedFormat::Misfit(Misfit::Client(word.to_owned())));
+        assert_eq!(told(&log(front, 24)), refused, "{front}");
+        let others = log("203.0.113.9", 12);
+        assert_eq!(told(&(others.clone() + &log(front, 14))), refused, "{front}");
+        // Half of the lines, or few lines, prove nothing.
+        for few in [others + &log(front, 12), log(front, 9)] {
+            assert!(matches!(told(&few), Some(DetectedFormat::Format(_))), "{front}");
+        }
+    }
+    for host in ["localhost", "unix:", "-", "unknown", "web1", "host.example", "203.0.113.9"] {
+        assert!(matches!(told(&log(host, 24)), Some(DetectedFormat::Format(_))), "{host}");
     }
 }
 

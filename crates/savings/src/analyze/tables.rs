@@ -388,9 +388,9 @@ impl Analysis {
         let columns = vec![
             Column::text("agent"),
             Column::number("requests", ""),
-            Column::text("why it looks like a crawler"),
+            Column::text("why it looks like a crawler or a monitor"),
         ];
-        let mut table = Table::new("Agents on no list that behave like crawlers", columns);
+        let mut table = Table::new("Agents on no list that behave like crawlers or monitors", columns);
         for suspect in &self.suspects {
             let habits: Vec<String> = suspect.habits.iter().map(ToString::to_string).collect();
             table.rows.push(vec![

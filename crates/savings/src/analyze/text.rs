@@ -156,7 +156,7 @@ impl Analysis {
         if !self.suspects.is_empty() {
             let _ = writeln!(
                 text,
-                "  {} on no list behave{} like crawlers: the report names them",
+                "  {} on no list behave{} like crawlers or monitors: the report names them",
                 if self.suspects.len() == 1 {
                     "1 agent".to_owned()
                 } else {
