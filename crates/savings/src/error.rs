@@ -1,7 +1,7 @@
 //! What can go wrong with an analysis.
 
-use nightwatt_traffic::{Counts, Reading};
 use nightwatt_traffic::scan::Scan;
+use nightwatt_traffic::{Counts, Reading};
 
 use crate::warnings::excerpt;
 

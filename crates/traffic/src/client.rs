@@ -195,7 +195,13 @@ pub(crate) fn in_front(front: &[u8], from: ClientFrom) -> Option<&[u8]> {
     if let Some(name) = name_before_dash(&words) {
         return Some(name);
     }
+    let is_address = |word: &&[u8]| picked(word, from).is_some();
     let leading = picked(first, from).filter(|_| words.get(1) == Some(&&b"-"[..]));
+    // With a port, and another address behind it, it is the server's own.
+    let names = match names {
+        [host, rest @ ..] if has_port(host) && rest.last().is_some_and(is_address) => rest,
+        names => names,
+    };
     let mut addresses =
         leading.into_iter().chain(names.iter().rev().filter_map(|word| picked(word, from)));
     let nearest = addresses.clone().find(|it| address(it).is_some_and(is_public));
@@ -226,13 +232,13 @@ fn name_before_dash<'a>(words: &[&'a [u8]]) -> Option<&'a [u8]> {
 }
 
 /// Among addresses in front of `ident` with nothing else between them: the one in a chain or in
-/// parentheses, else the left-most. (One with a port is the server's own, unless it is the last.)
+/// parentheses, else the left-most.
 fn left_most<'a>(names: &[&'a [u8]], from: ClientFrom) -> Option<&'a [u8]> {
     let is_one = |word: &&&[u8]| **word == b"-" || picked(word, from).is_some();
     let run = &names[names.len() - names.iter().rev().take_while(is_one).count()..];
     let forwarded = run.iter().find(|word| word.starts_with(b"(") || word.contains(&b','));
-    let mut without_port = run.iter().filter(|word| **word != b"-" && !has_port(word));
-    picked(forwarded.or_else(|| without_port.next()).or(run.last())?, from)
+    let first = || run.iter().find(|word| **word != b"-");
+    picked(forwarded.or_else(first)?, from)
 }
 
 /// Whether an entry ends in a port.

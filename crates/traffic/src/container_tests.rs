@@ -104,7 +104,8 @@ fn lines_outside_of_the_container_pass_and_parts_are_joined() {
 #[test]
 fn a_format_of_the_operators_own_is_found_in_every_container() {
     const OWN: &str = "203.0.113.10|1668038400.000|GET|/a|200|741|Mozilla/5.0 (X11)";
-    let format = "$remote_addr|$msec|$request_method|$request_uri|$status|$bytes_sent|$http_user_agent";
+    let format =
+        "$remote_addr|$msec|$request_method|$request_uri|$status|$bytes_sent|$http_user_agent";
     let pattern: Pattern = format.parse().unwrap();
     for (containers, log) in wrapped(OWN) {
         let log = format!("{log}\n").repeat(3);

@@ -1,5 +1,6 @@
 //! What format a log is in, by its first lines; and where it differs from all of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use memchr::{memchr, memmem};
@@ -46,7 +47,7 @@ impl Misfit {
 /// comes first; what stands between them is passed over. `None` where no line is in any.
 pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let mut votes: Vec<(Format, usize)> = Vec::new();
-    let (mut misfits, mut words) = (Vec::new(), Vec::new());
+    let (mut misfits, mut words, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     let told = |line| detect_line(line).map(|format| (format, line));
     for (format, line) in text.split(|&byte| byte == b'\n').filter_map(told).take(VOTES) {
         if format == Format::W3c {
@@ -60,6 +61,7 @@ pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
         if format.is_common() {
             misfits.extend(misfit(line));
             words.extend(bare_client(line));
+            pairs.extend(two_in_front(line));
         }
     }
     let all: usize = votes.iter().map(|(_, count)| count).sum();
@@ -73,8 +75,24 @@ pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
         return Some(DetectedFormat::Misfit(Misfit::Client(word)));
     }
     // Of equal ones the last is taken: here, the first.
-    let most = votes.into_iter().rev().max_by_key(|&(_, count)| count);
-    most.map(|(format, _)| DetectedFormat::Format(format))
+    let (most, count) = votes.into_iter().rev().max_by_key(|&(_, count)| count)?;
+    let is_plain = matches!(most, Format::Common | Format::Combined);
+    let is_vhost = is_plain && 2 * pairs.len() > count && varies_more(&pairs);
+    Some(DetectedFormat::Format(if is_vhost { Format::VhostCombined } else { most }))
+}
+
+/// The two words in front of `- user [`: the client and its virtual host, or the other way round.
+fn two_in_front(line: &[u8]) -> Option<[&[u8]; 2]> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let [first, second, ident] = [words.next()?, words.next()?, words.next()?];
+    let is_one = |word| word != b"-" && client::is_client(client::entry(word));
+    (ident == b"-" && is_one(first) && is_one(second)).then_some([first, second])
+}
+
+/// Whether the second words differ more than the first ones do: a log has few hosts and many clients.
+fn varies_more(pairs: &[[&[u8]; 2]]) -> bool {
+    let distinct = |place: usize| pairs.iter().map(|pair| pair[place]).collect::<BTreeSet<_>>();
+    distinct(1).len() > distinct(0).len()
 }
 
 /// The format of a line without its end; `None` where it is in none, or too long to be parsed.

@@ -169,6 +169,30 @@ fn one_word_for_most_clients_is_refused_unless_it_may_be_a_host() {
 }
 
 #[test]
+fn of_two_words_in_front_the_client_is_the_one_that_varies() {
+    for (front, format, client) in [
+        ("198.51.100.80 hostN.isp.example", Format::VhostCombined, "host7.isp.example"),
+        ("198.51.100.80:443 hostN.isp.example", Format::VhostCombined, "host7.isp.example"),
+        ("198.51.100.80:443 192.168.1.N", Format::VhostCombined, "192.168.1.7"),
+        ("nas pc-N", Format::VhostCombined, "pc-7"),
+        ("203.0.113.N www.example.com", Format::Combined, "203.0.113.7"),
+        ("192.168.1.N nas", Format::Combined, "192.168.1.7"),
+        ("192.168.1.N 172.18.0.2", Format::Combined, "192.168.1.7"),
+    ] {
+        let line = |n: usize| {
+            let front = front.replace('N', &n.to_string());
+            format!("{front} - - {REQUEST} \"-\" \"{AGENT}\"")
+        };
+        let log: Vec<String> = (0..20).map(line).collect();
+        let found = detect(log.join("\n").as_bytes());
+        assert_eq!(found, Some(DetectedFormat::Format(format)), "{front}");
+        let mut parser = crate::line_parser::LineParser::new(format);
+        let spans = parser.find(log[7].as_bytes()).unwrap().unwrap();
+        assert_eq!(spans.cut_record(log[7].as_bytes()).client, client, "{front}");
+    }
+}
+
+#[test]
 fn every_layout_of_the_table_compiles() {
     let layouts: usize = LAYOUTS.iter().map(|(_, layouts)| layouts.len()).sum();
     assert_eq!(layouts, 11);

@@ -79,7 +79,11 @@ fn a_chain_in_a_header_names_the_client_unless_the_server_did() {
     };
     const PROXY: &str = r#""remote_ip":"10.0.0.9","client_ip":"10.0.0.9""#;
     for (format, line, client) in [
-        (Format::Caddy, caddy(PROXY, r#""X-Forwarded-For":["203.0.113.9, 10.0.0.4"]"#), "203.0.113.9"),
+        (
+            Format::Caddy,
+            caddy(PROXY, r#""X-Forwarded-For":["203.0.113.9, 10.0.0.4"]"#),
+            "203.0.113.9",
+        ),
         (Format::Caddy, caddy(PROXY, r#""Cf-Connecting-Ip":["2001:db8::9"]"#), "2001:db8::9"),
         (Format::Caddy, caddy(PROXY, r#""X-Real-Ip":["203.0.113.9"]"#), "203.0.113.9"),
         (Format::Caddy, caddy(PROXY, ""), "10.0.0.9"),
@@ -101,7 +105,11 @@ fn a_chain_in_a_header_names_the_client_unless_the_server_did() {
             traefik("10.0.0.9", r#""request_X-Forwarded-For":"203.0.113.9, 10.0.0.4""#),
             "203.0.113.9",
         ),
-        (Format::Traefik, traefik("10.0.0.9", r#""request_X-Real-Ip":"203.0.113.9""#), "203.0.113.9"),
+        (
+            Format::Traefik,
+            traefik("10.0.0.9", r#""request_X-Real-Ip":"203.0.113.9""#),
+            "203.0.113.9",
+        ),
         (
             Format::Traefik,
             traefik("198.51.100.7", r#""request_X-Forwarded-For":"192.168.1.23""#),

@@ -172,7 +172,8 @@ fn a_client_that_asks_for_one_url_at_a_steady_period_is_offered_as_a_monitor() {
         requests: i64,
         is_steady: bool,
     }
-    let period = |agent, every, off, requests, is_steady| Period { agent, every, off, requests, is_steady };
+    let period =
+        |agent, every, off, requests, is_steady| Period { agent, every, off, requests, is_steady };
     for period in [
         period("AcmeWatch", 60, 0, 4320, true),
         period("Wget/1.21", 60, 2, 1500, true),
@@ -189,7 +190,8 @@ fn a_client_that_asks_for_one_url_at_a_steady_period_is_offered_as_a_monitor() {
         for n in 0..period.requests {
             // An outage of five hours in the middle.
             at += if n == period.requests / 2 { 18_000 } else { 0 };
-            let shift = if period.off > 0 { (n * n * 7_919) % (2 * period.off) - period.off } else { 0 };
+            let shift =
+                if period.off > 0 { (n * n * 7_919) % (2 * period.off) - period.off } else { 0 };
             let (agent, target) = (period.agent, "/clock");
             let at = at + n * period.every + shift;
             let client = "192.0.2.1";

@@ -146,7 +146,7 @@ impl Template {
             }
         }
         // Log formats are often longer in the log than in the operator's copy of the format string.
-        if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'}')) {
+        if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'|' | b'}')) {
             return Err(miss(Reason::Pattern, at, self.pieces.len()));
         }
         if self.has_parts {
@@ -201,8 +201,7 @@ impl Template {
     fn field_end(&self, number: usize, rest: &[u8]) -> Option<usize> {
         let next = self.pieces.get(number + 1);
         let before = number.checked_sub(1).and_then(|before| self.pieces.get(before));
-        let is_chain =
-            matches!(self.pieces[number], Piece::Field(Kind::Client | Kind::Forwarded));
+        let is_chain = matches!(self.pieces[number], Piece::Field(Kind::Client | Kind::Forwarded));
         let word_end = |rest: &[u8]| rest.iter().position(|&byte| byte == b' ');
         match next {
             None => Some(self.last_end(number, rest)),

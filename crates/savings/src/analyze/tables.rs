@@ -390,7 +390,8 @@ impl Analysis {
             Column::number("requests", ""),
             Column::text("why it looks like a crawler or a monitor"),
         ];
-        let mut table = Table::new("Agents on no list that behave like crawlers or monitors", columns);
+        let mut table =
+            Table::new("Agents on no list that behave like crawlers or monitors", columns);
         for suspect in &self.suspects {
             let habits: Vec<String> = suspect.habits.iter().map(ToString::to_string).collect();
             table.rows.push(vec![

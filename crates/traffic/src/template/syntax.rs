@@ -50,7 +50,8 @@ fn directive(text: &str) -> Written {
     let mut strings = strings(trimmed);
     let mut nickname = if has_path { words.nth(1) } else { Some(trimmed) };
     let begins_path = |at: &Range<usize>| trimmed[word.len()..at.start].trim().is_empty();
-    if let Some((path, _)) = strings.first().filter(|(at, _)| has_path && begins_path(at)).cloned() {
+    if let Some((path, _)) = strings.first().filter(|(at, _)| has_path && begins_path(at)).cloned()
+    {
         strings.remove(0);
         nickname = trimmed[path.end..].split_ascii_whitespace().next();
     }

@@ -83,13 +83,18 @@ mod tests {
     /// As `analyze` says it: the first line, where it leaves the format, and what to do.
     #[test]
     fn a_log_without_requests_is_refused_with_its_first_line() {
-        const LINE: &str = r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "Mozilla/5.0 (X11; Linux; rv:1)""#;
+        const LINE: &str = r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "Mozilla/5.0 (X11; rv:1)""#;
         const TLS: &str = r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "\x16\x03\x01" 400 1"#;
         let own = Reading { pattern: Some("%h|%t|%r|%>s".parse().unwrap()), ..Reading::default() };
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("a.log");
         for (reading, line, why, hint) in [
-            (own, LINE, "line 1 (the client's address and then `|` is expected at column 1)", "--log-format"),
+            (
+                own,
+                LINE,
+                "line 1 (the client's address and then `|` is expected at column 1)",
+                "--log-format",
+            ),
             (Format::Squid.into(), LINE, "line 1 (", "--format"),
             (Format::Combined.into(), TLS, "line 1 (", "name an access log"),
             (Reading::default(), TLS, "line 1 (", "name an access log"),
@@ -101,7 +106,10 @@ mod tests {
             assert!(inner.hint().is_some_and(|it| it.contains(hint)), "{:?}", inner.hint());
             let told = Explained::of(&error);
             assert_eq!(told.hint, None, "{told}");
-            assert!(told.what.contains(why) && told.what.ends_with(&format!("is `{line}`")), "{told}");
+            assert!(
+                told.what.contains(why) && told.what.ends_with(&format!("is `{line}`")),
+                "{told}"
+            );
         }
     }
 
