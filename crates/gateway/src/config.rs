@@ -53,7 +53,7 @@ pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
-pub use self::mirror::MirrorConfig;
+pub use self::mirror::{MirrorConfig, MirrorUrl};
 pub use self::network::{ClientField, Network};
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
@@ -411,7 +411,12 @@ impl SiteConfig {
 
     /// The rules of its cache.
     pub fn cache_rules(&self, scenario: &Scenario) -> Rules {
-        self.cache.rules(self.kind, &scenario.cache)
+        let mut rules = self.cache.rules(self.kind, &scenario.cache);
+        if self.mirror.is_on(self.kind) {
+            // What the mirror would not give any more, the cache does not either.
+            rules.grace_while_asleep = rules.grace_while_asleep.min(self.mirror.max_age);
+        }
+        rules
     }
 
     /// A warning about a site whose `kind` is not set. Before version 0.2 its cache kept answers that the server had

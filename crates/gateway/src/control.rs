@@ -469,7 +469,8 @@ async fn of_mirrors(gateway: &Gateway, site: Option<&str>, ask: &MirrorOrder) ->
     };
     let mirrors: Vec<&Arc<Mirror>> = sites.iter().filter_map(|it| it.mirror.as_ref()).collect();
     if mirrors.is_empty() {
-        let text = "no mirror is configured: `kind = \"pages\"` of a site turns it on";
+        let text =
+            "no site has a mirror: `kind = \"pages\"`, with `hosts` or `mirror.url`, turns it on";
         return Reply::Error(text.to_owned());
     }
     let done = orders::obey(&mirrors, ask).await;

@@ -275,6 +275,10 @@ impl Client {
         let budget = self.speaker.key.number();
         let limits = &self.serving.client_limits;
         let site = &self.serving.sites[index];
+        if site.mirror.as_ref().is_some_and(|it| it.is_bypassed(budget)) {
+            // The slow path decides what it may get.
+            return None;
+        }
         let (class, traits) = self.class_of(site, arrived, head, plain)?;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The slow path rejects it, and does not count it either.

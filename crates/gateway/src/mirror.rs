@@ -6,6 +6,7 @@
 //! open   the opened copy: store and plan together
 //! base   the scheme and host of the pages
 //! answer answers to clients
+//! caches what the mirror knows about the answers of the caches
 //! orders orders of the operator (status)
 //! ```
 //!
@@ -17,6 +18,8 @@
 
 mod answer;
 pub(crate) mod base;
+mod bypassing;
+mod caches;
 pub(crate) mod crawl;
 mod fetch;
 pub(crate) mod open;
@@ -27,7 +30,7 @@ pub mod status;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use http::{HeaderMap, Method, StatusCode};
 use nightwatt_clock::Clock;
@@ -41,9 +44,12 @@ use nightwatt_policy::scenario::Server;
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::answer::MirrorRequest;
+use self::base::Base;
+use self::bypassing::Bypassing;
+pub(crate) use self::caches::CacheRequest;
 use self::open::OpenMirror;
 use crate::common::Common;
-use crate::config::{MirrorConfig, SiteConfig};
+use crate::config::{MirrorConfig, MirrorUrl, SiteConfig};
 use crate::store;
 
 /// Maximum number of bodies that are read and compressed concurrently for clients.
@@ -72,8 +78,12 @@ pub(crate) struct AnsweredRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct Mirror {
     site: Arc<str>,
-    /// From the configuration. Without it, requests of clients decide.
-    url: Option<String>,
+    /// Where the pages are, by the configuration.
+    pub(crate) url: MirrorUrl,
+    /// The same, as the proxies in front have reported it.
+    reported: OnceLock<Base>,
+    /// It is not known where the pages are: no proxy has reported it yet.
+    is_homeless: AtomicBool,
     rules: PlanRules,
     bounds: Bounds,
     folder: PathBuf,
@@ -90,33 +100,47 @@ pub(crate) struct Mirror {
     reads: Arc<Semaphore>,
     /// Requests that the memory cache answered on the fast path.
     fast_hits: AtomicU64,
+    bypassing: Arc<Bypassing>,
     /// To model what the server uses for the mirror.
     pub(crate) server: Server,
 }
 
 impl Mirror {
-    /// The mirror of a site, if it has one.
-    pub(crate) fn of(site: &SiteConfig, common: &Common<'_>, cache: &Rules) -> Option<Arc<Self>> {
+    /// The mirror of a site, if it has one. `earlier` is the one that it replaces.
+    pub(crate) fn of(
+        site: &SiteConfig,
+        common: &Common<'_>,
+        cache: &Rules,
+        earlier: Option<&Self>,
+    ) -> Option<Arc<Self>> {
         let config = common.config;
-        site.mirror.is_on(site.kind).then(|| {
-            let scenario = config.scenario_of(site);
-            Arc::new(Self {
-                site: site.name.as_str().into(),
-                url: site.mirror.url.clone().or_else(|| base::configured(site, config)),
-                rules: site.mirror.plan_rules(cache),
-                bounds: site.mirror.bounds(),
-                folder: MirrorConfig::folder(&config.state_dir, &site.name),
-                clock: common.clock.clone(),
-                is_durable: common.durable,
-                open: RwLock::default(),
-                changed_unseen: AtomicBool::default(),
-                is_urgent: AtomicBool::default(),
-                news: Notify::new(),
-                reads: Arc::new(Semaphore::new(READS)),
-                fast_hits: AtomicU64::new(0),
-                server: scenario.server.clone(),
-            })
-        })
+        if !site.mirror.is_on(site.kind) {
+            return None;
+        }
+        let url = config.mirror_url(site);
+        if url == MirrorUrl::Unknown {
+            tracing::warn!(site = %site.name, "{}", MirrorUrl::ADVICE);
+            return None;
+        }
+        Some(Arc::new(Self {
+            site: site.name.as_str().into(),
+            url,
+            reported: OnceLock::new(),
+            is_homeless: AtomicBool::default(),
+            rules: site.mirror.plan_rules(cache),
+            bounds: site.mirror.bounds(),
+            folder: MirrorConfig::folder(&config.state_dir, &site.name),
+            clock: common.clock.clone(),
+            is_durable: common.durable,
+            open: RwLock::default(),
+            changed_unseen: AtomicBool::default(),
+            is_urgent: AtomicBool::default(),
+            news: Notify::new(),
+            reads: Arc::new(Semaphore::new(READS)),
+            fast_hits: AtomicU64::new(0),
+            bypassing: earlier.map(|it| Arc::clone(&it.bypassing)).unwrap_or_default(),
+            server: config.scenario_of(site).server.clone(),
+        }))
     }
 
     /// The copy, if it is open.
@@ -153,13 +177,28 @@ impl Mirror {
         }
         let now = self.now();
         let site = Arc::clone(&self.site);
-        let changed = self.on_disk(move |open| open.changed_by(client, now)).await;
+        self.bypassing.changed(client, now);
+        let changed = self.on_disk(move |open| open.changed(now)).await;
         match changed {
             None => self.changed_unseen().await,
             Some(Err(error)) => tracing::warn!(%site, %error, "the mirror failed"),
             Some(Ok(())) => {}
         }
         self.news.notify_waiters();
+    }
+
+    /// Whether this client has changed something a short time ago: then it gets the server's own answers.
+    pub(crate) fn is_bypassed(&self, client: u64) -> bool {
+        self.bypassing.is_bypassed(client, || self.now())
+    }
+
+    /// Notes where a proxy in front of the site says that a request belongs. Which host has the pages, only the
+    /// operator says.
+    pub(crate) fn reported(&self, base: &str) {
+        let MirrorUrl::OnHost(host) = &self.url else { return };
+        if let Some(base) = Base::of_key(base).filter(|it| it.authority == *host) {
+            let _ = self.reported.set(base);
+        }
     }
 
     /// Notes that content has changed while the copy was not open. By now it may be open.
@@ -174,7 +213,8 @@ impl Mirror {
     /// unknown.
     async fn take_up_unseen(self: &Arc<Self>) {
         if self.changed_unseen.swap(false, Ordering::SeqCst) {
-            self.on_disk(|open| open.outdate("/")).await;
+            let now = self.now();
+            self.on_disk(move |open| open.outdate("/", now)).await;
         }
     }
 
@@ -258,7 +298,8 @@ impl Mirror {
 
     /// The operator reports changed content: pages with this prefix are not served before they are confirmed.
     pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) {
-        if self.on_disk(move |open| open.outdate(&prefix)).await.is_none() {
+        let now = self.now();
+        if self.on_disk(move |open| open.outdate(&prefix, now)).await.is_none() {
             self.changed_unseen().await;
         }
         self.news.notify_waiters();

@@ -86,14 +86,6 @@ impl PrefetchQueue {
         bases.iter().map(|base| base.text.clone()).collect()
     }
 
-    /// The base of most requests that need the server, as far as that is known.
-    pub(crate) fn main_base(&self) -> Option<String> {
-        let bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        // One without a port is preferred.
-        let main = bases.iter().max_by_key(|base| (!base.has_port, base.lead));
-        main.map(|base| base.text.clone())
-    }
-
     /// Notes that this client (a hash of its address) did not get the page.
     pub(crate) fn add(&self, key: &CacheKey, headers: &HeaderMap, client: u64) {
         let accepted = headers.get_all(ACCEPT_ENCODING).iter().map(http::HeaderValue::as_bytes);

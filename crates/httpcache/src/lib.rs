@@ -14,6 +14,7 @@
 //! operator -> Purge::covers
 //! ```
 
+pub mod actions;
 pub mod conditional;
 mod content_range;
 pub mod date;

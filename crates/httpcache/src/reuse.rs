@@ -47,6 +47,18 @@ impl Usability {
             Self::Unusable(_) => false,
         }
     }
+
+    /// The same for a response that is not to be used before the origin has confirmed it, on no occasion.
+    #[must_use]
+    pub fn only_confirmed(self) -> Self {
+        let allowed = Occasions::default();
+        match self {
+            Self::Fresh { age } => Self::Validate { wish: Wish::Client, age, allowed },
+            Self::Validate { wish, age, .. } => Self::Validate { wish, age, allowed },
+            Self::Stale(stale) => Self::Stale(Stale { allowed, ..stale }),
+            Self::Unusable(_) => self,
+        }
+    }
 }
 
 /// A stale response.

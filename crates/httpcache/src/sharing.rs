@@ -19,6 +19,7 @@ use std::sync::LazyLock;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, FORWARDED, FROM, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::actions::is_action;
 use crate::key::{SECURE, matches_name, normal_authority, without_escapes};
 use crate::names::{Names, rows};
 use crate::request::RequestHead;
@@ -531,6 +532,7 @@ pub fn may_be_prefetched(path_and_query: &str) -> bool {
         && !words.any(|word| ONE_TIME_WORDS.contains(&&*word))
         && !ONE_TIME_WORDS.iter().any(|word| query.contains(word))
         && !ONE_TIME.iter().any(|part| plain.contains(part))
+        && !is_action(path_and_query.split('?').next().unwrap_or_default())
 }
 
 #[cfg(test)]

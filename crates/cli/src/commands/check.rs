@@ -9,10 +9,12 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_doctor::proxy::Target;
 use nightwatt_energy::civil::Date;
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
-    DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
+    DiskConfig, MachineConfig, MeterConfig, MirrorUrl, SiteConfig, SiteKind, TlsConfig,
+    WebhookConfig,
 };
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
@@ -263,7 +265,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     let grace = grace(rules.grace_while_asleep);
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    mirror_row(text, site);
+    mirror_row(text, config, site);
     for risk in &risks(config, site) {
         row(text, "careful", risk);
     }
@@ -291,14 +293,21 @@ fn promise(kind: Option<SiteKind>, sla: &SlaRule) -> String {
     }
 }
 
-fn mirror_row(text: &mut String, site: &SiteConfig) {
+fn mirror_row(text: &mut String, config: &Config, site: &SiteConfig) {
     if !site.mirror.is_on(site.kind) {
         return;
     }
     let mirror = &site.mirror;
-    let url = mirror.url.as_deref().map(|url| format!(" of {url}")).unwrap_or_default();
+    let pages = match config.mirror_url(site) {
+        // The warnings name it.
+        MirrorUrl::Unknown => return,
+        MirrorUrl::Known(url) => url,
+        MirrorUrl::OnHost(host) => {
+            format!("{host}, with the scheme that the proxies in front report")
+        }
+    };
     let words = format!(
-        "{} pages and {} MB{url}; answers at most {} old while it sleeps, for which sleep waits at most {}",
+        "{} pages and {} MB of {pages}; answers at most {} old while it sleeps, for which sleep waits at most {}",
         mirror.pages,
         mirror.size_mb,
         time(mirror.max_age),
@@ -383,8 +392,24 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let unknown = site.unknown_kind(&config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);
     let mirror = site.mirror.risks(site.kind);
-    let cache = cache.chain(mirror);
-    power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
+    let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
+    let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
+    let cache = cache.chain(mirror).chain(nowhere);
+    let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
+    risks.chain(strangers(config, site)).collect()
+}
+
+/// What listens where a process of the site would, and was not started by nightwatt.
+fn strangers(config: &Config, site: &SiteConfig) -> Vec<String> {
+    let found = |target: Target<'_>| {
+        let address = target.stranger(config)?;
+        Some(format!(
+            "{address} takes connections, and nightwatt did not start what listens there (`ss -ltnp` shows what \
+             it is): stop it before `serve` without `--observe`, or the site counts as awake as long as it runs; \
+             or configure the controller that it was started by"
+        ))
+    };
+    Target::of_site(site).into_iter().filter_map(found).collect()
 }
 
 /// Another site or machine that puts the same machine to sleep.

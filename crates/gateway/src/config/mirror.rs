@@ -14,7 +14,7 @@ use nightwatt_mirror::pure::traps::TrapRules;
 use nightwatt_mirror::store::Bounds;
 use serde::Deserialize;
 
-use super::{SiteKind, Wrong, wrong};
+use super::{Config, SiteConfig, SiteKind, Wrong, wrong};
 
 const MB: u64 = 1 << 20;
 
@@ -27,8 +27,7 @@ const KNOWN_PER_PAGE: usize = 5;
 pub struct MirrorConfig {
     /// Whether there is a mirror; default: yes with `kind = "pages"`.
     pub enabled: Option<bool>,
-    /// Scheme and host of the pages: `https://example.org`; default: the site's first host, or the one that
-    /// clients use.
+    /// Scheme and host of the pages: `https://example.org`; default: the site's first host ([`MirrorUrl`]).
     pub url: Option<String>,
     /// How old an answer may be while the server sleeps.
     #[serde(with = "duration_text")]
@@ -59,6 +58,38 @@ pub struct MirrorConfig {
     /// Paths that are mirrored although their server says `private`, `no-cache` or `must-revalidate`.
     #[serde(rename = "override")]
     pub overrides: Vec<String>,
+}
+
+/// Where the pages of a mirror are. Only the operator names the host: one that clients name may be a stranger's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MirrorUrl {
+    /// The configuration says so.
+    Known(String),
+    /// On this host. The trusted proxies in front of the site report the scheme.
+    OnHost(String),
+    /// It does not: there is no mirror.
+    Unknown,
+}
+
+impl MirrorUrl {
+    /// What to do about [`MirrorUrl::Unknown`].
+    pub const ADVICE: &str = "no mirror: nothing says of which host its pages are. Write `hosts = [\"www.example.org\"]` \
+                              for the site, or `mirror.url = \"https://www.example.org\"`";
+}
+
+impl Config {
+    /// Where the pages of a site's mirror are.
+    pub fn mirror_url(&self, site: &SiteConfig) -> MirrorUrl {
+        if let Some(url) = &site.mirror.url {
+            return MirrorUrl::Known(url.clone());
+        }
+        let Some(host) = site.hosts.first() else { return MirrorUrl::Unknown };
+        match (self.tls.is_some(), self.trusted_proxies.is_empty()) {
+            (true, _) => MirrorUrl::Known(format!("https://{host}")),
+            (false, true) => MirrorUrl::Known(format!("http://{host}")),
+            (false, false) => MirrorUrl::OnHost(host.to_ascii_lowercase()),
+        }
+    }
 }
 
 impl Default for MirrorConfig {
@@ -190,7 +221,7 @@ impl MirrorConfig {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use super::*;
 
     fn parsed(site: &str) -> Result<Config, String> {
         let text = format!(
@@ -210,6 +241,23 @@ mod tests {
         assert!(!is_on("kind = \"app\""));
         assert!(!is_on(""));
         assert!(!is_on("kind = \"pages\"\nmirror.enabled = false"));
+    }
+
+    #[test]
+    fn only_the_operator_names_the_host_of_the_pages() {
+        let of = |text: &str| {
+            let config = parsed(&format!("kind = \"pages\"\n{text}")).unwrap();
+            config.mirror_url(&config.site[0])
+        };
+        let known = |url: &str| MirrorUrl::Known(url.to_owned());
+        assert_eq!(of(""), MirrorUrl::Unknown);
+        assert_eq!(of("mirror.url = \"https://blog.example\""), known("https://blog.example"));
+        let hosts = "hosts = [\"blog.example\", \"www.blog.example\"]";
+        assert_eq!(of(hosts), known("http://blog.example"));
+        let mut config = parsed(&format!("kind = \"pages\"\n{hosts}")).unwrap();
+        config.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let on_host = MirrorUrl::OnHost("blog.example".to_owned());
+        assert_eq!(config.mirror_url(&config.site[0]), on_host);
     }
 
     #[test]

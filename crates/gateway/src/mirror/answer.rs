@@ -71,11 +71,12 @@ impl Mirror {
         let target = asking.request.path_and_query;
         let entry = current.find_str(target).or_else(|| current.find_str(asking.key_target));
         let Some(entry) = entry else {
-            let is_absent = asking.may_be_absent && is_absent(&open, asking, now);
+            let may_be_absent = asking.may_be_absent && !self.is_bypassed(asking.client);
+            let is_absent = may_be_absent && is_absent(&open, asking);
             return is_absent.then(|| response(absent(), now));
         };
         let is_older = asking.newer_than.is_some_and(|it| entry.confirmed() <= it);
-        if is_older || !may_be_given(&open, entry, asking.client, now) {
+        if is_older || self.is_bypassed(asking.client) || is_doubtful(&open, entry) {
             return None;
         }
         self.question(asking.request, now).may_have(entry).ok()?;
@@ -123,19 +124,15 @@ impl Mirror {
     }
 }
 
-/// Clients that have changed something get the server's own answers, and so do all clients for a page that may have
-/// changed.
-fn may_be_given(open: &OpenMirror, entry: &Entry, client: u64, now: Timestamp) -> bool {
-    let plan = open.plan();
-    !plan.is_bypassed(client, now) && !plan.page(&entry.address).is_some_and(Page::is_doubtful)
+/// Whether a page may have changed: then clients get the server's own answer.
+fn is_doubtful(open: &OpenMirror, entry: &Entry) -> bool {
+    open.plan().page(&entry.address).is_some_and(Page::is_doubtful)
 }
 
-fn is_absent(open: &OpenMirror, asking: &MirrorRequest<'_>, now: Timestamp) -> bool {
+fn is_absent(open: &OpenMirror, asking: &MirrorRequest<'_>) -> bool {
     let Some(address) = Address::new(asking.request.path_and_query) else { return false };
     let mut plan = open.plan();
-    asking.sender.is_anonymous()
-        && !plan.is_bypassed(asking.client, now)
-        && plan.is_absent(&address)
+    asking.sender.is_anonymous() && plan.is_absent(&address)
 }
 
 fn response(represented: Represented, now: Timestamp) -> Response<Answer> {

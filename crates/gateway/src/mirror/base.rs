@@ -3,7 +3,6 @@
 use nightwatt_httpcache::{SECURE, normal_authority};
 use nightwatt_mirror::pure::address::Site;
 
-use crate::config::{Config, SiteConfig};
 use crate::facts;
 
 /// The scheme and host of the pages. Under another name the server may show other pages, so only requests for this
@@ -53,17 +52,6 @@ impl Base {
     /// Whether it has this scheme, and this host in normal form.
     pub(crate) fn is(&self, secure: bool, authority: &str) -> bool {
         self.secure == secure && self.authority == authority
-    }
-}
-
-/// The URL, if the configuration alone determines it.
-pub(super) fn configured(site: &SiteConfig, config: &Config) -> Option<String> {
-    let host = site.hosts.first().filter(|host| !host.contains('*'))?;
-    match (config.tls.is_some(), config.trusted_proxies.is_empty()) {
-        (true, _) => Some(format!("https://{host}")),
-        (false, true) => Some(format!("http://{host}")),
-        // The proxies in front know the scheme of their clients.
-        (false, false) => None,
     }
 }
 

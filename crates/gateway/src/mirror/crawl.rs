@@ -17,7 +17,7 @@ use super::base::Base;
 use super::open::{MirrorPlace, NotOpened, OpenMirror, remembered_base};
 use super::pass::Pass;
 use super::schedule::{self, Awake, Needs, Step};
-use crate::authority::{Authority, host_name};
+use crate::config::MirrorUrl;
 use crate::exchange::Exchange;
 use crate::live::Live;
 use crate::serving::Serving;
@@ -125,7 +125,9 @@ impl Keeper<'_> {
             if let Some(open) = self.mirror.opened() {
                 return open;
             }
-            let wait = match self.base() {
+            let base = self.base();
+            self.mirror.is_homeless.store(base.is_none(), Ordering::Relaxed);
+            let wait = match base {
                 None => RETRY_EVERY,
                 Some(base) => match self.try_open(base).await {
                     Ok(open) => return open,
@@ -146,15 +148,15 @@ impl Keeper<'_> {
     }
 
     fn base(&self) -> Option<Base> {
-        if let Some(url) = &self.mirror.url {
-            return Base::of_url(url);
+        match &self.mirror.url {
+            MirrorUrl::Known(url) => Base::of_url(url),
+            MirrorUrl::OnHost(host) => {
+                let remembered = remembered_base(&self.mirror.folder);
+                let remembered = remembered.filter(|it| it.authority == *host);
+                self.mirror.reported.get().cloned().or(remembered)
+            }
+            MirrorUrl::Unknown => None,
         }
-        let is_served = |base: &Base| {
-            let host = Authority::parse(&base.authority).map(|it| host_name(it.host));
-            host.is_some_and(|host| self.serving.site_of(&host) == Some(self.site))
-        };
-        let remembered = remembered_base(&self.mirror.folder).filter(is_served);
-        remembered.or_else(|| Base::of_key(&self.site().wishes.main_base()?))
     }
 
     async fn try_open(&self, base: Base) -> Result<Arc<OpenMirror>, NotOpened> {

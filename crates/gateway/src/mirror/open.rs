@@ -82,6 +82,7 @@ impl OpenMirror {
         let was_marked = mark.exists();
         if was_marked {
             plan.outdate("/");
+            plan.content_changed(now);
         }
         let open = Self {
             base: place.base.clone(),
@@ -187,11 +188,11 @@ impl OpenMirror {
     }
 
     /// A client's unsafe request has succeeded; blocks.
-    pub(super) fn changed_by(&self, client: u64, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn changed(&self, now: Timestamp) -> Result<(), StoreError> {
         let removed = {
             let mut plan = self.plan();
             self.changes.fetch_add(1, Ordering::SeqCst);
-            plan.changed_by_client(client, now)
+            plan.changed_by_client(now)
         };
         self.mark();
         // Pending changes may be the very answers that are removed.
@@ -224,11 +225,12 @@ impl OpenMirror {
     }
 
     /// Pages with this prefix may have changed; blocks.
-    pub(super) fn outdate(&self, prefix: &str) {
+    pub(super) fn outdate(&self, prefix: &str, now: Timestamp) {
         {
             let mut plan = self.plan();
             self.changes.fetch_add(1, Ordering::SeqCst);
             plan.outdate(prefix);
+            plan.content_changed(now);
         }
         self.mark();
     }

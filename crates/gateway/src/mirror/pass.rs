@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 use nightwatt_clock::Clock;
-use nightwatt_httpcache::Timestamp;
 use nightwatt_httpcache::sharing::may_be_prefetched;
+use nightwatt_httpcache::{CacheKey, Timestamp};
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::Answer;
 use nightwatt_mirror::pure::entry::Entry;
@@ -92,15 +92,32 @@ impl<'a> Pass<'a> {
         if let Some(answer) = answer {
             let now = self.serving.timestamp();
             let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;
-            if let Ok(Err(error)) = taken {
-                let site = &self.serving.sites[self.site];
-                self.serving.warn_of(site, "", "the mirror cannot be written", &error);
-                self.stop();
+            // Fails only if the runtime is ending.
+            if let Ok(taken) = taken {
+                self.taken(taken).await;
             }
         } else {
             drop(underway);
         }
         self.news.notify_waiters();
+    }
+
+    async fn taken(&self, TakenAnswer { forgotten, stored }: TakenAnswer) {
+        let site = &self.serving.sites[self.site];
+        // Under all hosts that clients use.
+        let bases: Vec<String> =
+            site.wishes.bases().into_iter().chain([self.open.base.key()]).collect();
+        let keys = forgotten.iter().flat_map(|address| {
+            bases.iter().filter_map(|base| site.rules.key.key(base, address.as_str()))
+        });
+        let keys: Vec<CacheKey> = keys.collect();
+        if let Err(error) = site.store.forget(&keys, None).settled().await {
+            self.serving.warn_of(site, "", "the disk fails", &error);
+        }
+        if let Err(error) = stored {
+            self.serving.warn_of(site, "", "the mirror cannot be written", &error);
+            self.stop();
+        }
     }
 
     fn fetcher(&self) -> Fetcher<'_> {
@@ -138,6 +155,13 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// What the mirror has made of an answer.
+struct TakenAnswer {
+    /// Addresses of which caches must forget what they have.
+    forgotten: Vec<Address>,
+    stored: Result<(), StoreError>,
+}
+
 /// An order that is being carried out. If it is dropped without an answer, it counts as failed.
 struct Underway {
     open: Arc<OpenMirror>,
@@ -157,9 +181,9 @@ impl Underway {
     }
 
     /// Updates the plan and the store with the answer; blocks.
-    fn take(mut self, answer: &Answer, now: Timestamp) -> Result<(), StoreError> {
+    fn take(mut self, answer: &Answer, now: Timestamp) -> TakenAnswer {
         self.is_taken = true;
-        let (taken, is_outdated) = {
+        let (mut taken, is_outdated) = {
             let mut plan = self.open.plan();
             let taken = plan.take(&self.order, answer, self.before.as_deref(), now);
             // Requested before a change of content: the answer confirms nothing.
@@ -176,7 +200,8 @@ impl Underway {
         if let Some(reason) = taken.refused {
             tracing::debug!(page = %self.order.address, why = reason.token(), "not mirrored");
         }
-        self.open.take(taken, now)
+        let forgotten = std::mem::take(&mut taken.forgotten);
+        TakenAnswer { forgotten, stored: self.open.take(taken, now) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use nightwatt_httpcache::CacheKey;
+use nightwatt_httpcache::{CacheKey, Stored, Usability};
 use nightwatt_policy::admission::{Cached, ClientClass, Want};
 use nightwatt_policy::lifecycle::Phase;
 
@@ -11,7 +11,7 @@ use super::Asked;
 use crate::access::Answered;
 use crate::body::Answer;
 use crate::hit::{Found, head_of};
-use crate::mirror::{AnsweredRequest, Mirror, MirrorRequest};
+use crate::mirror::{AnsweredRequest, CacheRequest, Mirror, MirrorRequest};
 
 impl Asked<'_> {
     /// The mirror's answer while the server is not awake, unless a cache has a better one.
@@ -41,6 +41,19 @@ impl Asked<'_> {
         mirror.answer(&asking).await
     }
 
+    /// How a stored answer may be used, by what the mirror knows.
+    pub(super) fn limited(
+        &self,
+        key: &CacheKey,
+        usability: Usability,
+        stored: &Stored,
+    ) -> Usability {
+        let mirror = self.site().mirror.as_ref().filter(|_| !self.serving.observe);
+        let targets = [self.facts.target.as_str(), key.parts().2];
+        let request = CacheRequest { targets, client: self.facts.budget };
+        mirror.map_or(usability, |it| it.limited(usability, stored, request))
+    }
+
     /// The mirror's answer, and how it is logged.
     pub(super) fn mirror_answer(response: Response<Answer>) -> (Response<Answer>, Answered) {
         let is_known = response.status() == StatusCode::NOT_MODIFIED;
@@ -58,6 +71,9 @@ impl Asked<'_> {
                 | Answered::NotModified
                 | Answered::Mirror
         ) {
+            if self.facts.trusted {
+                mirror.reported(&self.facts.base);
+            }
             mirror.learn(&AnsweredRequest {
                 request: head_of(self.facts, self.parts),
                 client: self.facts.budget,

@@ -28,6 +28,11 @@ impl Asked<'_> {
     /// Another client's request for the same, if that may be waited for.
     pub(super) fn other_flight(&self, key: Option<&CacheKey>) -> Option<watch::Receiver<()>> {
         let key = key.filter(|_| self.is_anybodys())?;
+        let mirror = self.site().mirror.as_ref();
+        if mirror.is_some_and(|it| it.is_bypassed(self.facts.budget)) {
+            // That request may be older than what the client has changed.
+            return None;
+        }
         self.site().flights.other(key)
     }
 

@@ -2,6 +2,8 @@
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
 mod access;
+mod access_networks;
+mod access_passwords;
 mod acme;
 mod answers;
 mod awake_hours;
@@ -32,6 +34,8 @@ mod machines;
 mod metering;
 mod metrics;
 mod mirror;
+mod mirror_caches;
+mod mirror_soak;
 mod names;
 mod operator;
 mod origin;

@@ -17,7 +17,7 @@ use crate::stage::{Setup, Stage, asleep, awake, secs};
 const PAGES: usize = 120;
 
 /// A site with a mirror, which only nightwatt's own requests fill.
-fn mirrored(setup: Setup, change: impl FnOnce(&mut MirrorConfig) + 'static) -> Setup {
+pub(crate) fn mirrored(setup: Setup, change: impl FnOnce(&mut MirrorConfig) + 'static) -> Setup {
     setup.site(|site| {
         site.cache.fill = FillConfig::OwnRequests;
         site.mirror.enabled = None;
@@ -27,7 +27,7 @@ fn mirrored(setup: Setup, change: impl FnOnce(&mut MirrorConfig) + 'static) -> S
     })
 }
 
-fn html(body: &str) -> Says {
+pub(crate) fn html(body: &str) -> Says {
     ok(body).field("Content-Type", "text/html")
 }
 
@@ -84,11 +84,11 @@ async fn crawled(stage: &Stage) {
 }
 
 /// A client with an address of its own.
-fn from(ask: Ask, client: &str) -> Ask {
+pub(crate) fn from(ask: Ask, client: &str) -> Ask {
     ask.field("X-Forwarded-For", client)
 }
 
-fn told_by_proxies(setup: Setup) -> Setup {
+pub(crate) fn told_by_proxies(setup: Setup) -> Setup {
     setup.with(|config| config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()])
 }
 
@@ -365,22 +365,46 @@ fn a_pass_does_not_keep_the_server_awake_for_longer_than_the_extension() {
 }
 
 #[test]
-fn without_a_url_the_first_clients_say_it_and_other_hosts_are_not_mirrored() {
-    mirrored(asleep(), |mirror| mirror.url = None).play(async |stage| {
+fn the_operator_names_the_host_and_the_proxies_in_front_report_the_scheme() {
+    let setup = mirrored(asleep(), |mirror| mirror.url = None);
+    let setup = setup.site(|site| site.hosts = vec!["blog".to_owned(), "other".to_owned()]);
+    told_by_proxies(setup).play(async |stage| {
         stage.origin.script(site);
-        assert_eq!(stage.ask(get("/")).await.how(), (200, "held"));
+        let by_tls = |ask: Ask| ask.field("X-Forwarded-Proto", "https");
+        assert_eq!(stage.ask(get("/").host("evil")).await.how(), (421, "refused"));
+        assert_eq!(stage.ask(get("/").host("other")).await.how(), (200, "held"));
+        assert_eq!(stage.ask(by_tls(get("/page/9.html"))).await.how(), (200, "server"));
         stage.pass(secs(120)).await;
         assert_eq!(stage.state(), "asleep");
-        let hosts: Vec<String> =
-            stage.origin.seen().iter().map(|seen| seen.field("host").unwrap().to_owned()).collect();
-        assert!(hosts.len() > PAGES && hosts.iter().all(|host| host == "blog"));
-        assert_eq!(stage.ask(get("/page/9.html")).await.how(), (200, "mirror"));
-        assert_eq!(stage.ask(get("/page/9.html").host("other")).await.how(), (200, "held"));
+        let status = stage.running_status().sites[0].mirror.clone().unwrap();
+        assert_eq!(status.url.as_deref(), Some("https://blog"));
+        assert_eq!(stage.ask(by_tls(get("/page/8.html"))).await.how(), (200, "mirror"));
+        for ask in [get("/page/8.html"), by_tls(get("/page/8.html").host("other"))] {
+            assert_eq!(
+                stage.ask(ask).await.how(),
+                (200, "held"),
+                "the server may show other pages"
+            );
+            stage.pass(secs(120)).await;
+        }
+    });
+}
+
+#[test]
+fn without_a_host_in_the_configuration_there_is_no_mirror() {
+    mirrored(asleep(), |mirror| mirror.url = None).play(async |stage| {
+        stage.origin.script(site);
+        assert_eq!(stage.ask(get("/").host("evil.example")).await.how(), (200, "held"));
+        stage.pass(secs(120)).await;
+        assert_eq!(stage.state(), "asleep");
+        assert!(stage.running_status().sites[0].mirror.is_none());
+        let own = stage.origin.seen().into_iter().filter(|it| it.target == "/robots.txt");
+        assert_eq!(own.count(), 0);
     });
 }
 
 /// Asks something about the only mirror.
-async fn order(stage: &Stage, ask: MirrorOrder) -> MirrorReply {
+pub(crate) async fn order(stage: &Stage, ask: MirrorOrder) -> MirrorReply {
     match stage.order(Order::Mirror { site: None, ask }).await {
         Reply::Mirror(reply) => *reply,
         other => panic!("{other:?}"),

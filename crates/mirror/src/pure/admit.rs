@@ -92,7 +92,8 @@ impl Digest {
         Self(BodyHash::of(&text))
     }
 
-    fn of_entry(entry: &Entry) -> Self {
+    /// Of what is mirrored.
+    pub(crate) fn of_entry(entry: &Entry) -> Self {
         let hash = entry.body.map_or_else(|| BodyHash::of(b""), |body| body.hash);
         let location = entry.headers().get(LOCATION).map(|it| it.as_bytes().to_vec());
         Self::of(entry.status(), &location.unwrap_or_default(), &hash)

@@ -2,6 +2,7 @@
 //!
 //! `analyze`, `demo` and `serve` ask the same functions.
 
+use nightwatt_httpcache::actions::{FILES, is_action};
 use nightwatt_httpcache::sharing::may_be_prefetched;
 
 use super::address::{Address, plain};
@@ -54,7 +55,8 @@ fn by_origin(address: &Address, origin: Origin) -> Option<Reason> {
     (address.query().is_some() || is_further_page).then_some(Reason::NotLinked)
 }
 
-/// Segments of a path that change something, whatever stands behind them.
+/// Segments of a path that change something, whatever stands before or behind them. (Of other words, the place in the
+/// path decides: [`is_action`].)
 const ACTIONS: [&str; 35] = [
     "logout",
     "log-out",
@@ -171,10 +173,6 @@ const CALENDAR_PARAMETERS: [&str; 12] = [
 /// Segments behind which each further segment chooses a day or a month.
 const CALENDARS: [&str; 4] = ["calendar", "kalender", "calendrier", "calendario"];
 
-/// Endings of files that a web server sends as they are: asking for one does nothing.
-const FILES: [&str; 12] =
-    ["html", "htm", "xhtml", "txt", "md", "xml", "pdf", "png", "jpg", "svg", "js", "css"];
-
 fn by_path(address: &Address) -> Option<Reason> {
     if plain(address.path()).contains(";jsessionid=") {
         return Some(Reason::OneTime);
@@ -200,7 +198,7 @@ fn by_path(address: &Address) -> Option<Reason> {
         }
         below_calendar = CALENDARS.contains(&stem);
     }
-    None
+    is_action(address.path()).then_some(Reason::Action)
 }
 
 fn by_query(address: &Address) -> Option<Reason> {
@@ -323,6 +321,10 @@ mod tests {
             ("/wiki/Page?oldid=3", Reason::Action),
             ("/2024/05/post/?replytocom=99", Reason::Action),
             ("/remove.php", Reason::Action),
+            ("/reboot", Reason::Action),
+            ("/deletePost/5", Reason::Action),
+            ("/items/5/approve", Reason::Action),
+            ("/light/on", Reason::Action),
             ("/wp-admin/post.php", Reason::Personal),
             ("/wp-login.php", Reason::Personal),
             ("/?s=cats", Reason::Search),
@@ -362,6 +364,11 @@ mod tests {
             "/feed",
             "/img/a%20photo.JPG",
             "/statement.pdf",
+            "/docs/install/",
+            "/blog/how-to-reset-your-router.html",
+            "/news/run-for-charity-2024",
+            "/about/opening-hours",
+            "/download",
         ] {
             assert_eq!(why(address, Origin::Linked), None, "{address}");
         }
@@ -375,7 +382,7 @@ mod tests {
             ("/download/token-abc", Some(Reason::OneTime)),
             ("/share/key/8f3a", Some(Reason::OneTime)),
             ("/state/8f3a", Some(Reason::OneTime)),
-            ("/confirm-email/8f3a", Some(Reason::OneTime)),
+            ("/confirm-email/8f3a", Some(Reason::Action)),
             ("/newsletter/unsubscribed/8f3a", Some(Reason::OneTime)),
             ("/invitation/x", Some(Reason::OneTime)),
             ("/about", None),
@@ -389,13 +396,19 @@ mod tests {
     fn the_operator_has_the_last_word() {
         let rules = PatternRules {
             exclude: vec!["/private/*".to_owned(), "*.iso".to_owned()],
-            include: vec!["/docs/edit/*".to_owned(), "/private/x".to_owned()],
+            include: vec![
+                "/docs/edit/*".to_owned(),
+                "/private/x".to_owned(),
+                "/garden/open".to_owned(),
+            ],
         };
         let of = |text| refusal(&Address::new(text).unwrap(), Origin::Linked, &rules);
         assert_eq!(of("/private/x"), Some(Reason::Operator));
         assert_eq!(of("/files/a.iso"), Some(Reason::Operator));
         assert_eq!(of("/docs/edit/page"), None);
         assert_eq!(of("/other/edit/page"), Some(Reason::Action));
+        assert_eq!(of("/garden/open"), None);
+        assert_eq!(of("/gate/open"), Some(Reason::Action));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! changed, what clients request most, what is oldest, what is nearest to the start.
 
 mod bounds;
+mod caches;
 mod pages;
 mod queue;
 mod saved;
@@ -28,7 +29,6 @@ use self::pages::Pages;
 use self::queue::{Pass, priority_of};
 use super::address::{Address, Site};
 use super::admit::{AdmitRules, Digest};
-use super::bypass::Bypasses;
 use super::complete::{Completeness, PassQuality, Samples};
 use super::entry::Entry;
 use super::patterns::{Origin, PatternRules, refusal};
@@ -148,7 +148,8 @@ pub struct Planner {
     completeness: Completeness,
     samples: Samples,
     first_requests: FirstRequests,
-    bypasses: Bypasses,
+    /// When content last changed, as far as that is known.
+    changed: Option<Timestamp>,
     last_whole: Option<Timestamp>,
     last_report: Option<PassReport>,
 }
@@ -167,7 +168,7 @@ impl Planner {
             completeness,
             samples: Samples::default(),
             first_requests: FirstRequests::default(),
-            bypasses: Bypasses::default(),
+            changed: None,
             last_whole: None,
             last_report: None,
         }
@@ -352,18 +353,13 @@ impl Planner {
         }
     }
 
-    /// A client's unsafe request has succeeded: it bypasses the mirror for a while, negative answers go, and
-    /// pages are to be confirmed before the server sleeps. The changes are for the store, at once.
-    pub fn changed_by_client(&mut self, client: u64, now: Timestamp) -> Vec<Change> {
-        self.bypasses.changed(client, now);
+    /// A client's unsafe request has succeeded: negative answers go, and pages are to be confirmed before the server
+    /// sleeps. The changes are for the store, at once.
+    pub fn changed_by_client(&mut self, now: Timestamp) -> Vec<Change> {
+        self.content_changed(now);
         self.completeness.changed();
         let negative = self.pages.outdate_after_change();
         negative.into_iter().map(Change::Remove).collect()
-    }
-
-    /// Whether a client bypasses the mirror.
-    pub fn is_bypassed(&self, client: u64, now: Timestamp) -> bool {
-        self.bypasses.is_bypassed(client, now)
     }
 
     /// Content has changed, as the operator, an endpoint or the agent says: all of it, or what begins so.

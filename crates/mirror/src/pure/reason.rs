@@ -61,7 +61,7 @@ reasons! {
     Operator, "operator", ByAddress, "the operator excluded the address";
     Robots, "robots", ByAddress, "the group for nightwatt in robots.txt forbids the address";
     NotLinked, "not-linked", ByAddress,
-        "somebody requested the address, but no page links to it (queries and further pages are \
+        "a client requested the address, but no page links to it (queries and further pages are \
          mirrored only if a page links to them)";
     NotFollowed, "not-followed", ByAddress,
         "the page that links to the address asks not to follow (nofollow), or the link is a form";
@@ -114,6 +114,11 @@ impl Reason {
     pub const fn deletes(self) -> bool {
         !matches!(self.kind(), ReasonKind::ByFailure) && !matches!(self, Self::StoreFull)
     }
+
+    /// Whether the server says that there is nothing for everyone: then no cache keeps what it had either.
+    pub const fn closes(self) -> bool {
+        matches!(self, Self::Refused | Self::Status | Self::NoStore | Self::Private)
+    }
 }
 
 impl std::fmt::Display for Reason {
@@ -145,5 +150,7 @@ mod tests {
         assert!(Reason::NoStore.deletes() && Reason::Refused.deletes());
         assert!(!Reason::ServerError.deletes() && !Reason::Torn.deletes());
         assert!(!Reason::Unreachable.deletes() && !Reason::StoreFull.deletes());
+        assert!(Reason::Refused.closes() && Reason::Private.closes());
+        assert!(!Reason::Nonce.closes() && !Reason::Unreachable.closes());
     }
 }

@@ -22,6 +22,8 @@ pub struct SavedPlan {
     #[serde(default)]
     last_whole_ms: Option<u64>,
     #[serde(default)]
+    changed_ms: Option<u64>,
+    #[serde(default)]
     complete: SavedCompleteness,
     /// Not a part of the plan, but kept with it.
     #[serde(default)]
@@ -50,6 +52,7 @@ impl Planner {
             site: name_of(&self.site),
             pages,
             last_whole_ms: self.last_whole.map(Timestamp::as_millis),
+            changed_ms: self.changed.map(Timestamp::as_millis),
             complete: self.completeness.saved(),
             ..SavedPlan::default()
         }
@@ -69,6 +72,7 @@ impl Planner {
         let is_own = saved.site == name_of(&self.site);
         if is_own {
             self.last_whole = saved.last_whole_ms.map(Timestamp::from_millis);
+            self.changed = saved.changed_ms.map(Timestamp::from_millis);
             self.completeness.restore(saved.complete);
             for SavedPage { address, mut page } in saved.pages {
                 if matches!(page.state, PageState::Kept { .. }) {

@@ -10,7 +10,7 @@ use super::saved::kept;
 use super::{Meeting, Order, Planner};
 use crate::discover::{Found, LinkKind};
 use crate::pure::address::Address;
-use crate::pure::admit::{Answer, Before, Verdict, admit};
+use crate::pure::admit::{Answer, Before, Digest, Verdict, admit};
 use crate::pure::entry::Entry;
 use crate::pure::patterns::{Origin, page_of};
 use crate::pure::reason::Reason;
@@ -39,6 +39,8 @@ pub struct Taken {
     pub changes: Vec<Change>,
     /// Why the answer is not kept, for the log.
     pub refused: Option<Reason>,
+    /// Addresses of which caches must forget what they have: there is something else now, or nothing for everyone.
+    pub forgotten: Vec<Address>,
 }
 
 impl Planner {
@@ -55,7 +57,9 @@ impl Planner {
         }
         let mut taken = Taken::default();
         if order.is_robots {
-            taken.changes = self.take_robots(answer, now);
+            let forbidden = self.take_robots(answer, now);
+            taken.forgotten.clone_from(&forbidden);
+            taken.changes = forbidden.into_iter().map(Change::Remove).collect();
         }
         let before = Before { entry: before, first: order.first };
         let verdict = admit(&order.address, answer, &before, &self.rules.admit);
@@ -94,6 +98,11 @@ impl Planner {
             Verdict::Keep(new) => {
                 self.note(Event::Kept);
                 self.pages.set(address, kept(&new.entry));
+                let is_other =
+                    |before: &Entry| Digest::of_entry(before) != Digest::of_entry(&new.entry);
+                if before.entry.map_or(new.entry.is_negative(), is_other) {
+                    taken.forgotten.push(address.clone());
+                }
                 self.follow(address, &new.found, now);
                 self.follow_redirect(&new.entry, now);
                 taken.changes.push(Change::Put { entry: Box::new(new.entry), body: new.body });
@@ -113,8 +122,12 @@ impl Planner {
                 if let Some(found) = found {
                     self.follow(address, &found, now);
                 }
-                if self.refused(address, reason, before.entry.is_some(), now) {
+                let is_removed = self.refused(address, reason, before.entry.is_some(), now);
+                if is_removed {
                     taken.changes.push(Change::Remove(address.clone()));
+                }
+                if is_removed || reason.closes() {
+                    taken.forgotten.push(address.clone());
                 }
             }
         }
@@ -194,7 +207,8 @@ impl Planner {
         }
     }
 
-    fn take_robots(&mut self, answer: &Answer, now: Timestamp) -> Vec<Change> {
+    /// Returns what is mirrored and now forbidden.
+    fn take_robots(&mut self, answer: &Answer, now: Timestamp) -> Vec<Address> {
         match answer.status.as_u16() {
             // Not modified, or unavailable: there are no rules (RFC 9309, 2.3.1.3).
             304 => {}
@@ -212,7 +226,7 @@ impl Planner {
         }
         let forbidden = self.forbidden_by_robots(now);
         self.fill_queue(now);
-        forbidden.into_iter().map(Change::Remove).collect()
+        forbidden
     }
 
     /// What is mirrored and now forbidden goes.

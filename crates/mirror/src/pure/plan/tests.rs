@@ -55,6 +55,8 @@ struct World {
     store: BTreeMap<String, Entry>,
     now: Timestamp,
     asked: Vec<String>,
+    /// What caches had to forget.
+    forgotten: BTreeSet<String>,
     most: usize,
 }
 
@@ -67,6 +69,7 @@ impl World {
             store: BTreeMap::new(),
             now: START,
             asked: Vec::new(),
+            forgotten: BTreeSet::new(),
             most: usize::MAX,
         }
     }
@@ -118,6 +121,7 @@ impl World {
             times: Times::at(self.now),
         };
         let taken = self.planner.take(order, &answer, before.as_ref(), self.now);
+        self.forgotten.extend(taken.forgotten.iter().map(Address::to_string));
         self.change(taken.changes);
     }
 
@@ -228,13 +232,15 @@ fn what_is_gone_or_closed_is_deleted_at_once() {
     ]);
     world.whole();
     assert_eq!(world.pages().len(), 5);
+    world.forgotten.clear();
     world.serve = Box::new(|path| {
         Some(match path {
             "/a" => status(404),
             "/b" => status(403),
             "/c" => Served { fields: vec![("location", "/login?next=/c".into())], ..status(302) },
             "/d" => Served { fields: vec![("cache-control", "private".into())], ..html("d") },
-            _ => html("<a href=/a>a</a>"),
+            "/e" => html("e"),
+            _ => html("<a href=/a>a</a><a href=/e>e</a>"),
         })
     });
     world.later(24);
@@ -243,6 +249,10 @@ fn what_is_gone_or_closed_is_deleted_at_once() {
     for closed in ["/b", "/c", "/d"] {
         assert!(!world.store.contains_key(closed), "{closed}");
     }
+    // What is new, and what has not changed, may stay.
+    let others = ["/favicon.ico", "/robots.txt", "/sitemap.xml"];
+    let expected = ["/", "/a", "/b", "/c", "/d"].into_iter().chain(others);
+    assert_eq!(world.forgotten, expected.map(str::to_owned).collect());
     assert_eq!(report.deleted, 3);
     assert_eq!(
         (world.reason("/b"), world.reason("/d")),
@@ -461,10 +471,9 @@ fn after_a_change_negatives_go_and_pages_are_confirmed_before_sleep() {
     let mut world = World::of(&[("/", "<a href=/a>a</a><img src=i.png>"), ("/a", "a")]);
     world.whole();
     assert_eq!(world.store["/i.png"].status, 404);
-    let changes = world.planner.changed_by_client(7, world.now);
+    let changes = world.planner.changed_by_client(world.now);
     world.change(changes);
     assert!(!world.store.contains_key("/i.png") && world.store.contains_key("/a"));
-    assert!(world.planner.is_bypassed(7, world.now) && !world.planner.is_bypassed(8, world.now));
     assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Changed));
     assert!(!world.planner.is_absent(&at("/nothing")));
     world.refresh();
