@@ -15,7 +15,8 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// Takes an error apart. Advice behind the last `;` of a message is the hint.
+    /// Takes an error apart. Advice behind the last `;` of a message is the hint. (One within back quotes belongs to
+    /// what is quoted.)
     pub fn of(error: &dyn Error) -> Self {
         let mut said = chain(error);
         let hint = said.iter_mut().find_map(advice);
@@ -56,9 +57,11 @@ impl fmt::Display for Explained {
 /// Splits the advice off a message of the form `what is wrong; what to try`. (Not off messages that quote a file with
 /// its line breaks.)
 fn advice(message: &mut String) -> Option<String> {
-    let (_, advice) = message.rsplit_once("; ").filter(|_| !message.contains('\n'))?;
-    let advice = advice.to_owned();
-    message.truncate(message.len() - advice.len() - 2);
+    let is_quoted = |at: usize| !message[..at].matches('`').count().is_multiple_of(2);
+    let mut ends = message.rmatch_indices("; ").map(|(at, _)| at);
+    let at = ends.find(|at| !is_quoted(*at)).filter(|_| !message.contains('\n'))?;
+    let advice = message[at + 2..].to_owned();
+    message.truncate(at);
     Some(advice)
 }
 
@@ -118,6 +121,11 @@ mod tests {
             rendered("cannot read a.log: {}; fetch water"),
             format!("{apart}\nhint: fetch water")
         );
+        assert_eq!(
+            rendered("line 3 is `a; b`: {}; fetch `w; x`"),
+            "line 3 is `a; b`\n  because: the disk is on fire\nhint: fetch `w; x`"
+        );
+        assert_eq!(rendered("line 3 is `a; b` ({})"), "line 3 is `a; b` (the disk is on fire)");
         assert_eq!(rendered("cannot ({}) read a.log"), "cannot (the disk is on fire) read a.log");
     }
 }

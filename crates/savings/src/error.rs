@@ -1,7 +1,7 @@
 //! What can go wrong with an analysis.
 
-use nightwatt_traffic::Reading;
 use nightwatt_traffic::scan::Scan;
+use nightwatt_traffic::{Counts, Reading};
 
 use crate::warnings::excerpt;
 
@@ -21,7 +21,7 @@ pub enum Error {
         logs: String,
         /// The option that set their format, if one did.
         option: Option<&'static str>,
-        /// The first line that could not be read, and why, as the end of a sentence.
+        /// The first line that could not be used, and why, as the end of a sentence.
         first: String,
         /// Lines in them.
         lines: u64,
@@ -45,17 +45,24 @@ impl Error {
             return failure.into();
         }
         let names: Vec<String> = scan.logs.into_iter().map(|log| log.name).collect();
-        let first = scan.counts.malformed_samples.first().map_or_else(String::new, |sample| {
+        Self::nothing_in(reading, &names, &scan.counts)
+    }
+
+    /// Likewise, of logs that could be opened.
+    pub(crate) fn nothing_in(reading: &Reading, logs: &[String], counts: &Counts) -> Self {
+        let samples = counts.malformed_samples.first().or(counts.bad_request_samples.first());
+        let first = samples.map_or_else(String::new, |sample| {
             let why = reading.explain(&sample.excerpt).unwrap_or_else(|| sample.reason.to_string());
-            format!("; line {} ({why}): `{}`", sample.line, excerpt(sample))
+            // Back quotes around it keep its semicolons apart from advice.
+            format!(": line {} ({why}) is `{}`", sample.line, excerpt(sample).replace('`', "'"))
         });
         Self::NothingAsked {
-            logs: names.join(", "),
+            logs: logs.join(", "),
             option: reading.named().map(|(option, _)| option),
             first,
-            lines: scan.counts.lines,
-            malformed: scan.counts.malformed,
-            bad: scan.counts.bad_requests,
+            lines: counts.lines,
+            malformed: counts.malformed,
+            bad: counts.bad_requests,
         }
     }
 

@@ -38,6 +38,9 @@ pub enum Error {
     /// A log that cannot be read.
     #[error(transparent)]
     Log(#[from] nightwatt_traffic::Error),
+    /// Logs without a request.
+    #[error(transparent)]
+    Logs(#[from] crate::Error),
     /// A file that cannot be read.
     #[error("cannot read {path}: {source}; check that it is there and may be read")]
     Read {

@@ -3,7 +3,7 @@
 //! `client ident user [day/Mon/year:hour:minute:second zone] "request" status bytes`, and in
 //! Combined ` "referer" "agent"`. What follows is left alone, so formats that only append fields
 //! read as well; so do lines with words before the client, and those with fields without quotes
-//! between size and referer.
+//! between size and referer. A chain of forwarded addresses right behind the agent counts for the client.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -161,7 +161,7 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     if line.is_empty() {
         return Err(Reason::Empty);
     }
-    let first = word(line).ok_or(Reason::Client)?;
+    let Some(first) = word(line) else { return behind_blanks(line, memo) };
     // What nearly every server writes, and what else there may be.
     let usual = line[first.len..].starts_with(b" - - [");
     let known = if usual {
@@ -184,6 +184,14 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     let (status, after) = status(line, request.end + 1)?;
     let (bytes, after) = size(line, after)?;
     let (referer, agent) = referer_and_agent(line, after)?;
+    let client = match chain_behind(line, agent.end) {
+        Some(chain) => {
+            let client = client::of(client.of(line), chain, memo.client_from);
+            Span::within(line, client.ok_or(Reason::Client)?)
+        }
+        None => client,
+    };
+    escaped |= if client.from as usize > open { spans::APART } else { 0 };
     escaped |= if referer.escaped { spans::REFERER } else { 0 };
     escaped |= if agent.escaped { spans::AGENT } else { 0 };
     Ok(Spans {
@@ -202,6 +210,14 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         escapes: Escapes::Clf,
         agent_escapes: Escapes::Clf,
     })
+}
+
+/// As [`find`], of a line that does not begin with a word.
+#[cold]
+fn behind_blanks(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
+    let rest = line.trim_ascii_start();
+    let blanks = line.len() - rest.len();
+    if blanks == 0 { Err(Reason::Client) } else { find(rest, memo).map(|it| it.moved(blanks)) }
 }
 
 /// The first word of a line.
@@ -369,8 +385,8 @@ fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
     if let Some(digits) = line.get(start..end).and_then(civil::number).filter(|_| ends(end)) {
         return Ok((digits as u16, end));
     }
-    // Traefik's, where the client went before there was an answer.
-    let unanswered = line.get(start) == Some(&b'0') && ends(start + 1);
+    // Traefik's and Apache's, where the client went before there was an answer.
+    let unanswered = matches!(line.get(start), Some(b'0' | b'-')) && ends(start + 1);
     if unanswered { Ok((0, start + 1)) } else { Err(Reason::Status) }
 }
 
@@ -402,7 +418,8 @@ fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reaso
 }
 
 /// Behind fields without quotes that stand between size and referer: a duration, a host's name.
-/// Two quoted fields count as referer and agent only where they look like them.
+/// The first two quoted fields are referer and agent if one of them looks like it, and the other
+/// does not look like something else.
 fn behind_more(line: &[u8], from: usize) -> (Quoted, Quoted) {
     let none = Quoted::none(line.len());
     let find = || {
@@ -410,11 +427,36 @@ fn behind_more(line: &[u8], from: usize) -> (Quoted, Quoted) {
         let referer = quoted(line, open, Reason::OpenQuote).ok()?;
         let agent = quoted(line, referer.end + 1, Reason::OpenQuote).ok()?;
         let of = |field: Quoted| &line[field.start..field.end];
-        let is_link = looks_like_link(of(referer)) || of(referer) == b"-";
-        let is_agent = of(agent) == b"-" || looks_like_agent(of(agent));
-        (is_link && is_agent).then_some((referer, agent))
+        let is_link = matches!(of(referer), b"" | b"-") || looks_like_link(of(referer));
+        let is_agent = looks_like_agent(of(agent)) || (is_link && !looks_like_figure(of(agent)));
+        is_agent.then_some((referer, agent))
     };
     find().unwrap_or((none, none))
+}
+
+/// The chain of addresses behind the agent, where nginx's own `main` format has it. (A private
+/// address with a port is that of the server behind.)
+#[inline]
+fn chain_behind(line: &[u8], agent: usize) -> Option<&[u8]> {
+    let [b' ', b'"', rest @ ..] = line.get(agent + 1..)? else { return None };
+    if !matches!(rest.first()?, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b':' | b'[' | b'u') {
+        return None;
+    }
+    let chain = &rest[..memchr(b'"', rest)?];
+    let address = client::pick(chain, ClientFrom::Public).and_then(client::address)?;
+    let is_behind = !client::is_public(address) && client::has_port(chain);
+    (!is_behind).then_some(chain)
+}
+
+/// Whether a field holds numbers, or addresses with ports or without.
+fn looks_like_figure(field: &[u8]) -> bool {
+    let is_one = |part: &[u8]| {
+        let part = part.trim_ascii();
+        part.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'))
+            || client::address(client::entry(part)).is_some()
+            || (client::has_port(part) && client::is_host(client::entry(part)))
+    };
+    !field.is_empty() && field != b"-" && field.split(|&byte| byte == b',').all(is_one)
 }
 
 /// Whether a field looks like a `Referer`.

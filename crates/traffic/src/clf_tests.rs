@@ -177,7 +177,7 @@ fn malformed_lines_say_why() {
         (String::new(), Reason::Empty),
         (" \r".to_owned(), Reason::Empty),
         ("rubbish".to_owned(), Reason::Client),
-        (" - - x".to_owned(), Reason::Client),
+        (" - - x".to_owned(), Reason::NoTime),
         ("h - - no time".to_owned(), Reason::NoTime),
         (start.to_owned(), Reason::NoRequest),
         (format!("{start} GET / 200 1"), Reason::NoRequest),
@@ -279,6 +279,41 @@ fn the_client_is_the_word_before_ident_and_user_without_its_port() {
 }
 
 #[test]
+fn a_chain_right_behind_the_agent_names_the_client() {
+    for (front, behind, client) in [
+        ("10.0.0.5", r#" "203.0.113.9""#, "203.0.113.9"),
+        ("10.0.0.5", r#" "203.0.113.9, 10.0.0.4" rt=0.1"#, "203.0.113.9"),
+        ("10.0.0.5", r#" "unknown, 203.0.113.9""#, "203.0.113.9"),
+        ("172.18.0.2", r#" "192.168.1.23""#, "192.168.1.23"),
+        ("unix:", r#" "2001:db8::9""#, "2001:db8::9"),
+        ("198.51.100.7", r#" "203.0.113.9""#, "203.0.113.9"),
+        ("www.example.com:443 10.0.0.5", r#" "203.0.113.9""#, "203.0.113.9"),
+        ("198.51.100.7", r#" "10.0.0.9""#, "198.51.100.7"),
+        ("192.168.1.23", r#" "172.18.0.2:8080""#, "192.168.1.23"),
+        ("198.51.100.7", r#" "-""#, "198.51.100.7"),
+        ("198.51.100.7", r#" "0.003" "203.0.113.9""#, "198.51.100.7"),
+        ("198.51.100.7", r#" 1 "203.0.113.9""#, "198.51.100.7"),
+    ] {
+        let line = format!(
+            r#"{front} - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1 "-" "a/1"{behind}"#
+        );
+        let found = record(&line);
+        assert_eq!(
+            (found.client, text(found.agent).as_deref()),
+            (client, Some("a/1")),
+            "{front} {behind}"
+        );
+        let Ok(blank) = parse(format!("  {line}").as_bytes()).map(|it| match it {
+            Line::Request(record) => record.client.to_owned(),
+            Line::Bad(_) => String::new(),
+        }) else {
+            panic!("a blank in front of {line}")
+        };
+        assert_eq!(blank, client);
+    }
+}
+
+#[test]
 fn fields_between_size_and_referer_are_passed_over() {
     let line =
         |tail: &str| format!(r#"h - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1 {tail}"#);
@@ -292,6 +327,23 @@ fn fields_between_size_and_referer_are_passed_over() {
         (r#"0.1 0.2 - "-" "-" "x""#, None, None),
         ("0.003", None, None),
         (r#"0.003 "10.0.0.1:80" "HIT""#, None, None),
+        (
+            r#"0.000 "https://e.example/" "Googlebot""#,
+            Some("https://e.example/"),
+            Some("Googlebot"),
+        ),
+        (r#"www.example.org "-" "AcmeWatch monitor" "-""#, None, Some("AcmeWatch monitor")),
+        (r#"0.003 "" "Googlebot""#, None, Some("Googlebot")),
+        (r#"0.003 "" "Mozilla/5.0 (X11)""#, None, Some("Mozilla/5.0 (X11)")),
+        (
+            r#"0.003 "google.com" "Mozilla/5.0 (X11)""#,
+            Some("google.com"),
+            Some("Mozilla/5.0 (X11)"),
+        ),
+        (r#"0.003 "-" "10.0.0.1:80""#, None, None),
+        (r#"0.003 "-" "0.002, 0.001""#, None, None),
+        (r#"0.003 "-" "203.0.113.9, 10.0.0.1""#, None, None),
+        (r#"0.003 "-" "backend:8080""#, None, None),
     ] {
         let line = line(tail);
         let record = record(&line);
@@ -306,6 +358,8 @@ fn fields_between_size_and_referer_are_passed_over() {
 #[test]
 fn a_request_without_an_answer_has_status_0() {
     let line = r#"h - - [17/Jun/2024:16:16:55 +0000] "GET / HTTP/2.0" 0 0 "-" "-" 1 "a@docker" "http://172.19.0.2:3001" 10ms"#;
+    assert_eq!((record(line).status, record(line).bytes), (0, 0));
+    let line = r#"h - - [17/Jun/2024:16:16:55 +0000] "GET / HTTP/2.0" - - "-" "-""#;
     assert_eq!((record(line).status, record(line).bytes), (0, 0));
     let line = r#"h - - [17/Jun/2024:16:16:55 +0000] "GET / HTTP/2.0" 00 0"#;
     assert_eq!(reason(line), Reason::Status);

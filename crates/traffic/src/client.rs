@@ -153,14 +153,17 @@ pub(crate) fn pick(chain: &[u8], from: ClientFrom) -> Option<&[u8]> {
 }
 
 /// The client by what a server logged of the other end of the connection and of the chain that
-/// proxies wrote. A chain without a public address counts less than the other end.
+/// proxies wrote. A chain without a public address counts less than another end on the internet.
 pub(crate) fn of<'a>(peer: &'a [u8], chain: &'a [u8], from: ClientFrom) -> Option<&'a [u8]> {
     let given =
         |text: &'a [u8]| pick(text, from).filter(|entry| entry.is_ascii() && *entry != b"-");
     let is_chosen =
         |entry: &&[u8]| from != ClientFrom::Public || address(entry).is_some_and(is_public);
+    let is_far = |entry: &&[u8]| address(entry).map_or(entry.contains(&b'.'), is_public);
+    let is_near = |entry: &&[u8]| address(entry).is_some();
     let (peer, chain) = (given(peer), given(chain));
-    chain.filter(is_chosen).or(peer).or(chain)
+    let chosen = chain.filter(is_chosen).or(peer.filter(is_far));
+    chosen.or(chain.filter(is_near)).or(peer).or(chain)
 }
 
 /// Whether a cleaned entry can be a client: an address, a host name, or the `-` of a missing one.
@@ -178,9 +181,10 @@ pub(crate) fn is_host(entry: &[u8]) -> bool {
 
 /// The client among the words in front of ` ident user [`, where it is not simply the first one.
 ///
-/// The address nearest to `ident` wins, public ones first; a chain with commas counts as one word.
-/// Without an address it is the host name nearest to `ident`, if the word before it shows that it
-/// is not a part of the user's name, else the first word.
+/// A host name before the `-` of `ident` wins, then the public address nearest to `ident`, then
+/// the left-most of the addresses in front of it; a chain with commas counts as one word. Without
+/// an address it is the host name nearest to `ident`, if the word before it shows that it is not a
+/// part of the user's name, else the first word.
 pub(crate) fn in_front(front: &[u8], from: ClientFrom) -> Option<&[u8]> {
     let words: Vec<&[u8]> = units(front);
     let first = *words.first()?;
@@ -188,11 +192,20 @@ pub(crate) fn in_front(front: &[u8], from: ClientFrom) -> Option<&[u8]> {
         0..=3 => &words[..1],
         len => &words[..len - 2],
     };
+    if let Some(name) = name_before_dash(&words) {
+        return Some(name);
+    }
+    let is_address = |word: &&[u8]| picked(word, from).is_some();
     let leading = picked(first, from).filter(|_| words.get(1) == Some(&&b"-"[..]));
+    // With a port, and another address behind it, it is the server's own.
+    let names = match names {
+        [host, rest @ ..] if has_port(host) && rest.last().is_some_and(is_address) => rest,
+        names => names,
+    };
     let mut addresses =
         leading.into_iter().chain(names.iter().rev().filter_map(|word| picked(word, from)));
     let nearest = addresses.clone().find(|it| address(it).is_some_and(is_public));
-    let nearest = nearest.or_else(|| addresses.next());
+    let nearest = nearest.or_else(|| left_most(names, from)).or_else(|| addresses.next());
     if nearest.is_some() {
         return nearest;
     }
@@ -202,6 +215,37 @@ pub(crate) fn in_front(front: &[u8], from: ClientFrom) -> Option<&[u8]> {
     let is_name =
         is_host(name) && (name.contains(&b'.') || marks_a_name(before) || marks_a_name(first));
     if is_name { Some(name) } else { pick(first, from) }
+}
+
+/// The host name before the `-` of `ident`, behind the virtual host or what else stands in front.
+/// Behind an address that begins the line and has no port it is not the client's, but the virtual host.
+fn name_before_dash<'a>(words: &[&'a [u8]]) -> Option<&'a [u8]> {
+    let [first, rest @ ..] = words else { return None };
+    let [before @ .., name] = &rest[..rest.iter().position(|word| *word == b"-")?] else {
+        return None;
+    };
+    let is_client = picked(first, ClientFrom::First).is_some() && !has_port(first);
+    // `host ident -` has as many words in front of the time as `vhost host -`.
+    let is_whole = before.len() + 3 < words.len();
+    let name = entry(name);
+    (is_whole && !is_client && is_host(name) && address(name).is_none()).then_some(name)
+}
+
+/// Among addresses in front of `ident` with nothing else between them: the one in a chain or in
+/// parentheses, else the left-most.
+fn left_most<'a>(names: &[&'a [u8]], from: ClientFrom) -> Option<&'a [u8]> {
+    let is_one = |word: &&&[u8]| **word == b"-" || picked(word, from).is_some();
+    let run = &names[names.len() - names.iter().rev().take_while(is_one).count()..];
+    let forwarded = run.iter().find(|word| word.starts_with(b"(") || word.contains(&b','));
+    let first = || run.iter().find(|word| **word != b"-");
+    picked(forwarded.or_else(first)?, from)
+}
+
+/// Whether an entry ends in a port.
+pub(crate) fn has_port(text: &[u8]) -> bool {
+    let text = trim(text);
+    let is_in_brackets = text.starts_with(b"[") && !text.ends_with(b"]");
+    is_in_brackets || without_port(text).len() < text.len()
 }
 
 /// An address in a word.

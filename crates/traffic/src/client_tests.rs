@@ -92,6 +92,24 @@ fn the_client_is_the_word_before_ident_and_user() {
         ("blog:80 laptop - - ", "laptop"),
         ("blog: laptop - - ", "laptop"),
         ("host.example id Ann [x] B ", "host.example"),
+        ("host.example id - ", "host.example"),
+        ("192.168.1.23 172.18.0.2 - - ", "192.168.1.23"),
+        ("192.168.1.23, 172.18.0.3 172.18.0.2 - - ", "192.168.1.23"),
+        ("172.18.0.2 192.168.1.23, 172.18.0.3 - - ", "192.168.1.23"),
+        ("172.18.0.2 (192.168.1.23) - - ", "192.168.1.23"),
+        ("- 192.168.1.23 172.18.0.2 - - ", "192.168.1.23"),
+        ("10.0.0.1:443 192.168.1.23 - - ", "192.168.1.23"),
+        ("198.51.100.80:443 192.168.1.23 - - ", "192.168.1.23"),
+        ("192.168.1.23:50123 - - ", "192.168.1.23"),
+        ("Nov 10 12:11:55 10.10.1.13 nginx: 192.168.0.7 - - ", "192.168.0.7"),
+        ("198.51.100.80:443 host10.isp.example - - ", "host10.isp.example"),
+        ("[2001:db8::80]:443 host10.isp.example - - ", "host10.isp.example"),
+        ("Nov 10 12:11:55 web1 nginx pc-10 - - ", "pc-10"),
+        ("Nov 10 12:11:55 10.10.1.13 nginx host10.isp.example - - ", "host10.isp.example"),
+        ("nas pc-10 - - ", "pc-10"),
+        ("www.example.com host10.isp.example - Alice Smith ", "host10.isp.example"),
+        ("203.0.113.10 www.example.com - - ", "203.0.113.10"),
+        ("192.168.1.23 nas - - ", "192.168.1.23"),
         ("host.example - Ann B ", "host.example"),
         ("203.0.113.10 - [203.0.113.10] - - ", "203.0.113.10"),
     ] {
@@ -100,5 +118,25 @@ fn the_client_is_the_word_before_ident_and_user() {
     }
     for none in ["[info] - - ", "12:11:55 - - ", "1668038400 - - ", ""] {
         assert_eq!(in_front(none.as_bytes(), ClientFrom::Public), None, "{none}");
+    }
+}
+
+#[test]
+fn a_chain_without_a_public_address_yields_only_to_another_end_on_the_internet() {
+    for (peer, chain, client) in [
+        ("172.18.0.2", "192.168.1.23", "192.168.1.23"),
+        ("172.18.0.2", "192.168.1.23, 172.18.0.3", "192.168.1.23"),
+        ("unix:", "192.168.1.23", "192.168.1.23"),
+        ("-", "192.168.1.23", "192.168.1.23"),
+        ("fe80::2", "fd00::17", "fd00::17"),
+        ("203.0.113.9", "192.168.1.23", "203.0.113.9"),
+        ("dsl-9.example.net", "192.168.1.23", "dsl-9.example.net"),
+        ("172.18.0.2", "203.0.113.10, 172.18.0.3", "203.0.113.10"),
+        ("203.0.113.9", "198.51.100.7", "198.51.100.7"),
+        ("172.18.0.2", "unknown", "172.18.0.2"),
+        ("172.18.0.2", "-", "172.18.0.2"),
+    ] {
+        let found = of(peer.as_bytes(), chain.as_bytes(), ClientFrom::Public);
+        assert_eq!(found.map(String::from_utf8_lossy).as_deref(), Some(client), "{peer} {chain}");
     }
 }

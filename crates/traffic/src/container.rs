@@ -11,8 +11,10 @@ use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::clf::Memo;
 use crate::client;
 use crate::detect::detect_line;
+use crate::template::Pattern;
 
 /// Something that log lines are packed in, one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -290,8 +292,9 @@ const DEPTH: usize = 3;
 /// Lines that tell a container.
 const VOTES: usize = 100;
 
-/// What the lines of a log's beginning are packed in, from the outside in.
-pub(crate) fn detect(head: &[u8]) -> Vec<Container> {
+/// What the lines of a log's beginning are packed in, from the outside in. `pattern`: the format
+/// that they are in, where it is not a known one.
+pub(crate) fn detect(head: &[u8], pattern: Option<&Pattern>) -> Vec<Container> {
     // The last line may be cut.
     let whole = memrchr(b'\n', head).map_or(head, |end| &head[..end]);
     let mut lines: Vec<Vec<u8>> = whole
@@ -304,7 +307,7 @@ pub(crate) fn detect(head: &[u8]) -> Vec<Container> {
     let mut found = Vec::new();
     while found.len() < DEPTH {
         let fits = |container: &Container| {
-            let fits = lines.iter().filter(|line| fits(*container, line)).count();
+            let fits = lines.iter().filter(|line| fits(*container, line, pattern)).count();
             2 * fits > lines.len()
         };
         let Some(container) = ALL.into_iter().find(fits) else { break };
@@ -315,9 +318,13 @@ pub(crate) fn detect(head: &[u8]) -> Vec<Container> {
     found
 }
 
-fn fits(container: Container, line: &[u8]) -> bool {
+fn fits(container: Container, line: &[u8], pattern: Option<&Pattern>) -> bool {
     let Some(inner) = container.strip(line) else { return false };
-    !container.is_vague() || (detect_line(line).is_none() && detect_line(&inner.text).is_some())
+    let is_known = |line: &[u8]| match pattern {
+        Some(pattern) => pattern.0.find(line, &mut Memo::default()).is_ok(),
+        None => detect_line(line).is_some(),
+    };
+    !container.is_vague() || (!is_known(line) && is_known(&inner.text))
 }
 
 /// Bytes read at a time.

@@ -5,7 +5,7 @@ use super::*;
 const LINE: &str = r#"203.0.113.10 - - [10/Nov/2022:00:00:00 +0000] "GET /a\"b HTTP/1.1" 200 741 "-" "Mozilla/5.0 (X11)""#;
 
 fn unwrapped(log: &str) -> (Vec<Container>, String) {
-    let containers = detect(log.as_bytes());
+    let containers = detect(log.as_bytes(), None);
     let source = Box::new(Cursor::new(log.as_bytes().to_vec()));
     let mut text = String::new();
     Unwrapped::new(source, containers.clone()).read_to_string(&mut text).unwrap();
@@ -82,7 +82,7 @@ fn logs_of_servers_are_in_no_container() {
         "203.0.113.10 | - | [10/Nov/2022:00:00:00 +0000] | GET /",
         "",
     ] {
-        assert_eq!(detect(format!("{line}\n").repeat(3).as_bytes()), [], "{line}");
+        assert_eq!(detect(format!("{line}\n").repeat(3).as_bytes(), None), [], "{line}");
     }
 }
 
@@ -99,4 +99,17 @@ fn lines_outside_of_the_container_pass_and_parts_are_joined() {
     let endless = "y".repeat(3 * LONGEST);
     let log = [cri("F", "one"), cri("F", "two"), format!("{endless}\n"), cri("F", "z")].concat();
     assert_eq!(unwrapped(&log).1, format!("one\ntwo\n{endless}\nz\n"));
+}
+
+#[test]
+fn a_format_of_the_operators_own_is_found_in_every_container() {
+    const OWN: &str = "203.0.113.10|1668038400.000|GET|/a|200|741|Mozilla/5.0 (X11)";
+    let format =
+        "$remote_addr|$msec|$request_method|$request_uri|$status|$bytes_sent|$http_user_agent";
+    let pattern: Pattern = format.parse().unwrap();
+    for (containers, log) in wrapped(OWN) {
+        let log = format!("{log}\n").repeat(3);
+        assert_eq!(detect(log.as_bytes(), Some(&pattern)), containers, "{log}");
+    }
+    assert_eq!(detect(format!("{OWN}\n").repeat(3).as_bytes(), Some(&pattern)), []);
 }

@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
+use memchr::memchr;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::container::{self, Container, Unwrapped};
-use crate::encoding::{self, Text};
+use crate::encoding::{self, CarriageReturns, Text};
 use crate::error::Error;
+use crate::template::Pattern;
 
 /// First bytes that tell how a log is packed.
 const MAGIC: usize = 6;
@@ -33,6 +35,7 @@ pub(crate) struct Unpacked {
     /// The first bytes were looked at.
     begun: bool,
     containers: Vec<Container>,
+    pattern: Option<Pattern>,
     packed: bool,
     /// Whether the source itself failed.
     failed: Arc<AtomicBool>,
@@ -61,7 +64,12 @@ impl Unpacked {
             Box::new(source)
         };
         let packed = gzip || zstd || bzip2 || xz;
-        Ok(Self { text, begun: false, containers: Vec::new(), packed, failed })
+        Ok(Self { text, begun: false, containers: Vec::new(), pattern: None, packed, failed })
+    }
+
+    /// That lines are in this format, before anything is read: tells what they are packed in.
+    pub(crate) fn expect(&mut self, pattern: Option<Pattern>) {
+        self.pattern = pattern;
     }
 
     /// What its lines are packed in one by one, from the outside in; known once it was read from.
@@ -87,7 +95,11 @@ impl Unpacked {
         } else {
             text = Peeked::of(Box::new(Text::new(Box::new(text), None)));
         }
-        self.containers = container::detect(&text.head);
+        let has = |byte| memchr(byte, &text.head).is_some();
+        if has(b'\r') && !has(b'\n') {
+            text = Peeked::of(Box::new(CarriageReturns(text)));
+        }
+        self.containers = container::detect(&text.head, self.pattern.as_ref());
         self.text = if self.containers.is_empty() {
             Box::new(text)
         } else {

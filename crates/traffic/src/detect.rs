@@ -1,11 +1,12 @@
 //! What format a log is in, by its first lines; and where it differs from all of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use memchr::{memchr, memmem};
 
 use crate::clf::{self, Memo};
-use crate::client;
+use crate::client::{self, ClientFrom};
 use crate::counts::shown;
 use crate::error::{Error, format_names};
 use crate::formats::Format;
@@ -21,15 +22,32 @@ const VOTES: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DetectedFormat {
     Format(Format),
-    /// Nearly a format, with the agents where it has none: how to describe it.
-    Misfit(String),
+    Misfit(Misfit),
+}
+
+/// Nearly a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// With the agents where it has none: how to describe it.
+    Agents(String),
+    /// With this word in the place of most clients.
+    Client(String),
+}
+
+impl Misfit {
+    pub(crate) fn into_error(self, name: String) -> Error {
+        match self {
+            Self::Agents(format) => Error::Misfit { name, format },
+            Self::Client(word) => Error::NoClient { name, word },
+        }
+    }
 }
 
 /// The format that most of the first hundred lines are in that are in any, and of two the one that
 /// comes first; what stands between them is passed over. `None` where no line is in any.
 pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let mut votes: Vec<(Format, usize)> = Vec::new();
-    let mut misfits = Vec::new();
+    let (mut misfits, mut words, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     let told = |line| detect_line(line).map(|format| (format, line));
     for (format, line) in text.split(|&byte| byte == b'\n').filter_map(told).take(VOTES) {
         if format == Format::W3c {
@@ -42,15 +60,39 @@ pub(crate) fn detect(text: &[u8]) -> Option<DetectedFormat> {
         }
         if format.is_common() {
             misfits.extend(misfit(line));
+            words.extend(bare_client(line));
+            pairs.extend(two_in_front(line));
         }
     }
     let all: usize = votes.iter().map(|(_, count)| count).sum();
     if 2 * misfits.len() > all {
-        return misfits.into_iter().next().map(DetectedFormat::Misfit);
+        let first = misfits.into_iter().next();
+        return first.map(|description| DetectedFormat::Misfit(Misfit::Agents(description)));
+    }
+    let times = |word: &&[u8]| words.iter().filter(|it| *it == word).count();
+    if let Some(word) = words.iter().find(|word| times(word) >= FEWEST.max(all / 2 + 1)) {
+        let word = String::from_utf8_lossy(word).into_owned();
+        return Some(DetectedFormat::Misfit(Misfit::Client(word)));
     }
     // Of equal ones the last is taken: here, the first.
-    let most = votes.into_iter().rev().max_by_key(|&(_, count)| count);
-    most.map(|(format, _)| DetectedFormat::Format(format))
+    let (most, count) = votes.into_iter().rev().max_by_key(|&(_, count)| count)?;
+    let is_plain = matches!(most, Format::Common | Format::Combined);
+    let is_vhost = is_plain && 2 * pairs.len() > count && varies_more(&pairs);
+    Some(DetectedFormat::Format(if is_vhost { Format::VhostCombined } else { most }))
+}
+
+/// The two words in front of `- user [`: the client and its virtual host, or the other way round.
+fn two_in_front(line: &[u8]) -> Option<[&[u8]; 2]> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let [first, second, ident] = [words.next()?, words.next()?, words.next()?];
+    let is_one = |word| word != b"-" && client::is_client(client::entry(word));
+    (ident == b"-" && is_one(first) && is_one(second)).then_some([first, second])
+}
+
+/// Whether the second words differ more than the first ones do: a log has few hosts and many clients.
+fn varies_more(pairs: &[[&[u8]; 2]]) -> bool {
+    let distinct = |place: usize| pairs.iter().map(|pair| pair[place]).collect::<BTreeSet<_>>();
+    distinct(1).len() > distinct(0).len()
 }
 
 /// The format of a line without its end; `None` where it is in none, or too long to be parsed.
@@ -90,6 +132,19 @@ fn is_behind_host(line: &[u8], spans: &Spans) -> bool {
     spans.client.from as usize == host.len() + 1 && is_host && !host.ends_with(b",")
 }
 
+/// Lines with the same word for the client that are no accident.
+const FEWEST: usize = 10;
+
+/// The client of a line, if it looks neither like an address nor like the full name of a host: a
+/// level or a tag of the program that wrote the line looks like that.
+fn bare_client(line: &[u8]) -> Option<&[u8]> {
+    const HOSTS: [&[u8]; 4] = [b"-", b"localhost", b"unix", b"unknown"];
+    let spans = clf::find(line, &mut Memo::default()).ok()?;
+    let client = spans.client.of(line);
+    let is_bare = |byte: &u8| !byte.is_ascii_digit() && !matches!(byte, b'.' | b':');
+    (client.iter().all(is_bare) && !HOSTS.contains(&client)).then_some(client)
+}
+
 /// A field behind the size.
 struct Field<'a> {
     text: &'a [u8],
@@ -114,9 +169,15 @@ fn misfit(line: &[u8]) -> Option<String> {
     );
     let has_url = |field: &Field<'_>| clf::looks_like_link(field.text);
     let referer = fields.iter().position(has_url).or_else(|| place.checked_sub(1));
+    let is_chain = |field: &Field<'_>| {
+        let address = client::pick(field.text, ClientFrom::Public).and_then(client::address);
+        address.is_some() && field.is_quoted && !client::has_port(field.text)
+    };
+    let chain = fields.iter().position(is_chain);
     for (number, field) in fields.iter().enumerate().take(place.max(referer.unwrap_or(0)) + 1) {
         let name = match number {
             _ if number == place => "http_user_agent".to_owned(),
+            _ if Some(number) == chain => "http_x_forwarded_for".to_owned(),
             _ if Some(number) == referer => "http_referer".to_owned(),
             _ => format!("field{}", number + 1),
         };

@@ -94,10 +94,18 @@ fn agents_where_no_format_has_them_are_refused_with_a_description() {
             format!(r#"0.003 "10.0.0.2:80" "-" "{AGENT}""#),
             r#" $field1 "$field2" "$http_referer" "$http_user_agent""#,
         ),
+        (
+            format!(r#""203.0.113.9, 10.0.0.5" "https://r.example/" "{AGENT}""#),
+            r#" "$http_x_forwarded_for" "$http_referer" "$http_user_agent""#,
+        ),
+        (
+            format!(r#""-" "203.0.113.9" "{AGENT}""#),
+            r#" "$field1" "$http_x_forwarded_for" "$http_user_agent""#,
+        ),
     ] {
         let line = format!("203.0.113.9 - - {REQUEST} {tail}");
         let log = format!("{line}\n").repeat(5);
-        let Some(DetectedFormat::Misfit(described)) = detect(log.as_bytes()) else {
+        let Some(DetectedFormat::Misfit(Misfit::Agents(described))) = detect(log.as_bytes()) else {
             panic!("{line}")
         };
         assert!(described.ends_with(format), "{described}");
@@ -131,6 +139,56 @@ fn a_line_in_no_format_is_told_with_those_it_comes_closest_to() {
     ] {
         let told = closest(line.as_bytes());
         assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+    }
+}
+
+#[test]
+fn one_word_for_most_clients_is_refused_unless_it_may_be_a_host() {
+    let log = |front: &str, lines: usize| {
+        format!("{front} - - {REQUEST} \"-\" \"{AGENT}\"\n").repeat(lines)
+    };
+    let told = |log: &str| detect(log.as_bytes());
+    for (front, word) in [
+        ("ERROR", "ERROR"),
+        ("access_log", "access_log"),
+        ("INFO:", "INFO"),
+        ("10:11:12 WARN", "WARN"),
+    ] {
+        let refused = Some(DetectedFormat::Misfit(Misfit::Client(word.to_owned())));
+        assert_eq!(told(&log(front, 24)), refused, "{front}");
+        let others = log("203.0.113.9", 12);
+        assert_eq!(told(&(others.clone() + &log(front, 14))), refused, "{front}");
+        // Half of the lines, or few lines, prove nothing.
+        for few in [others + &log(front, 12), log(front, 9)] {
+            assert!(matches!(told(&few), Some(DetectedFormat::Format(_))), "{front}");
+        }
+    }
+    for host in ["localhost", "unix:", "-", "unknown", "web1", "host.example", "203.0.113.9"] {
+        assert!(matches!(told(&log(host, 24)), Some(DetectedFormat::Format(_))), "{host}");
+    }
+}
+
+#[test]
+fn of_two_words_in_front_the_client_is_the_one_that_varies() {
+    for (front, format, client) in [
+        ("198.51.100.80 hostN.isp.example", Format::VhostCombined, "host7.isp.example"),
+        ("198.51.100.80:443 hostN.isp.example", Format::VhostCombined, "host7.isp.example"),
+        ("198.51.100.80:443 192.168.1.N", Format::VhostCombined, "192.168.1.7"),
+        ("nas pc-N", Format::VhostCombined, "pc-7"),
+        ("203.0.113.N www.example.com", Format::Combined, "203.0.113.7"),
+        ("192.168.1.N nas", Format::Combined, "192.168.1.7"),
+        ("192.168.1.N 172.18.0.2", Format::Combined, "192.168.1.7"),
+    ] {
+        let line = |n: usize| {
+            let front = front.replace('N', &n.to_string());
+            format!("{front} - - {REQUEST} \"-\" \"{AGENT}\"")
+        };
+        let log: Vec<String> = (0..20).map(line).collect();
+        let found = detect(log.join("\n").as_bytes());
+        assert_eq!(found, Some(DetectedFormat::Format(format)), "{front}");
+        let mut parser = crate::line_parser::LineParser::new(format);
+        let spans = parser.find(log[7].as_bytes()).unwrap().unwrap();
+        assert_eq!(spans.cut_record(log[7].as_bytes()).client, client, "{front}");
     }
 }
 

@@ -88,6 +88,17 @@ pub enum Error {
         /// How to describe its lines.
         format: String,
     },
+    /// Most lines have the same word where the client should be.
+    #[error(
+        "most lines of log {name} have the word `{word}` in the place of the client; if it is no host, \
+         describe the lines with --log-format; else name their format with --format"
+    )]
+    NoClient {
+        /// Path as given.
+        name: String,
+        /// The word.
+        word: String,
+    },
     /// A format string that describes no log.
     #[error(
         "the log format `{text}` cannot be used: {why}; write it as nginx's log_format or Apache's \

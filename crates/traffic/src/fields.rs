@@ -39,9 +39,8 @@ const KINDS: usize = Kind::Other as usize;
 impl Kind {
     /// Why a text cannot be this, by itself.
     pub(crate) fn objection(self, text: &[u8]) -> Option<Reason> {
-        let is_missing = matches!(text.trim_ascii(), b"" | b"-");
         match self {
-            _ if is_missing => None,
+            _ if is_missing(text) => None,
             Self::Client | Self::Forwarded => {
                 client::pick(text, ClientFrom::First).is_none().then_some(Reason::Client)
             }
@@ -93,6 +92,19 @@ impl Found {
         }
     }
 
+    /// Takes in a field of a line. The first one of a kind counts, as the body's size is usually written before
+    /// the whole answer's; but a forwarded address that is not public gives way to another.
+    pub(crate) fn take(&mut self, kind: Kind, span: Span, line: &[u8]) {
+        let gives_way = |before: Span| {
+            let picked = client::pick(before.of(line), ClientFrom::Public);
+            let is_public = picked.and_then(client::address).is_some_and(client::is_public);
+            kind == Kind::Forwarded && !is_public && !is_missing(span.of(line))
+        };
+        if self.get(kind).is_none_or(gives_way) {
+            self.set(kind, span);
+        }
+    }
+
     pub(crate) fn has(&self, kind: Kind) -> bool {
         self.get(kind).is_some()
     }
@@ -103,7 +115,7 @@ impl Found {
 
     /// One that is neither empty nor `-`.
     fn given(&self, kind: Kind, line: &[u8]) -> Option<Span> {
-        self.get(kind).filter(|span| !matches!(span.of(line).trim_ascii(), b"" | b"-"))
+        self.get(kind).filter(|span| !is_missing(span.of(line)))
     }
 
     /// The request that this line's fields describe; if they don't describe one, the reason and the byte.
@@ -195,6 +207,10 @@ impl Found {
         }
         (referer.unwrap_or_default(), agent.unwrap_or_default())
     }
+}
+
+fn is_missing(text: &[u8]) -> bool {
+    matches!(text.trim_ascii(), b"" | b"-")
 }
 
 /// A number; 0 where the client went before there was an answer.

@@ -27,7 +27,7 @@ fn read(format: Format, log: &str) -> Vec<Arrival> {
 fn told(text: &[u8]) -> Option<Format> {
     match detect(text) {
         Some(DetectedFormat::Format(format)) => Some(format),
-        Some(DetectedFormat::Misfit(format)) => panic!("{format}"),
+        Some(DetectedFormat::Misfit(format)) => panic!("{format:?}"),
         None => None,
     }
 }

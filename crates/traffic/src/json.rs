@@ -93,6 +93,12 @@ struct CaddyHeaders<'a> {
     agent: Vec<&'a RawValue>,
     #[serde(borrow, rename = "Referer", default)]
     referer: Vec<&'a RawValue>,
+    #[serde(borrow, rename = "X-Forwarded-For", default)]
+    forwarded: Vec<&'a RawValue>,
+    #[serde(borrow, rename = "Cf-Connecting-Ip", default)]
+    cloudflare: Vec<&'a RawValue>,
+    #[serde(borrow, rename = "X-Real-Ip", default)]
+    real: Vec<&'a RawValue>,
 }
 
 /// What Traefik logs of a request, as far as we need it. Headers are there only where the operator
@@ -129,12 +135,20 @@ struct Traefik<'a> {
     agent: Option<&'a RawValue>,
     #[serde(borrow, rename = "request_Referer")]
     referer: Option<&'a RawValue>,
+    #[serde(borrow, rename = "request_X-Forwarded-For")]
+    forwarded: Option<&'a RawValue>,
+    #[serde(borrow, rename = "request_Cf-Connecting-Ip")]
+    cloudflare: Option<&'a RawValue>,
+    #[serde(borrow, rename = "request_X-Real-Ip")]
+    real: Option<&'a RawValue>,
 }
 
 /// Fields of either, as they stand in the line.
 struct Parts<'a> {
     time: Option<(Wall, i32)>,
     client: Option<&'a str>,
+    /// The chain that proxies wrote.
+    chain: Option<&'a str>,
     user: Option<&'a str>,
     method: Option<&'a str>,
     target: Option<&'a str>,
@@ -150,19 +164,24 @@ fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Caddy<'_> = object(line)?;
     let request = entry.request.ok_or(Reason::NoRequest)?;
     let first = |values: Vec<_>| values.into_iter().next();
+    let headers = request.headers;
+    let forwarded = [headers.forwarded, headers.cloudflare, headers.real];
+    let peer = text(request.remote_ip).or_else(|| text(request.remote_addr));
+    // Another than the other end is what Caddy made of the header itself, and of the proxies it trusts.
+    let told = text(request.client_ip).filter(|client| Some(*client) != peer);
+    let chain = forwarded.into_iter().find_map(|values| text(first(values)));
     Parts {
         time: entry.ts.map(|time| caddy_time(time).ok_or(Reason::BadTime)).transpose()?,
-        client: text(request.client_ip)
-            .or_else(|| text(request.remote_ip))
-            .or_else(|| text(request.remote_addr)),
+        client: told.or(peer),
+        chain: chain.filter(|_| told.is_none() || peer.is_none()),
         user: text(entry.user_id),
         method: text(request.method),
         target: text(request.uri),
         protocol: text(request.proto),
         status: number(entry.status)?,
         bytes: number(entry.size)?.unwrap_or_default(),
-        referer: text(first(request.headers.referer)),
-        agent: text(first(request.headers.agent)),
+        referer: text(first(headers.referer)),
+        agent: text(first(headers.agent)),
     }
     .place(line, from)
 }
@@ -180,6 +199,7 @@ fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
             .map(|time| civil::parse_iso(time.as_bytes()).ok_or(Reason::BadTime))
             .transpose()?,
         client: text(entry.client_host).or_else(|| text(entry.client_addr)),
+        chain: [entry.forwarded, entry.cloudflare, entry.real].into_iter().find_map(text),
         user: text(entry.user),
         method: text(entry.method),
         target: text(entry.path),
@@ -220,8 +240,9 @@ fn caddy_time(value: &RawValue) -> Option<(Wall, i32)> {
 impl Parts<'_> {
     fn place(&self, line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
         let (at, utc_offset) = self.time.ok_or(Reason::NoTime)?;
-        let client = self.client.and_then(|client| client::pick(client.as_bytes(), from));
-        let client = client.filter(|client| client.is_ascii()).ok_or(Reason::Client)?;
+        let [peer, chain] = [self.client, self.chain].map(|it| it.unwrap_or_default().as_bytes());
+        let client = client::of(peer, chain, from);
+        let client = client.or_else(|| (peer == b"-").then_some(peer)).ok_or(Reason::Client)?;
         let status = self.status.filter(|&status| status < 1000).ok_or(Reason::Status)?;
         // Parts of the line, so where they are in it is how far they are from its start.
         let span = |part: Option<&str>| {

@@ -66,6 +66,64 @@ fn the_client_behind_a_proxy_is_the_client() {
 }
 
 #[test]
+fn a_chain_in_a_header_names_the_client_unless_the_server_did() {
+    let caddy = |addresses: &str, headers: &str| {
+        format!(
+            r#"{{"ts":1,"request":{{{addresses},"method":"GET","uri":"/","headers":{{{headers}}}}},"status":200}}"#
+        )
+    };
+    let traefik = |host: &str, header: &str| {
+        format!(
+            r#"{{"ClientHost":"{host}",{header},"RequestMethod":"GET","RequestPath":"/","DownstreamStatus":200,"StartUTC":"2023-11-14T22:13:20Z"}}"#
+        )
+    };
+    const PROXY: &str = r#""remote_ip":"10.0.0.9","client_ip":"10.0.0.9""#;
+    for (format, line, client) in [
+        (
+            Format::Caddy,
+            caddy(PROXY, r#""X-Forwarded-For":["203.0.113.9, 10.0.0.4"]"#),
+            "203.0.113.9",
+        ),
+        (Format::Caddy, caddy(PROXY, r#""Cf-Connecting-Ip":["2001:db8::9"]"#), "2001:db8::9"),
+        (Format::Caddy, caddy(PROXY, r#""X-Real-Ip":["203.0.113.9"]"#), "203.0.113.9"),
+        (Format::Caddy, caddy(PROXY, ""), "10.0.0.9"),
+        (
+            Format::Caddy,
+            caddy(r#""remote_ip":"10.0.0.9""#, r#""X-Forwarded-For":["192.168.1.23"]"#),
+            "192.168.1.23",
+        ),
+        (
+            Format::Caddy,
+            caddy(
+                r#""remote_ip":"10.0.0.9","client_ip":"198.51.100.7""#,
+                r#""X-Forwarded-For":["203.0.113.9, 198.51.100.7"]"#,
+            ),
+            "198.51.100.7",
+        ),
+        (
+            Format::Traefik,
+            traefik("10.0.0.9", r#""request_X-Forwarded-For":"203.0.113.9, 10.0.0.4""#),
+            "203.0.113.9",
+        ),
+        (
+            Format::Traefik,
+            traefik("10.0.0.9", r#""request_X-Real-Ip":"203.0.113.9""#),
+            "203.0.113.9",
+        ),
+        (
+            Format::Traefik,
+            traefik("198.51.100.7", r#""request_X-Forwarded-For":"192.168.1.23""#),
+            "198.51.100.7",
+        ),
+    ] {
+        assert_eq!(detect(line.as_bytes()), Some(format), "{line}");
+        let format = FORMATS.iter().find(|it| it.format == format).unwrap();
+        let spans = (format.read)(line.as_bytes(), ClientFrom::default()).unwrap();
+        assert_eq!(spans.cut_record(line.as_bytes()).client, client, "{line}");
+    }
+}
+
+#[test]
 fn traefik_knows_the_local_time() {
     let line = r#"{"ClientHost":"::1","RequestMethod":"GET","RequestPath":"/","DownstreamStatus":200,"StartLocal":"2023-11-14T23:13:20.25+01:00","StartUTC":"2023-11-14T22:13:20.25Z"}"#;
     let spans = traefik(line.as_bytes(), ClientFrom::default()).unwrap();

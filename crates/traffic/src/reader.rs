@@ -13,7 +13,7 @@ use crate::client::ClientFrom;
 use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
-use crate::detect::{DetectedFormat, Unknown, detect, detect_line};
+use crate::detect::{DetectedFormat, Misfit, Unknown, detect, detect_line};
 use crate::error::Error;
 use crate::line_parser::{Format, LineParser, Reading};
 pub use crate::record::MAX_LINE;
@@ -48,7 +48,7 @@ pub struct LogReader {
     /// The first line that was in none.
     unknown: Option<Unknown>,
     /// How to describe lines that are nearly in a format.
-    misfit: Option<String>,
+    misfit: Option<Misfit>,
     /// What was read and not yet looked at lies in `start .. end`.
     buffer: Box<[u8]>,
     start: usize,
@@ -112,6 +112,7 @@ impl LogReader {
     pub fn with_reading(mut self, reading: &Reading) -> Self {
         self.parser = reading.parser();
         self.client_from = reading.client_from;
+        self.source.expect(reading.pattern.clone());
         self
     }
 
@@ -161,9 +162,9 @@ impl LogReader {
 
     fn next_spans(&mut self) -> Result<Option<(Range<usize>, Spans)>, Error> {
         self.detect();
-        if let Some(format) = self.misfit.take() {
+        if let Some(misfit) = self.misfit.take() {
             (self.start, self.end, self.ended) = (0, 0, true);
-            return Err(Error::Misfit { name: self.name.clone(), format });
+            return Err(misfit.into_error(self.name.clone()));
         }
         while let Some(range) = self.next_range()? {
             let Some(parser) = &mut self.parser else { break };
@@ -199,8 +200,8 @@ impl LogReader {
             }
             let format = match detect(&self.buffer[..self.end]) {
                 Some(DetectedFormat::Format(format)) => format,
-                Some(DetectedFormat::Misfit(description)) => {
-                    self.misfit = Some(description);
+                Some(DetectedFormat::Misfit(misfit)) => {
+                    self.misfit = Some(misfit);
                     Format::Combined
                 }
                 None => {

@@ -1,9 +1,12 @@
-//! Agents that no table lists as crawlers and that behave like one.
+//! Agents that no table lists as crawlers or monitors and that behave like one.
 //!
 //! People's browsers fetch a page and then its images, styles and scripts, come from one page to
 //! the next, and sleep at night. A crawler reads page after page and nothing else. None of its
 //! habits proves it alone, so an agent is suspected by two of them at least, one of which is that
-//! it leaves out the parts of pages.
+//! it leaves out the parts of pages. A client that asks for one URL at a steady period is a monitor
+//! by that alone.
+
+mod steady;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash;
 use crate::scan::Logged;
+use crate::suspected_crawlers::steady::{Steady, beginning};
 
 /// Requests that an agent must have made, and different pages that it must have asked for, before
 /// it is judged.
@@ -43,10 +47,9 @@ const CLIENTS: u64 = 8;
 /// Agents watched, some 700 bytes each at most 1.2 KB. When there are more, the half with the fewest requests
 /// is forgotten; one that comes back starts from zero.
 const AGENTS: usize = 4096;
-const LONGEST_AGENT: usize = 512;
 
 /// Why an agent is suspected, with the figures.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Habit {
     /// Asks for pages and leaves out their parts.
@@ -73,6 +76,13 @@ pub enum Habit {
     AsksByHead(f64),
     /// Share of its requests for what is not there.
     AsksForWhatIsNotThere(f64),
+    /// One of its clients asks for one URL at a steady period, as monitors do.
+    AsksSteadily {
+        /// Mean time from one request to the next, in seconds.
+        every_s: f64,
+        /// The URL.
+        target: String,
+    },
 }
 
 impl fmt::Display for Habit {
@@ -99,6 +109,9 @@ impl fmt::Display for Habit {
             Self::AsksForWhatIsNotThere(share) => {
                 write!(f, "{:.0} % of what it asked for is not there", share * 100.0)
             }
+            Self::AsksSteadily { every_s, target } => {
+                write!(f, "asked for {target} every {every_s:.0} s, as a monitor does")
+            }
         }
     }
 }
@@ -110,7 +123,7 @@ pub struct Suspect {
     pub agent: String,
     /// Its requests.
     pub requests: u64,
-    /// What gave it away, two habits at least.
+    /// What gave it away: two habits at least, or a steady period alone.
     pub habits: Vec<Habit>,
 }
 
@@ -121,6 +134,7 @@ pub struct Suspects {
     /// Of all agents watched.
     pages: u64,
     parts: u64,
+    steady: Steady,
 }
 
 /// One agent.
@@ -149,12 +163,16 @@ impl Suspects {
         Self::default()
     }
 
-    /// Takes in a request. Those of agents that say what they are (crawlers, monitors, libraries,
-    /// programs of the operator's own, and none at all) are passed over.
+    /// Takes in a request. Those of agents that say what they are (crawlers, monitors, programs of the
+    /// operator's own, and none at all) are passed over; those of libraries count only if they are steady.
     pub fn observe(&mut self, logged: &Logged<'_>) {
         let traits = &logged.traits;
         let Some(agent) = logged.agent else { return };
-        if traits.decided().is_some() || traits.is_library() {
+        if traits.decided().is_some() {
+            return;
+        }
+        self.steady.observe(logged, agent);
+        if traits.is_library() {
             return;
         }
         if self.agents.len() >= AGENTS && !self.agents.contains_key(&traits.agent) {
@@ -183,6 +201,18 @@ impl Suspects {
                 })
             })
             .collect();
+        for asker in self.steady.list() {
+            let is_same = |suspect: &&mut Suspect| *suspect.agent == *asker.agent;
+            let Some(suspect) = suspects.iter_mut().find(is_same) else {
+                let (agent, requests) = (asker.agent.to_string(), asker.requests.into());
+                suspects.push(Suspect { agent, requests, habits: vec![asker.habit()] });
+                continue;
+            };
+            // Of several clients, that with the most requests.
+            if !suspect.habits.iter().any(|habit| matches!(habit, Habit::AsksSteadily { .. })) {
+                suspect.habits.push(asker.habit());
+            }
+        }
         suspects.sort_by(|one, other| {
             other.requests.cmp(&one.requests).then_with(|| one.agent.cmp(&other.agent))
         });
@@ -203,12 +233,8 @@ impl Suspects {
 
 impl Watched {
     fn new(agent: &str, at: Wall) -> Self {
-        let mut end = agent.len().min(LONGEST_AGENT);
-        while !agent.is_char_boundary(end) {
-            end -= 1;
-        }
         Self {
-            agent: agent[..end].into(),
+            agent: beginning(agent),
             requests: 0,
             pages: 0,
             parts: 0,

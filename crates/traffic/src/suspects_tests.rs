@@ -149,7 +149,8 @@ fn a_reader_of_one_feed_is_no_crawler() {
     for n in 0..500 {
         let (client, agent, target) = ("192.0.2.1", "Reeder/1.5", "/feed.xml");
         site.ask(&Ask {
-            at: n * 900,
+            // When its reader is at the desk, and then about every quarter of an hour.
+            at: n * 900 + (n * n * 7_919) % 600,
             client,
             agent,
             method: "GET",
@@ -159,6 +160,54 @@ fn a_reader_of_one_feed_is_no_crawler() {
         });
     }
     assert!(site.suspects.list().is_empty());
+}
+
+#[test]
+fn a_client_that_asks_for_one_url_at_a_steady_period_is_offered_as_a_monitor() {
+    /// Requests of a client: seconds between two, how far the gap is off at random, and requests.
+    struct Period {
+        agent: &'static str,
+        every: i64,
+        off: i64,
+        requests: i64,
+        is_steady: bool,
+    }
+    let period =
+        |agent, every, off, requests, is_steady| Period { agent, every, off, requests, is_steady };
+    for period in [
+        period("AcmeWatch", 60, 0, 4320, true),
+        period("Wget/1.21", 60, 2, 1500, true),
+        period("AcmeWatch", 300, 15, 400, true),
+        period(QUIET, 3600, 60, 60, true),
+        // Not for a day, not often enough, not steady, listed.
+        period("AcmeWatch", 60, 0, 1100, false),
+        period("AcmeWatch", 3600, 0, 49, false),
+        period("AcmeWatch", 60, 40, 4320, false),
+        period("Googlebot/2.1", 60, 0, 4320, false),
+    ] {
+        let mut site = Site::new();
+        let mut at = 0;
+        for n in 0..period.requests {
+            // An outage of five hours in the middle.
+            at += if n == period.requests / 2 { 18_000 } else { 0 };
+            let shift =
+                if period.off > 0 { (n * n * 7_919) % (2 * period.off) - period.off } else { 0 };
+            let (agent, target) = (period.agent, "/clock");
+            let at = at + n * period.every + shift;
+            let client = "192.0.2.1";
+            site.ask(&Ask { at, client, agent, method: "GET", target, referer: None, status: 200 });
+        }
+        let found = site.suspects.list();
+        assert_eq!(found.len(), usize::from(period.is_steady), "{}: {found:?}", period.agent);
+        let Some(suspect) = found.first() else { continue };
+        assert_eq!(suspect.agent, period.agent);
+        assert_eq!(suspect.requests, period.requests as u64);
+        let [Habit::AsksSteadily { every_s, target }] = &suspect.habits[..] else {
+            panic!("{:?}", suspect.habits)
+        };
+        assert!((every_s / period.every as f64 - 1.0).abs() < 0.02, "{every_s}");
+        assert_eq!(target, "/clock");
+    }
 }
 
 #[test]

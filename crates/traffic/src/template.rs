@@ -136,10 +136,7 @@ impl Template {
                     if let Some(reason) = kind.objection(&line[at..end]) {
                         return Err(miss(reason, at, number));
                     }
-                    // The body's size counts before the whole answer's, as they are usually written.
-                    if !parsed.found.has(*kind) {
-                        parsed.found.set(*kind, Span::new(at, end));
-                    }
+                    parsed.found.take(*kind, Span::new(at, end), line);
                     at = end;
                 }
                 Piece::Time(form) => {
@@ -149,7 +146,7 @@ impl Template {
             }
         }
         // Log formats are often longer in the log than in the operator's copy of the format string.
-        if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'}')) {
+        if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'|' | b'}')) {
             return Err(miss(Reason::Pattern, at, self.pieces.len()));
         }
         if self.has_parts {
@@ -204,17 +201,10 @@ impl Template {
     fn field_end(&self, number: usize, rest: &[u8]) -> Option<usize> {
         let next = self.pieces.get(number + 1);
         let before = number.checked_sub(1).and_then(|before| self.pieces.get(before));
+        let is_chain = matches!(self.pieces[number], Piece::Field(Kind::Client | Kind::Forwarded));
+        let word_end = |rest: &[u8]| rest.iter().position(|&byte| byte == b' ');
         match next {
-            // What separates it from the field before ends it, too.
-            None => {
-                let last = match before {
-                    Some(Piece::Literal(literal)) => literal.last().copied(),
-                    _ => None,
-                };
-                let separator =
-                    last.filter(|last| matches!(last, b'\t' | b'|' | b',' | b';')).unwrap_or(b' ');
-                Some(rest.iter().position(|&byte| byte == separator).unwrap_or(rest.len()))
-            }
+            None => Some(self.last_end(number, rest)),
             Some(Piece::Literal(literal)) => {
                 let opens = |piece: &Piece| matches!(piece, Piece::Literal(it) if it.last() == literal.first());
                 let is_quoted = literal[0] == b'"' && before.is_some_and(opens);
@@ -225,17 +215,42 @@ impl Template {
                 if is_quoted {
                     self.quote_end(rest, literal, is_last)
                 } else if is_word {
-                    Some(rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len()))
+                    Some(word_end(rest).unwrap_or(rest.len()))
+                } else if is_chain && literal[0] == b' ' {
+                    chain_end(rest, |rest| end_at(rest, literal))
                 } else {
                     end_at(rest, literal)
                 }
             }
-            Some(Piece::Blanks) => {
-                Some(rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len()))
+            Some(Piece::Blanks) if is_chain => {
+                Some(chain_end(rest, word_end).unwrap_or(rest.len()))
             }
+            Some(Piece::Blanks) => Some(word_end(rest).unwrap_or(rest.len())),
             // A host in front of the target: `$host$request_uri`.
             Some(_) => rest.iter().position(|&byte| byte == b'/'),
         }
+    }
+
+    /// Where the last field ends: what separates it from the field before ends it, too. But agents
+    /// hold blanks, commas and semicolons.
+    fn last_end(&self, number: usize, rest: &[u8]) -> usize {
+        let before = match number.checked_sub(1).map(|before| &self.pieces[before]) {
+            Some(Piece::Literal(literal)) => &**literal,
+            _ => b" ",
+        };
+        let separators = before.trim_ascii_end().last().into_iter().chain(before.last());
+        let mut separators = separators.copied();
+        let is_field = |kind| self.pieces[number] == Piece::Field(kind);
+        let is_end: &[u8] = match () {
+            () if is_field(Kind::Agent) => b"\t|",
+            () if is_field(Kind::Referer) => b"\t| ",
+            () => b"\t|,; ",
+        };
+        let separator = separators.find(|it| *it != b' ' && is_end.contains(it));
+        let separator = separator.or_else(|| is_end.contains(&b' ').then_some(b' '));
+        let end = |rest: &[u8]| rest.iter().position(|byte| Some(*byte) == separator);
+        let end = if is_field(Kind::Forwarded) { chain_end(rest, end) } else { end(rest) };
+        end.unwrap_or(rest.len())
     }
 
     fn quote_end(&self, rest: &[u8], literal: &[u8], is_last: bool) -> Option<usize> {
@@ -285,6 +300,19 @@ impl Template {
                 _ => kind.name().to_owned(),
             },
         }
+    }
+}
+
+/// Where a chain of addresses ends, if `end` is where an address does: a blank behind a comma is
+/// within it.
+fn chain_end(rest: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + end(&rest[from..])?;
+        if at == rest.len() || !rest[..at].trim_ascii_end().ends_with(b",") {
+            return Some(at);
+        }
+        from = at + 1;
     }
 }
 

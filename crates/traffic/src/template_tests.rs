@@ -25,7 +25,7 @@ fn expected() -> Arrival {
 }
 
 /// Formats as they stand in a configuration, and a line of each.
-const LINES: [(&str, &str); 12] = [
+const LINES: [(&str, &str); 24] = [
     (
         "log_format main '$remote_addr - $remote_user [$time_local] \"$request\" '\n    '$status $body_bytes_sent \"$http_referer\" '\n    '\"$http_user_agent\" \"$http_x_forwarded_for\"';",
         r#"10.0.0.5 - ann [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \x22q\x22" "203.0.113.9, 10.0.0.4""#,
@@ -71,6 +71,54 @@ const LINES: [(&str, &str); 12] = [
         r#"203.0.113.9 [10/Nov/2022:00:00:01 +0000] 77     0.003 "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \x22q\x22" more of it"#,
     ),
     (
+        r#"%{X-Forwarded-For}i %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"203.0.113.9, 10.0.0.5 - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"%{X-Forwarded-For}i  %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"10.0.0.5, 203.0.113.9, 10.0.0.6  - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#""%{X-Forwarded-For}i" %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#""203.0.113.9, 10.0.0.5" - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#""%h",%t,"%r","%>s","%b","%{Referer}i","%{User-Agent}i""#,
+        r#""203.0.113.9",[10/Nov/2022:00:00:01 +0000],"GET /a?b=c HTTP/1.1","404","142","https://x.example/","Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"CustomLog "/var/log/apache2/access.log" "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" env=!x"#,
+        r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"CustomLog "|/usr/bin/rotatelogs /var/log/%Y 86400" combined"#,
+        r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        "# ours\n\n  # and theirs\nLogFormat \"%h %l %u \\\n%t \\\"%r\\\" %>s %b \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"\" own",
+        r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"%{c}a %a %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"10.0.0.5 203.0.113.9 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"$http_x_real_ip $http_x_forwarded_for [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent""#,
+        r#"10.0.0.5 203.0.113.9, 10.0.0.4 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"$remote_addr $proxy_protocol_addr $http_x_azure_socketip [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent""#,
+        r#"10.0.0.5 203.0.113.9 10.0.0.4 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"$remote_addr $http_x_envoy_external_address [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent""#,
+        r#"10.0.0.5 203.0.113.9 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"log_format own $remote_addr|$time_iso8601|$request|$status|$bytes_sent|$http_referer|$http_user_agent;"#,
+        r#"203.0.113.9|2022-11-10T00:00:01Z|GET /a?b=c HTTP/1.1|404|142|https://x.example/|Mozilla/5.0 (X11) \"q\""#,
+    ),
+    (
         r#"100%% %h %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
         r#"100% [2001:db8::9]:443 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
     ),
@@ -98,6 +146,25 @@ fn a_chain_that_is_missing_leaves_the_other_end() {
     assert_eq!(client("10.0.0.5 203.0.113.9, 10.0.0.7"), "203.0.113.9");
     assert_eq!(client("203.0.113.9 10.0.0.7"), "203.0.113.9");
     assert_eq!(client("- -"), "-");
+}
+
+#[test]
+fn an_agent_without_quotes_goes_to_the_end_of_the_line() {
+    const FRONT: &str = "203.0.113.9 [10/Nov/2022:00:00:01 +0000] \"GET / HTTP/1.1\" 200";
+    const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64, like Gecko)";
+    for separator in [" ", " | ", ";", " ; ", ",", "\t", "|"] {
+        let pattern =
+            format!("$remote_addr [$time_local] \"$request\" $status{separator}$http_user_agent");
+        let read = read(&pattern, &format!("{FRONT}{separator}{AGENT}"));
+        assert_eq!(read.agent.as_deref(), Some(AGENT), "{pattern}");
+    }
+    // What an agent does not hold ends it, where the log is longer than the format.
+    for separator in ["\t", "|"] {
+        let pattern =
+            format!("$remote_addr [$time_local] \"$request\" $status{separator}$http_user_agent");
+        let read = read(&pattern, &format!("{FRONT}{separator}{AGENT}{separator}0.003"));
+        assert_eq!(read.agent.as_deref(), Some(AGENT), "{pattern}");
+    }
 }
 
 #[test]
@@ -135,7 +202,7 @@ fn a_line_that_leaves_the_format_says_where() {
 proptest::proptest! {
     #[test]
     fn no_format_and_no_line_make_it_panic(
-        which in 0_usize..12,
+        which in 0..LINES.len(),
         edits in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), proptest::prelude::any::<u8>()), 0..6),
         format in "[$%{}\"' a-z\\\\]{0,40}",
     ) {

@@ -80,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn failure(error: &Error) -> Failure {
     match error {
         Error::TooFew(_) => Failure::failed(error),
+        Error::Logs(logs) => Failure::usage(logs).maybe_hint(logs.hint()),
         // Only plans made from options have such keys: `server.0.idle_w` was `--idle`.
         Error::Value { key, message } => {
             let of_key = |part| KEYS.iter().find(|(_, key)| *key == part);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use nightwatt_report::{Addresses, without_query};
 use nightwatt_traffic::reader::Sample;
+use nightwatt_traffic::suspected_crawlers::Habit;
 
 use super::result::Analysis;
 use super::wakers::Waker;
@@ -26,6 +27,11 @@ impl Analysis {
         join_equals(&mut self.wakers.resources);
         for suspect in &mut self.suspects {
             suspect.agent = agent(&suspect.agent, addresses);
+            for habit in &mut suspect.habits {
+                if let Habit::AsksSteadily { target, .. } = habit {
+                    *target = addresses.in_text(&without_query(target));
+                }
+            }
         }
         let shown = self.malformed_samples.first().map(shown_and_hidden(addresses));
         for warning in &mut self.warnings {

@@ -149,7 +149,10 @@ impl Analysis {
         );
         if !self.suspects.is_empty() {
             let agents = counted(self.suspects.len() as u64, "agent");
-            let _ = write!(text, " {agents} on no list behave like crawlers: the page names them.");
+            let _ = write!(
+                text,
+                " {agents} on no list behave like crawlers or monitors: the page names them."
+            );
         }
         let tables = [
             wakers_table("Classes that wake it", "class", &wakers.classes),

@@ -73,7 +73,7 @@ pub struct Analysis {
     pub crawler_share: f64,
     /// Crawlers by name, the busiest first.
     pub crawlers: Vec<(String, u64)>,
-    /// Agents on no list that behave like crawlers, with what gave them away.
+    /// Agents on no list that behave like crawlers or monitors, with what gave them away.
     pub suspects: Vec<Suspect>,
     /// Requests by method.
     pub methods: BTreeMap<String, u64>,

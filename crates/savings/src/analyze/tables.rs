@@ -307,10 +307,10 @@ impl Analysis {
     }
 
     pub(super) fn suspects_table(&self) -> Table {
-        Table::of("Agents on no list that behave like crawlers", &self.suspects)
+        Table::of("Agents on no list that behave like crawlers or monitors", &self.suspects)
             .text("agent", |it| it.agent.as_str())
             .count("requests", |it| it.requests)
-            .text("why it looks like a crawler", |it| {
+            .text("why it looks like a crawler or a monitor", |it| {
                 it.habits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             })
             .into()

@@ -12,10 +12,11 @@ use nightwatt_energy::time::Wall;
 use crate::client::ClientFrom;
 use crate::container::Container;
 use crate::decompress::Unpacked;
-use crate::detect::{DetectedFormat, Unknown, detect};
+use crate::detect::{DetectedFormat, Misfit, Unknown, detect};
 use crate::error::{self, Error};
 use crate::line_parser::{Format, LineParser, Reading};
 use crate::record::MAX_LINE;
+use crate::template::Pattern;
 
 /// A piece of a log: whole lines.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(super) enum Failure {
     Read(io::Error),
     Damaged(io::Error),
     NoFormat(Unknown),
-    Misfit(String),
+    Misfit(Misfit),
 }
 
 impl Failure {
@@ -49,7 +50,7 @@ impl Failure {
             Self::Read(source) => Error::reading(name, lines, source, false),
             Self::Damaged(source) => Error::reading(name, lines, source, true),
             Self::NoFormat(unknown) => unknown.into_error(name),
-            Self::Misfit(format) => Error::Misfit { name, format },
+            Self::Misfit(misfit) => misfit.into_error(name),
         }
     }
 }
@@ -79,8 +80,13 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn new(source: impl Read + Send + 'static, read: Arc<AtomicU64>) -> io::Result<Self> {
-        let source = Unpacked::new(Counted { source, read })?;
+    fn new(
+        source: impl Read + Send + 'static,
+        read: Arc<AtomicU64>,
+        pattern: Option<Pattern>,
+    ) -> io::Result<Self> {
+        let mut source = Unpacked::new(Counted { source, read })?;
+        source.expect(pattern);
         Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
@@ -173,6 +179,8 @@ struct Log {
     /// What it is read with, once that is known.
     parser: Option<LineParser>,
     client_from: ClientFrom,
+    /// The operator's own format.
+    pattern: Option<Pattern>,
     /// What its lines are packed in.
     containers: Vec<Container>,
 }
@@ -231,6 +239,7 @@ impl Sources {
                 frontier: Wall(i64::MIN),
                 parser: reading.parser(),
                 client_from: reading.client_from,
+                pattern: reading.pattern.clone(),
                 containers: Vec::new(),
             };
             if let Err(failure) = log.look(keep_open, piece_size, read) {
@@ -286,7 +295,7 @@ impl Sources {
 impl Log {
     fn open(&self, read: &Arc<AtomicU64>) -> Result<(Cutter, bool), Failure> {
         if self.path == Path::new("-") {
-            return Cutter::new(io::stdin(), read.clone())
+            return Cutter::new(io::stdin(), read.clone(), self.pattern.clone())
                 .map(|cutter| (cutter, false))
                 .map_err(Failure::Read);
         }
@@ -296,7 +305,8 @@ impl Log {
             return Err(Failure::Folder);
         }
         let again = metadata.is_file();
-        Cutter::new(file, read.clone()).map(|cutter| (cutter, again)).map_err(Failure::Read)
+        let cutter = Cutter::new(file, read.clone(), self.pattern.clone());
+        cutter.map(|cutter| (cutter, again)).map_err(Failure::Read)
     }
 
     fn look(
@@ -364,7 +374,7 @@ fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format,
     }
     match told {
         Some(DetectedFormat::Format(format)) => Ok(format),
-        Some(DetectedFormat::Misfit(description)) => Err(Failure::Misfit(description)),
+        Some(DetectedFormat::Misfit(misfit)) => Err(Failure::Misfit(misfit)),
         None => Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank))),
     }
 }

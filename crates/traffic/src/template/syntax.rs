@@ -1,5 +1,7 @@
 //! From a format string to a [`Template`].
 
+use std::ops::Range;
+
 use super::{Form, Piece, Template, Unit};
 use crate::fields::Kind;
 use crate::record::Escapes;
@@ -38,19 +40,28 @@ const NICKNAMES: [(&str, &str); 4] = [
 /// `log_format name [escape=json] '...' '...';`, `LogFormat "..." name`, `CustomLog path "..."`, the
 /// quoted strings alone, or the format itself.
 fn directive(text: &str) -> Written {
+    let text = one_line(text);
     let trimmed = text.trim().trim_end_matches(';').trim_end();
-    if let Some((_, format)) = NICKNAMES.iter().find(|(name, _)| *name == trimmed) {
+    let mut words = trimmed.split_ascii_whitespace();
+    let word = words.next().unwrap_or_default();
+    let is_any = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name));
+    let (is_nginx, has_path) = (word == "log_format", is_any(&["CustomLog", "TransferLog"]));
+    let is_apache = has_path || is_any(&["LogFormat", "ErrorLogFormat"]);
+    let mut strings = strings(trimmed);
+    let mut nickname = if has_path { words.nth(1) } else { Some(trimmed) };
+    let begins_path = |at: &Range<usize>| trimmed[word.len()..at.start].trim().is_empty();
+    if let Some((path, _)) = strings.first().filter(|(at, _)| has_path && begins_path(at)).cloned()
+    {
+        strings.remove(0);
+        nickname = trimmed[path.end..].split_ascii_whitespace().next();
+    }
+    if let Some((_, format)) = NICKNAMES.iter().find(|(name, _)| Some(*name) == nickname) {
         return Written { format: (*format).to_owned(), escapes: Escapes::Clf };
     }
-    let word = trimmed.split_ascii_whitespace().next().unwrap_or_default();
-    let is_nginx = word == "log_format";
-    let is_apache = ["LogFormat", "CustomLog", "TransferLog", "ErrorLogFormat"]
-        .iter()
-        .any(|name| word.eq_ignore_ascii_case(name));
-    let is_quoted =
-        matches!(trimmed.as_bytes(), [quote @ (b'\'' | b'"'), .., last] if quote == last);
-    let strings = if is_nginx || is_apache || is_quoted { strings(trimmed) } else { Vec::new() };
-    let head = strings.first().map_or(trimmed, |(at, _)| &trimmed[..*at]);
+    if !is_nginx && !is_apache && !is_alone(trimmed, &strings) {
+        strings.clear();
+    }
+    let head = strings.first().map_or(trimmed, |(at, _)| &trimmed[..at.start]);
     let escapes = if head.contains("escape=json") {
         Escapes::Json
     } else if head.contains("escape=none") {
@@ -59,6 +70,10 @@ fn directive(text: &str) -> Written {
         Escapes::Clf
     };
     let format = match strings.len() {
+        0 if is_nginx => {
+            let words = trimmed.split_ascii_whitespace().skip(2);
+            words.filter(|word| !word.starts_with("escape=")).collect()
+        }
         0 => trimmed.to_owned(),
         _ if is_apache => strings[0].1.clone(),
         _ => strings.into_iter().map(|(_, string)| string).collect(),
@@ -67,8 +82,30 @@ fn directive(text: &str) -> Written {
     Written { format: unescaped(&format), escapes }
 }
 
-/// Quoted strings and where each begins; quotes within are escaped by a backslash.
-fn strings(text: &str) -> Vec<(usize, String)> {
+/// Without comments in front, and without line breaks that a backslash escapes.
+fn one_line(text: &str) -> String {
+    let is_comment = |line: &str| line.trim_start().starts_with('#');
+    let mut rest = text.trim_start();
+    while let Some((_, behind)) = rest.split_once('\n').filter(|(line, _)| is_comment(line)) {
+        rest = behind.trim_start();
+    }
+    rest.replace("\\\r\n", "").replace("\\\n", "")
+}
+
+/// Whether there is nothing in a text but these strings.
+fn is_alone(text: &str, strings: &[(Range<usize>, String)]) -> bool {
+    let mut from = 0;
+    let mut is_blank_before = |at: &Range<usize>| {
+        let before = &text[from..at.start];
+        from = at.end;
+        before.trim().is_empty()
+    };
+    let is_blank = strings.iter().all(|(at, _)| is_blank_before(at));
+    is_blank && text[from..].trim().is_empty()
+}
+
+/// Quoted strings and where each stands; quotes within are escaped by a backslash.
+fn strings(text: &str) -> Vec<(Range<usize>, String)> {
     let mut strings = Vec::new();
     let mut characters = text.char_indices();
     while let Some((at, quote)) = characters.by_ref().find(|(_, it)| matches!(it, '\'' | '"')) {
@@ -79,7 +116,7 @@ fn strings(text: &str) -> Vec<(usize, String)> {
                 string.extend(characters.next().map(|(_, escaped)| escaped));
             }
         }
-        strings.push((at, string));
+        strings.push((at..characters.clone().next().map_or(text.len(), |(end, _)| end), string));
     }
     strings
 }
@@ -151,18 +188,8 @@ fn variable(name: &str) -> Piece {
     Piece::Field(match name {
         "time_local" => return Piece::Time(Form::Common),
         "time_iso8601" | "msec" | "nw_time" => return Piece::Time(Form::Any),
-        "remote_addr" | "proxy_protocol_addr" => Kind::Client,
-        "http_x_forwarded_for"
-        | "proxy_add_x_forwarded_for"
-        | "http_x_real_ip"
-        | "http_cf_connecting_ip"
-        | "http_true_client_ip"
-        | "http_x_client_ip"
-        | "http_fastly_client_ip"
-        | "http_fly_client_ip"
-        | "http_x_original_forwarded_for"
-        | "the_real_ip"
-        | "http_forwarded" => Kind::Forwarded,
+        "remote_addr" => Kind::Client,
+        "proxy_protocol_addr" | "proxy_add_x_forwarded_for" | "the_real_ip" => Kind::Forwarded,
         "remote_user" => Kind::User,
         "request" => Kind::Request,
         "request_method" => Kind::Method,
@@ -175,11 +202,36 @@ fn variable(name: &str) -> Piece {
         "http_referer" => Kind::Referer,
         "http_user_agent" => Kind::Agent,
         "nw_captures" => Kind::Captures,
+        _ if name.strip_prefix("http_").is_some_and(is_forwarded) => Kind::Forwarded,
         _ => Kind::Other,
     })
 }
 
+/// Whether a header, in small letters with `_` for `-`, names the client of a proxy.
+fn is_forwarded(header: &str) -> bool {
+    const HEADERS: [&str; 15] = [
+        "cf_connecting_ip",
+        "cf_connecting_ipv6",
+        "client_ip",
+        "do_connecting_ip",
+        "fastly_client_ip",
+        "fly_client_ip",
+        "forwarded",
+        "true_client_ip",
+        "x_azure_clientip",
+        "x_client_ip",
+        "x_cluster_client_ip",
+        "x_envoy_external_address",
+        "x_forwarded_for",
+        "x_original_forwarded_for",
+        "x_real_ip",
+    ];
+    HEADERS.contains(&header)
+}
+
 fn apache(format: &str) -> Result<Vec<Piece>, String> {
+    // `%{c}a` is the other end of the connection, of which the others may be the client.
+    let has_client = ["%a", "%h"].iter().any(|it| format.contains(it));
     let mut pieces = Vec::new();
     let mut rest = format;
     while let Some(percent) = rest.find('%') {
@@ -200,6 +252,7 @@ fn apache(format: &str) -> Result<Vec<Piece>, String> {
         match name {
             "%" => push_literal(&mut pieces, "%"),
             "t" => times(argument, &mut pieces),
+            "a" if argument == "c" && has_client => pieces.push(Piece::Field(Kind::Other)),
             _ => pieces.push(Piece::Field(field(name, argument))),
         }
         rest = after;
@@ -222,13 +275,7 @@ fn field(name: &str, argument: &str) -> Kind {
         "i" => match argument.to_ascii_lowercase().as_str() {
             "referer" => Kind::Referer,
             "user-agent" => Kind::Agent,
-            "x-forwarded-for"
-            | "x-real-ip"
-            | "cf-connecting-ip"
-            | "true-client-ip"
-            | "x-client-ip"
-            | "forwarded"
-            | "x-cluster-client-ip" => Kind::Forwarded,
+            header if is_forwarded(&header.replace('-', "_")) => Kind::Forwarded,
             _ => Kind::Other,
         },
         _ => Kind::Other,

@@ -46,6 +46,10 @@ pub fn of_logs(files: &[PathBuf], reading: &Reading, copies: Copies) -> Result<T
     for file in files {
         seconds.add_file(file, reading)?;
     }
+    if seconds.lines.lines > 0 && seconds.requests() == 0 {
+        let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+        return Err(crate::Error::nothing_in(reading, &names, &seconds.lines).into());
+    }
     let skipped = skipped(&seconds.lines);
     let counts = superposed(&Counts::new(seconds.counts, 1.0)?, copies)?;
     let names: Vec<_> = files.iter().filter_map(|it| it.file_name()).collect();
@@ -71,7 +75,43 @@ fn superposed(counts: &Counts, Copies { copies, days }: Copies) -> Result<Counts
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_host::explained::Explained;
+    use nightwatt_traffic::Format;
+
     use super::*;
+
+    /// As `analyze` says it: the first line, where it leaves the format, and what to do.
+    #[test]
+    fn a_log_without_requests_is_refused_with_its_first_line() {
+        const LINE: &str = r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "Mozilla/5.0 (X11; rv:1)""#;
+        const TLS: &str = r#"203.0.113.9 - - [10/Nov/2022:00:00:01 +0000] "\x16\x03\x01" 400 1"#;
+        let own = Reading { pattern: Some("%h|%t|%r|%>s".parse().unwrap()), ..Reading::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        for (reading, line, why, hint) in [
+            (
+                own,
+                LINE,
+                "line 1 (the client's address and then `|` is expected at column 1)",
+                "--log-format",
+            ),
+            (Format::Squid.into(), LINE, "line 1 (", "--format"),
+            (Format::Combined.into(), TLS, "line 1 (", "name an access log"),
+            (Reading::default(), TLS, "line 1 (", "name an access log"),
+        ] {
+            std::fs::write(&log, format!("{line}\n").repeat(3)).unwrap();
+            let copies = Copies { copies: 1, days: None };
+            let error = of_logs(std::slice::from_ref(&log), &reading, copies).unwrap_err();
+            let Error::Logs(inner) = &error else { panic!("{error}") };
+            assert!(inner.hint().is_some_and(|it| it.contains(hint)), "{:?}", inner.hint());
+            let told = Explained::of(&error);
+            assert_eq!(told.hint, None, "{told}");
+            assert!(
+                told.what.contains(why) && told.what.ends_with(&format!("is `{line}`")),
+                "{told}"
+            );
+        }
+    }
 
     #[test]
     fn copies_are_shifted_by_whole_days_and_less_than_half_an_hour_more() {
