@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use nightwatt_report::{Table, grouped};
 use serde::Serialize;
 
 /// What comes of a comparison.
@@ -117,34 +118,45 @@ impl Figure {
         Self { what: what.into(), ours, published, accepted, unit, agrees, digits }
     }
 
-    /// In one line.
-    pub(crate) fn line(&self) -> String {
-        let Self { what, unit, agrees, .. } = self;
-        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-        let ours = self.ours_in_words();
-        let Some(published) = self.published_in_words() else {
-            return format!("{what}: {ours}{unit}");
-        };
-        let verdict = Verdict::of(*agrees == Some(true)).as_str();
-        let word = if self.digits.is_some() { "" } else { "accepted " };
-        let accepted = self.accepted_in_words().map(|it| format!(" ({word}{it})"));
-        let accepted = accepted.unwrap_or_default();
-        format!("{what}: {ours}{unit}, published {published}{accepted}: {verdict}")
+    /// Ours beside theirs.
+    pub(crate) fn table(figures: &[Self]) -> Table {
+        Table::of("", figures)
+            .text("figure", Self::what_in_words)
+            .written("ours", "", Self::ours_in_words)
+            .text("published (accepted)", |it| it.published_and_accepted().unwrap_or_default())
+            .text("verdict", |it| it.agrees.map_or("", |agrees| Verdict::of(agrees).as_str()))
+            .into()
     }
 
-    /// Ours, with as many digits as count; what is counted has none behind the point.
-    pub(crate) fn ours_in_words(&self) -> String {
+    /// What it is; with the unit, if ours is too long for one.
+    fn what_in_words(&self) -> String {
         match &self.digits {
-            Some((ours, _)) => ours.clone(),
-            None if ["", "servers"].contains(&self.unit) && self.ours.fract() == 0.0 => {
-                nightwatt_report::grouped(self.ours, 0)
-            }
-            None => shown(self.ours),
+            Some(_) => format!("{} [{}]", self.what, self.unit),
+            None => self.what.clone(),
         }
     }
 
+    /// Ours with its unit, and as many digits as count; what is counted has none behind the point.
+    fn ours_in_words(&self) -> String {
+        let ours = match &self.digits {
+            Some((ours, _)) => ours.clone(),
+            None if ["", "servers"].contains(&self.unit) && self.ours.fract() == 0.0 => {
+                grouped(self.ours, 0)
+            }
+            None => shown(self.ours),
+        };
+        let has_unit = !self.unit.is_empty() && self.digits.is_none();
+        if has_unit { format!("{ours} {}", self.unit) } else { ours }
+    }
+
+    /// Theirs, and behind it in parentheses what agrees with it.
+    fn published_and_accepted(&self) -> Option<String> {
+        let accepted = self.accepted_in_words().map(|it| format!(" ({it})"));
+        Some(self.published_in_words()? + &accepted.unwrap_or_default())
+    }
+
     /// Theirs as it was printed, with no more digits than that.
-    pub(crate) fn published_in_words(&self) -> Option<String> {
+    fn published_in_words(&self) -> Option<String> {
         if let Some((_, published)) = &self.digits {
             return Some(published.clone());
         }
@@ -152,7 +164,7 @@ impl Figure {
     }
 
     /// What agrees with it, where that is more than it says itself.
-    pub(crate) fn accepted_in_words(&self) -> Option<String> {
+    fn accepted_in_words(&self) -> Option<String> {
         if self.digits.is_some() {
             return Some("every digit".to_owned());
         }
@@ -179,7 +191,7 @@ fn span(from: f64, to: f64) -> String {
 /// All the digits that a number was written with.
 fn as_written(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
-        return nightwatt_report::grouped(value, 0);
+        return grouped(value, 0);
     }
     value.to_string()
 }
@@ -203,7 +215,7 @@ pub(crate) fn shown(value: f64) -> String {
         return format!("{value:.decimals$}");
     }
     if size >= 100.0 && value.fract() == 0.0 {
-        return nightwatt_report::grouped(value, 0);
+        return grouped(value, 0);
     }
     let digits = if size >= 100.0 { 1 } else { 2 };
     format!("{value:.digits$}")
@@ -213,41 +225,52 @@ pub(crate) fn shown(value: f64) -> String {
 mod tests {
     use super::*;
 
+    fn words(it: &Figure) -> [String; 2] {
+        [it.ours_in_words(), it.published_and_accepted().unwrap_or_default()]
+    }
+
     #[test]
     fn theirs_has_the_digits_that_were_printed_and_no_more() {
-        let line = |from, to, within| Figure::within("it", 1.0, from..=to, within, "W").line();
-        assert_eq!(line(0.31, 0.31, 0.0), "it: 1.00 W, published 0.31: differs");
-        assert_eq!(line(17.3, 17.3, 0.0), "it: 1.00 W, published 17.3: differs");
-        assert_eq!(line(0.1, 10.0, 0.0), "it: 1.00 W, published 0.1 to 10: agrees");
-        assert_eq!(line(0.0, 60.0, 0.0), "it: 1.00 W, published 60 or less: agrees");
-        assert_eq!(line(1.0, f64::INFINITY, 0.0), "it: 1.00 W, published 1 or more: agrees");
-        assert_eq!(line(165_603.0, 165_603.0, 0.0), "it: 1.00 W, published 165,603: differs");
+        let it = |from, to| Figure::within("it", 1.0, from..=to, 0.0, "W");
+        for (from, to, text, agrees) in [
+            (0.31, 0.31, "0.31", false),
+            (17.3, 17.3, "17.3", false),
+            (0.1, 10.0, "0.1 to 10", true),
+            (0.0, 60.0, "60 or less", true),
+            (1.0, f64::INFINITY, "1 or more", true),
+            (165_603.0, 165_603.0, "165,603", false),
+        ] {
+            assert_eq!(words(&it(from, to)), ["1.00 W", text]);
+            assert_eq!(it(from, to).agrees, Some(agrees), "{text}");
+        }
     }
 
     #[test]
     fn what_agrees_is_told_so_that_a_verdict_can_be_made_again() {
         // By hand: 60 to 70 within 5 is 55 to 75, and no share of 70.
         let it = Figure::within("saved", 55.5, 60.0..=70.0, 5.0, "%");
-        assert_eq!(it.line(), "saved: 55.50 %, published 60 to 70 (accepted 55 to 75): agrees");
-        assert_eq!(it.accepted, Some((55.0, 75.0)));
+        assert_eq!(words(&it), ["55.50 %", "60 to 70 (55 to 75)"]);
+        assert_eq!((it.accepted, it.agrees), (Some((55.0, 75.0)), Some(true)));
         let it = Figure::within("saved", 54.9, 60.0..=70.0, 5.0, "%");
         assert_eq!(it.agrees, Some(false));
         // 4.09 + 0.005 is no double: its digits are no reader's business.
         let it = Figure::within("pause", 4.0935, 4.09..=4.09, 0.005, "s");
-        assert_eq!(it.line(), "pause: 4.09 s, published 4.09 (accepted 4.085 to 4.095): agrees");
+        assert_eq!(words(&it), ["4.09 s", "4.09 (4.085 to 4.095)"]);
         let it = Figure::within("days", 30.6, 0.0..=0.0, 1.5, "days");
-        assert_eq!(it.line(), "days: 30.60 days, published 0 (accepted -1.5 to 1.5): differs");
+        assert_eq!(words(&it), ["30.60 days", "0 (-1.5 to 1.5)"]);
         let it = Figure::within("delay", 6.0, 0.0..=9.0, 5.0, "ms");
-        assert_eq!(it.line(), "delay: 6.00 ms, published 9 or less (accepted 14 or less): agrees");
+        assert_eq!(words(&it), ["6.00 ms", "9 or less (14 or less)"]);
         let it = Figure::beside("power", 275.6, 275.0..=275.0, 0.01, "W");
-        assert_eq!(it.accepted_in_words().unwrap(), "272.25 to 277.75");
+        assert_eq!(words(&it), ["275.6 W", "275 (272.25 to 277.75)"]);
+        let it = Figure::digit_by_digit("time", "7.25e3".to_owned(), "7.25e3", "s");
+        assert_eq!(words(&it), ["7.25e3", "7.25e3 (every digit)"]);
+        assert_eq!(it.what_in_words(), "time [s]");
     }
 
     #[test]
     fn what_is_counted_has_no_digits_behind_the_point_and_nothing_no_unit() {
-        assert_eq!(Figure::alone("requests", 1.0, "").line(), "requests: 1");
-        assert_eq!(Figure::alone("pages", 0.0, "").line(), "pages: 0");
-        assert_eq!(Figure::alone("Pis", 10.0, "servers").line(), "Pis: 10 servers");
-        assert_eq!(Figure::alone("time", 10.0, "s").line(), "time: 10.00 s");
+        let text = |count, unit| Figure::alone("it", count, unit).ours_in_words();
+        assert_eq!([text(1.0, ""), text(0.0, "")], ["1", "0"]);
+        assert_eq!([text(10.0, "servers"), text(10.0, "s")], ["10 servers", "10.00 s"]);
     }
 }

@@ -14,7 +14,6 @@ mod page;
 mod pairs;
 pub mod pools;
 mod printed;
-mod text;
 
 use std::path::PathBuf;
 

@@ -1,84 +1,63 @@
-//! The claims as a page, with ours beside theirs in pictures.
+//! The claims as a report, with ours beside theirs in pictures.
 
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section,
-    Series, Table, Text,
+    Axis, Block, Chart, Document, KeyFigure, Kind, Note, Origin, Scale, Section, Series, Table,
+    Text,
 };
 
 use super::{Answered, Figure, Reproduction, Verdict};
 
 impl Reproduction {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("Published claims, ours beside theirs");
-        if let Some(log) = &self.log {
-            document.subtitle = Text::from(format!("Claims about a log: {log}"));
-        }
+        let counts =
+            Verdict::ALL.map(|verdict| format!("{} {}", self.ids(verdict).len(), verdict.as_str()));
+        let log = self.log.as_ref().map(|log| format!(" Log: {log}.")).unwrap_or_default();
+        document.verdict =
+            Text::from(format!("{} claims: {}.{log}", self.claims.len(), counts.join(", ")));
         document.generated = generated;
-        document.sections.push(self.short());
-        for it in &self.claims {
-            document.sections.push(section(it));
-        }
+        let figures = Verdict::ALL.map(|verdict| {
+            let ids = self.ids(verdict);
+            KeyFigure::new(verdict.as_str(), ids.len().to_string()).note(ids.join(" "))
+        });
+        let all = Table::of("", &self.claims)
+            .text("claim", |it| it.id)
+            .text("verdict", |it| it.verdict.as_str())
+            .text("kind", |it| it.kind.as_str())
+            .text("what they say", |it| it.claim.as_str())
+            .text("who", |it| it.source.as_str());
+        let notes: Vec<Text> = self.notes.iter().map(|note| Text::marked(note)).collect();
+        let notes = (!notes.is_empty()).then_some(Block::List(notes));
         document
+            .sections([
+                Section::new("In short", vec![Block::Figures(figures.into())]),
+                Section::new("All claims", vec![all.into()]).detail(),
+            ])
+            .sections(self.claims.iter().map(section))
+            .sections([Section::new("Notes", notes.into_iter().collect())])
     }
 
-    fn short(&self) -> Section {
-        let figures = Verdict::ALL.map(|verdict| {
-            let of_it: Vec<&str> =
-                self.claims.iter().filter(|it| it.verdict == verdict).map(|it| it.id).collect();
-            KeyFigure::new(verdict.as_str(), of_it.len().to_string()).note(of_it.join(" "))
-        });
-        let columns =
-            ["claim", "verdict", "kind", "what they say"].map(Column::text).into_iter().collect();
-        let mut table = Table::new("All claims", columns);
-        for it in &self.claims {
-            table = table.row(vec![
-                it.id.into(),
-                it.verdict.as_str().into(),
-                it.kind.as_str().into(),
-                it.claim.as_str().into(),
-            ]);
-        }
-        Section::new("In short", vec![Block::Figures(figures.into()), table.into()])
+    fn ids(&self, verdict: Verdict) -> Vec<&str> {
+        self.claims.iter().filter(|it| it.verdict == verdict).map(|it| it.id).collect()
     }
 }
 
 fn section(it: &Answered) -> Section {
-    let mut blocks: Vec<Block> =
-        vec![Text::from(it.claim.as_str()).plain(". ").emphasis(it.source.as_str()).into()];
-    if it.kind == "simulated" && it.verdict <= Verdict::Differs {
-        blocks.push(Note::new(Origin::Modelled, it.why.as_str()).into());
-    } else {
-        blocks.push(Text::from(it.why.as_str()).into());
-    }
+    let mut blocks: Vec<Block> = vec![Text::from(format!("{}.", it.claim)).into()];
     blocks.extend(charts(it).into_iter().map(Block::from));
     if !it.figures.is_empty() {
-        blocks.push(table(it).into());
+        blocks.push(Figure::table(&it.figures).into());
     }
+    let why = Text::marked(&it.why);
+    let is_modelled = it.kind == "simulated" && it.verdict <= Verdict::Differs;
+    blocks.push(if is_modelled { Note::new(Origin::Modelled, why).into() } else { why.into() });
     Section::new(format!("{}: {}", it.id, it.verdict.as_str()), blocks)
-}
-
-fn table(it: &Answered) -> Table {
-    let columns = vec![
-        Column::text("figure"),
-        Column::text("ours"),
-        Column::text("published"),
-        Column::text("accepted"),
-        Column::text("unit"),
-        Column::text("verdict"),
-    ];
-    let mut table = Table::new(format!("{}, figure by figure", it.id), columns);
-    for figure in &it.figures {
-        table = table.row(vec![
-            figure.what.as_str().into(),
-            figure.ours_in_words().into(),
-            figure.published_in_words().unwrap_or_default().into(),
-            figure.accepted_in_words().map_or(Cell::Empty, Cell::from),
-            figure.unit.into(),
-            figure.agrees.map_or(Cell::Empty, |agrees| Verdict::of(agrees).as_str().into()),
-        ]);
-    }
-    table
 }
 
 /// A chart for each unit: ours as points, theirs with what they span.

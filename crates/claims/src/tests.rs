@@ -280,8 +280,8 @@ fn what_was_given_in_vain_is_told() {
     };
     let found = run(&options, |_, _, _| ()).unwrap();
     assert_eq!((found.log.as_ref(), found.notes.len()), (None, 2), "{:?}", found.notes);
-    let text = found.text();
-    assert!(text.contains("note: `--log` was not read"), "{text}");
+    let text = found.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("`--log` was not read"), "{text}");
     assert!(text.contains("--results /nonexistent.results` answers no claim"), "{text}");
     assert_eq!(answered(&["O1"]).notes.len(), 0);
 }

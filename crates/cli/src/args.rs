@@ -8,6 +8,9 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+mod wait;
+#[cfg(feature = "bpf")]
+mod watch;
 
 pub(crate) use client::ClientArgs;
 pub(crate) use config::ConfigArgs;
@@ -17,3 +20,6 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
+pub(crate) use wait::WaitArgs;
+#[cfg(feature = "bpf")]
+pub(crate) use watch::WatchArgs;

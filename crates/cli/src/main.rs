@@ -14,14 +14,18 @@ mod experiment;
 mod figures;
 mod help;
 mod logging;
+mod old_spellings;
 mod output;
 mod progress;
+mod reached;
 mod report_file;
+mod report_pages;
 mod service_manager;
 mod signals;
 mod whole_file;
 mod written;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -53,7 +57,8 @@ impl From<ExitStatus> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    let matches = help::command().get_matches();
+    let line = old_spellings::renewed(env::args_os(), output::complain);
+    let matches = help::command().get_matches_from(line);
     let args = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let status = args.command.run().unwrap_or_else(|failure| {
         output::complain(&failure.to_string());

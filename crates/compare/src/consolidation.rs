@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use nightwatt_energy::stats::ratio::Ratio;
 use nightwatt_energy::stats::sequential::StopRule;
-use nightwatt_report::{Axis, Block, Chart, Kind, Scale, Section, Series};
+use nightwatt_report::{Axis, Block, Chart, Kind, Scale, Section, Series, Text};
 
 use super::figures::{PER_OPERATION, POWER};
 use super::plan::{Cell, FactorKind, Plan};
@@ -96,7 +96,7 @@ fn ratio_of(
 }
 
 impl Report {
-    /// A chart for each workload.
+    /// What copies save in a sentence each, and a chart for each workload.
     pub(super) fn consolidation_section(&self) -> Section {
         let mut charts: Vec<(&str, Vec<&Consolidation>)> = Vec::new();
         for it in &self.consolidation {
@@ -105,32 +105,26 @@ impl Report {
                 None => charts.push((&it.workload, vec![it])),
             }
         }
-        let blocks = charts.into_iter().map(|(workload, its)| Block::from(chart(workload, &its)));
-        Section::new("Consolidation", blocks.collect())
+        let sentences = self.consolidation.iter().map(|it| Text::from(sentence(it)).into());
+        let charts = charts.into_iter().map(|(workload, its)| Block::from(chart(workload, &its)));
+        Section::new("Consolidation", sentences.chain(charts).collect())
     }
+}
 
-    /// For a terminal; nothing where copies were not varied.
-    pub(super) fn consolidation_lines(&self) -> String {
-        let mut text = String::new();
-        for it in &self.consolidation {
-            let interval = it
-                .interval
-                .map(|it| format!(" ({:.1} to {:.1} %)", 100.0 * it.low, 100.0 * it.high));
-            let _ = writeln!(
-                text,
-                "{}: {} x {} on one machine takes {:.1} %{} of the {} of {} machines with one {} each",
-                it.workload,
-                it.copies,
-                it.environment,
-                100.0 * it.share,
-                interval.unwrap_or_default(),
-                if it.figure == POWER { "power" } else { "energy for the same work" },
-                it.copies,
-                it.reference
-            );
-        }
-        text
-    }
+fn sentence(it: &Consolidation) -> String {
+    let interval =
+        it.interval.map(|it| format!(" ({:.1} to {:.1} %)", 100.0 * it.low, 100.0 * it.high));
+    format!(
+        "{}: {} x {} on one machine takes {:.1} %{} of the {} of {} machines with one {} each",
+        it.workload,
+        it.copies,
+        it.environment,
+        100.0 * it.share,
+        interval.unwrap_or_default(),
+        if it.figure == POWER { "power" } else { "energy for the same work" },
+        it.copies,
+        it.reference
+    )
 }
 
 fn chart(workload: &str, its: &[&Consolidation]) -> Chart {

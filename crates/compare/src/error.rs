@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// Another process writes to the folder.
     #[error(
-        "{} is in use by another nightwatt; wait for its end, or name another folder by `--out`",
+        "{} is in use by another nightwatt; wait for its end, or name another folder by `--output`",
         .0.display()
     )]
     InUse(PathBuf),
@@ -59,7 +59,7 @@ pub enum Error {
     SettingsChange,
     /// Files of others are there.
     #[error(
-        "{} is no folder of results: {why}; name another by `--out`, which need not be there yet", folder.display()
+        "{} is no folder of results: {why}; name another by `--output`, which need not be there yet", folder.display()
     )]
     NotResults {
         /// Which one.
@@ -69,7 +69,7 @@ pub enum Error {
     },
     /// Results of another plan are there.
     #[error(
-        "{} has results of another plan (or this one was changed since); `--out` names another folder, and \
+        "{} has results of another plan (or this one was changed since); `--output` names another folder, and \
          `--fresh` forgets what is there", .0.display()
     )]
     OtherPlan(PathBuf),
@@ -140,7 +140,7 @@ impl Error {
             Self::Results { what: "read", .. } => {
                 Some("name the folder that `nightwatt compare` printed")
             }
-            Self::Results { .. } => Some("`--out` names a folder that you may write to"),
+            Self::Results { .. } => Some("`--output` names a folder that you may write to"),
             Self::Spawn { .. } => Some("is it installed? `--dry-run` shows what would be run"),
             _ => None,
         }

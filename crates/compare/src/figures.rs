@@ -108,6 +108,14 @@ pub fn channels_of<'a>(
     if parts.is_empty() { whole(true).into_iter().collect() } else { parts }
 }
 
+/// Whether any of the energy by these channels is a model's.
+pub fn is_modelled(wanted: Option<&str>, channels: &[ChannelRecord]) -> bool {
+    let is_measured = |it: &&ChannelRecord| {
+        matches!(it.provenance, nightwatt_energy::energy::Provenance::Measured { .. })
+    };
+    !channels_of(wanted, channels).iter().all(is_measured)
+}
+
 /// A channel's name in tables: `rapl/package-0`.
 pub fn name_of(channel: &ChannelRecord) -> String {
     format!("{}/{}", channel.meter, channel.channel)

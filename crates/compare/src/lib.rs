@@ -46,7 +46,7 @@ pub use result::{Consolidation, EnergySource, Failed, Report, ServiceTime};
 pub use runner::{Runs, Told, drive, run};
 pub use schedule::{Schedule, environments, schedule, tools};
 pub use store::Store;
-pub use text::{aligned, in_a_line, percent, significant};
+pub use text::{in_a_line, percent, significant};
 
 /// Civil time as RFC 3339 has it, to the second.
 fn civil(wall_ns: i64) -> String {

@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use nightwatt_energy::stats::equivalence::Verdict;
-use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
+use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::figures::RATE;
-use super::result::{Comparison, Report};
-use super::text::{in_a_line, percent, significant, words};
+use super::result::{Comparison, Failed, Report};
+use super::text::{percent, significant, words};
 
 impl Report {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new(), Path::new("")).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made, `folder` where the runs are.
     pub fn document(&self, generated: String, folder: &Path) -> Document {
         let mut document = Document::new(&self.title);
@@ -24,19 +29,18 @@ impl Report {
             self.failed.len()
         ));
         document.generated = generated;
-        let mut sections = vec![self.short_section()];
-        sections.extend(self.comparisons.iter().map(|it| self.comparison_section(it)));
-        let traces = self.power_charts(folder);
-        sections.extend([
-            charts("Against what was varied", self.sweeps()),
-            self.consolidation_section(),
-            charts("Quality of service", self.service_curves()),
-            charts("Power over time", traces),
-            self.data_section(),
-        ]);
-        sections.retain(|section| !section.blocks.is_empty());
-        document.sections = sections;
+        document.warnings.clone_from(&self.warnings);
         document
+            .sections([self.short_section()])
+            .sections(self.comparisons.iter().map(|it| self.comparison_section(it)))
+            .sections([
+                Section::of_charts("Against what was varied", self.sweeps()),
+                self.consolidation_section(),
+                Section::of_charts("Quality of service", self.service_curves()),
+                Section::of_charts("Power over time", self.power_charts(folder)),
+                Failed::section(&self.failed),
+                self.data_section().detail(),
+            ])
     }
 
     fn short_section(&self) -> Section {
@@ -68,11 +72,7 @@ impl Report {
         if !figures.is_empty() {
             blocks.push(Block::Figures(figures));
         }
-        blocks.push(self.energy.note().into());
-        if let Some(warnings) = self.warning_list() {
-            blocks.push(warnings);
-        }
-        blocks.push(self.judged_note().into());
+        blocks.extend([self.energy.note().into(), self.judged_note().into()]);
         Section::new("In short", blocks)
     }
 
@@ -94,26 +94,23 @@ impl Report {
         )
     }
 
-    fn warning_list(&self) -> Option<Block> {
-        let warnings: Vec<Text> = self.warnings.iter().map(|it| Text::from(it.as_str())).collect();
-        (!warnings.is_empty()).then_some(Block::List(warnings))
-    }
-
     fn comparison_section(&self, comparison: &Comparison) -> Section {
         let mut blocks = Vec::new();
         blocks.extend(self.bars(comparison, &comparison.main).map(Block::from));
         if comparison.main != RATE {
             blocks.extend(self.bars(comparison, RATE).map(Block::from));
         }
-        if !comparison.main.is_empty() {
-            blocks.push(self.published_table(&comparison.name, &comparison.main).into());
+        if comparison.main.is_empty() {
+            blocks.push(Text::from("No run came to its end.").into());
+        } else {
+            blocks.push(self.published_table(comparison, &comparison.main).into());
         }
         blocks.extend(self.service_table(&comparison.name).map(Block::from));
         let others: Vec<Block> = (self.figures.iter())
             .filter(|figure| figure.name != comparison.main)
-            .map(|figure| self.published_table(&comparison.name, &figure.name))
+            .map(|figure| self.published_table(comparison, &figure.name))
             .filter(|table| {
-                table.rows.iter().any(|row| row.get(2) != Some(&nightwatt_report::Cell::Empty))
+                table.rows.iter().any(|row| row.get(3) != Some(&nightwatt_report::Cell::Empty))
             })
             .map(Block::from)
             .collect();
@@ -125,14 +122,6 @@ impl Report {
 
     fn data_section(&self) -> Section {
         let mut blocks: Vec<Block> = vec![self.settings_table().into()];
-        if !self.failed.is_empty() {
-            let failed = self.failed.iter().map(|failed| {
-                let text = Text::from(format!("run {}, {}: ", failed.run, failed.cell));
-                text.code(in_a_line(&failed.why))
-            });
-            blocks.push(Text::from("Runs that failed:").into());
-            blocks.push(Block::List(failed.collect()));
-        }
         blocks.push(
             Text::from("Beside this page: ")
                 .beside("plan.toml")
@@ -169,7 +158,3 @@ impl Report {
 
 /// Maximum number of key figures that stay readable.
 const MOST_KEY_FIGURES: usize = 12;
-
-fn charts(title: &str, charts: Vec<Chart>) -> Section {
-    Section::new(title, charts.into_iter().map(Block::from).collect())
-}

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_energy::energy::Provenance;
 use nightwatt_energy::stats::intervals::Interval;
-use nightwatt_report::{Note, Origin, Text};
+use nightwatt_report::{Note, Origin, Section, Table, Text};
 use serde::Serialize;
 
 use super::figures;
 use super::plan::{MAIN, Plan};
 use super::record::{Better, RunRecord};
+use super::text::in_a_line;
 use crate::pure::experiment::End;
 use crate::pure::experiment::answers::{Answers, CellAnswer, CellCourse, RatioAnswer};
 
@@ -137,15 +137,27 @@ pub struct Failed {
     pub why: String,
 }
 
+impl Failed {
+    /// Of a terminal's report; the page has all of them.
+    const MOST: usize = 10;
+
+    /// Runs that failed, and why.
+    pub fn section(failed: &[Self]) -> Section {
+        let table = Table::of("", failed)
+            .count("run", |it| it.run)
+            .text("of", |it| it.cell.as_str())
+            .text("why", |it| in_a_line(&it.why))
+            .most(Self::MOST);
+        Section::of_table("Failed runs", table.into())
+    }
+}
+
 impl EnergySource {
     /// Of the channel that is wanted, or of those that cover most of the machine.
     pub fn of(wanted: Option<&str>, runs: &[RunRecord]) -> Self {
         let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.failed.is_none()).collect();
         let channels = ended.first().map(|run| figures::source_of(wanted, &run.channels));
-        let is_modelled = ended.iter().any(|run| {
-            let of_it = figures::channels_of(wanted, &run.channels);
-            of_it.iter().any(|it| !matches!(it.provenance, Provenance::Measured { .. }))
-        });
+        let is_modelled = ended.iter().any(|run| figures::is_modelled(wanted, &run.channels));
         let accuracies = ended.iter().filter_map(|run| {
             let of_it = figures::channels_of(wanted, &run.channels);
             // Parts of one meter err the same way.
@@ -170,22 +182,19 @@ impl EnergySource {
         }
     }
 
-    /// `energy measured by rapl/package-0, ± 3.0 %`; `None` without energy.
-    pub fn line(&self) -> Option<String> {
-        let word = if self.is_modelled { "modelled" } else { "measured" };
-        let off = self.accuracy_in_words().map(|off| format!(", {off}"));
-        let line = format!("energy {word} by {}{}", self.channels, off.unwrap_or_default());
-        (!self.channels.is_empty()).then_some(line)
-    }
-
-    /// The same for a page.
+    /// The same for a report.
     pub fn note(&self) -> Note {
         if self.channels.is_empty() {
             return Note::new(Origin::Caution, "no meter said anything: there is no energy here");
         }
         let origin = if self.is_modelled { Origin::Modelled } else { Origin::Measured };
         let off = self.accuracy_in_words().map(|off| {
-            format!(", {off} (95 %), the same way in every run: ratios do not suffer from that")
+            let ratios = if self.is_modelled {
+                "ratios suffer only where its share of idle power is wrong"
+            } else {
+                "ratios do not suffer from that"
+            };
+            format!(", {off} (95 %), the same way in every run: {ratios}")
         });
         let text =
             Text::from("energy and power by ").code(&self.channels).plain(off.unwrap_or_default());
@@ -194,12 +203,7 @@ impl EnergySource {
 
     /// How far the power may be off: `± 3.0 %`, or beyond all of it as a factor.
     pub(crate) fn accuracy_in_words(&self) -> Option<String> {
-        let share = self.accuracy?;
-        Some(if share < 1.0 {
-            format!("± {:.1} %", 100.0 * share)
-        } else {
-            format!("within a factor of {:.0}", 1.0 + share)
-        })
+        self.accuracy.map(nightwatt_report::figures::accuracy)
     }
 }
 

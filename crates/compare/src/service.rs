@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nightwatt_energy::stats::bootstrap;
-use nightwatt_report::{Axis, Cell, Chart, Column, Kind, Scale, Series, Table};
+use nightwatt_report::{Axis, Chart, Kind, Scale, Series, Table};
 
 use super::plan::Plan;
 use super::record::RunRecord;
@@ -46,27 +46,15 @@ fn time_at(run: &RunRecord, percent: f64) -> Option<f64> {
 impl Report {
     /// The percentiles of one comparison, if its tool tells any.
     pub(super) fn service_table(&self, comparison: &str) -> Option<Table> {
-        let columns = vec![
-            Column::text(&self.compared),
-            Column::number("responses", "%"),
-            Column::number("within", "s"),
-            Column::number("from", "s"),
-            Column::number("to", "s"),
-            Column::number("runs", ""),
-        ];
-        let mut table = Table::new(format!("{comparison}: response times"), columns);
-        for time in self.service.iter().filter(|it| it.comparison == comparison) {
-            let seconds =
-                |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::number(value, 6));
-            table.rows.push(vec![
-                time.environment.as_str().into(),
-                Cell::number(time.percent, 1),
-                seconds(Some(time.seconds)),
-                seconds(time.interval.map(|it| it.low)),
-                seconds(time.interval.map(|it| it.high)),
-                Cell::count(time.runs),
-            ]);
-        }
+        let times = self.service.iter().filter(|it| it.comparison == comparison);
+        let table = Table::of(format!("{comparison}: response times"), times)
+            .text(&self.compared, |it| it.environment.as_str())
+            .number("responses", "%", 1, |it| it.percent)
+            .number("within", "s", 6, |it| it.seconds)
+            .number("from", "s", 6, |it| it.interval.map(|it| it.low))
+            .number("to", "s", 6, |it| it.interval.map(|it| it.high))
+            .count("runs", |it| it.runs);
+        let table = Table::from(table);
         (!table.rows.is_empty()).then_some(table)
     }
 

@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// Keeps a run.
-    pub(crate) fn push(&mut self, record: RunRecord) -> Result<(), Error> {
+    pub fn push(&mut self, record: RunRecord) -> Result<(), Error> {
         let path = self.folder.join(RUNS);
         let mut line =
             serde_json::to_vec(&record).map_err(|error| failed("write", &path, error.into()))?;
@@ -186,6 +186,11 @@ pub fn read(folder: &Path) -> Result<(Plan, Vec<RunRecord>), Error> {
     let plan = super::plan::PlanFile::read(&name, &title, &text)?;
     let (runs, _) = read_runs(&folder.join(RUNS), plan.cells.len())?;
     Ok((plan, runs))
+}
+
+/// The runs of a folder whose plan has so many cells.
+pub fn runs(folder: &Path, cells: usize) -> Result<Vec<RunRecord>, Error> {
+    read_runs(&folder.join(RUNS), cells).map(|(runs, _)| runs)
 }
 
 /// Writes a file that is there whole or not at all: a full disk leaves what was there.

@@ -1,10 +1,13 @@
 //! The result as tables, for the page and for CSV.
 
 use nightwatt_energy::stats::equivalence::Verdict;
+use nightwatt_energy::stats::intervals::Interval;
 use nightwatt_report::{Cell, Column, Table};
 
-use super::result::Report;
+use super::record::RunRecord;
+use super::result::{Comparison, Report};
 use super::text::words;
+use crate::pure::experiment::End;
 
 impl Report {
     /// Tables with the names of their files, for CSV.
@@ -14,163 +17,122 @@ impl Report {
 
     /// The published form (mean, % of the baseline, standard deviation, 95 %) of one figure of one
     /// comparison, with ours beside it.
-    pub(super) fn published_table(&self, comparison: &str, figure: &str) -> Table {
-        let unit = self.unit(comparison, figure);
-        let caption = format!("{comparison}: {}", words(figure));
-        let columns = vec![
-            Column::text(&self.compared),
-            Column::number("runs", ""),
-            Column::number("mean", unit),
-            Column::number(format!("of {}", self.baseline), "%"),
-            Column::number("from", "%"),
-            Column::number("to", "%"),
-            Column::text("answer"),
-            Column::number("pairs", ""),
-            Column::number("sd", unit),
-            Column::number("± 95 %", unit),
-            Column::number("Student's ±", unit),
-            Column::number("normal ±", unit),
-        ];
-        let mut table = Table::new(caption, columns);
-        for cell in self.cells(comparison, figure) {
-            let number = |value: Option<f64>| value.map_or(Cell::Empty, of_some_digits);
-            let half = |interval: Option<nightwatt_energy::stats::intervals::Interval>| {
-                number(interval.map(|interval| interval.width() / 2.0))
-            };
-            let ratio = self.ratio(cell, figure);
-            let is_baseline = cell.environment == self.baseline;
-            let share = ratio.map(|it| it.ratio).or(is_baseline.then_some(1.0));
-            let percent =
-                |share: Option<f64>| share.map_or(Cell::Empty, |it| Cell::number(100.0 * it, 2));
-            let answer = match ratio.map(|it| it.verdict) {
+    pub(super) fn published_table(&self, comparison: &Comparison, figure: &str) -> Table {
+        let unit = self.unit(&comparison.name, figure);
+        let end = match comparison.end {
+            Some(End::Precise) => "",
+            Some(End::Cap) => ", as often as the plan allows",
+            Some(End::GivenUp) => ", given up",
+            None => ", not done yet",
+        };
+        let caption = format!("{} [{unit}]{end}", words(figure));
+        let cells =
+            self.cells(&comparison.name, figure).map(|cell| (cell, self.ratio(cell, figure)));
+        let plain = |title| Column::number(title, "");
+        let half = |interval: Option<Interval>| interval.map(|it| it.width() / 2.0);
+        Table::of(caption, cells)
+            .text(&self.compared, |it| it.0.environment.as_str())
+            .count("runs", |it| it.0.n)
+            .count("failed", |it| Some(self.failed_of(it.0)).filter(|failed| *failed > 0))
+            .column(plain("mean"), |it| number(it.0.mean))
+            .column(plain("± 95 %"), |it| number(half(it.0.sequential)))
+            .number(format!("of {}", self.baseline), "%", 1, |(cell, ratio)| {
+                let is_baseline = cell.environment == self.baseline;
+                ratio.map(|it| 100.0 * it.ratio).or(is_baseline.then_some(100.0))
+            })
+            .number("from", "%", 1, |it| it.1.and_then(|it| it.interval).map(|it| 100.0 * it.low))
+            .number("to", "%", 1, |it| it.1.and_then(|it| it.interval).map(|it| 100.0 * it.high))
+            .text("answer", |it| match it.1.map(|it| it.verdict) {
                 Some(Verdict::Differs) => "differs".to_owned(),
                 Some(Verdict::NoDifference) => {
                     format!("no difference beyond {} %", super::text::percent(self.answers.margin))
                 }
                 Some(Verdict::CannotTell) => "cannot tell".to_owned(),
                 None => String::new(),
-            };
-            table.rows.push(vec![
-                cell.environment.as_str().into(),
-                Cell::count(cell.n),
-                number(cell.mean),
-                percent(share),
-                percent(ratio.and_then(|it| it.interval).map(|it| it.low)),
-                percent(ratio.and_then(|it| it.interval).map(|it| it.high)),
-                answer.into(),
-                ratio.map_or(Cell::Empty, |it| Cell::count(it.pairs)),
-                number(cell.sd),
-                half(cell.sequential),
-                half(cell.student),
-                half(cell.normal),
-            ]);
-        }
-        table
+            })
+            .count("pairs", |it| it.1.map(|it| it.pairs))
+            .detail()
+            .column(plain("sd"), |it| number(it.0.sd))
+            .detail()
+            .column(plain("Student's ±"), |it| number(half(it.0.student)))
+            .detail()
+            .column(plain("normal ±"), |it| number(half(it.0.normal)))
+            .detail()
+            .into()
     }
 
     /// Every figure of every cell.
     fn cells_table(&self) -> Table {
-        let columns = vec![
-            Column::text("comparison"),
-            Column::text(&self.compared),
-            Column::text("figure"),
-            Column::text("unit"),
-            Column::number("runs", ""),
-            Column::number("mean", ""),
-            Column::number("sd", ""),
-            Column::number("low", ""),
-            Column::number("high", ""),
-            Column::number("ratio", ""),
-            Column::number("ratio_low", ""),
-            Column::number("ratio_high", ""),
-            Column::number("p_adjusted", ""),
-        ];
-        let mut table = Table::new("Every figure of every combination", columns);
+        let mut rows = Vec::new();
         for comparison in &self.comparisons {
             for figure in &self.figures {
-                for cell in self.cells(&comparison.name, &figure.name).filter(|cell| cell.n > 0) {
-                    let number = |value: Option<f64>| value.map_or(Cell::Empty, of_some_digits);
+                let cells = self.cells(&comparison.name, &figure.name).filter(|cell| cell.n > 0);
+                rows.extend(cells.map(|cell| {
                     let ratio = self.ratio(cell, &figure.name);
-                    let interval = ratio.and_then(|it| it.interval);
-                    table.rows.push(vec![
-                        comparison.name.as_str().into(),
-                        cell.environment.as_str().into(),
-                        figure.name.as_str().into(),
-                        self.unit(&comparison.name, &figure.name).into(),
-                        Cell::count(cell.n),
-                        number(cell.mean),
-                        number(cell.sd),
-                        number(cell.sequential.map(|it| it.low)),
-                        number(cell.sequential.map(|it| it.high)),
-                        number(ratio.map(|it| it.ratio)),
-                        number(interval.map(|it| it.low)),
-                        number(interval.map(|it| it.high)),
-                        number(ratio.map(|it| it.p_adjusted)),
-                    ]);
-                }
+                    (comparison, &figure.name, cell, ratio, ratio.and_then(|it| it.interval))
+                }));
             }
         }
-        table
+        let plain = |title| Column::number(title, "");
+        Table::of("Every figure of every combination", rows)
+            .text("comparison", |it| it.0.name.as_str())
+            .text(&self.compared, |it| it.2.environment.as_str())
+            .text("figure", |it| it.1.as_str())
+            .text("unit", |it| self.unit(&it.0.name, it.1))
+            .count("runs", |it| it.2.n)
+            .column(plain("mean"), |it| number(it.2.mean))
+            .column(plain("sd"), |it| number(it.2.sd))
+            .column(plain("low"), |it| number(it.2.sequential.map(|it| it.low)))
+            .column(plain("high"), |it| number(it.2.sequential.map(|it| it.high)))
+            .column(plain("ratio"), |it| number(it.3.map(|it| it.ratio)))
+            .column(plain("ratio_low"), |it| number(it.4.map(|it| it.low)))
+            .column(plain("ratio_high"), |it| number(it.4.map(|it| it.high)))
+            .column(plain("p_adjusted"), |it| number(it.3.map(|it| it.p_adjusted)))
+            .into()
     }
 
     /// Every run with every figure.
     pub(super) fn runs_table(&self) -> Table {
-        let mut columns = vec![
-            Column::number("run", ""),
-            Column::number("block", ""),
-            Column::text("comparison"),
-            Column::text(&self.compared),
-            Column::number("attempt", ""),
-            Column::text("began"),
-            Column::text("failed"),
-            Column::text("outlier"),
-            Column::number("coverage", ""),
-        ];
-        columns.extend(self.figures.iter().map(|it| Column::number(&it.name, "")));
-        let mut table = Table::new("Every run", columns);
-        for run in &self.runs {
-            let cell = &self.plan.cells[run.cell];
-            let mut row = vec![
-                Cell::count(run.number.into()),
-                Cell::count(run.block.into()),
-                self.plan.name_of_comparison(cell).into(),
-                self.plan.name_on_axis(cell).into(),
-                Cell::count(run.attempt.into()),
-                run.began.as_str().into(),
-                run.failed.as_deref().unwrap_or_default().into(),
-                if self.is_outlier(run) { "yes" } else { "" }.into(),
-                self.coverage(run).map_or(Cell::Empty, of_some_digits),
-            ];
-            row.extend(
-                self.figures
-                    .iter()
-                    .map(|figure| run.figure(&figure.name).map_or(Cell::Empty, of_some_digits)),
-            );
-            table.rows.push(row);
+        let cell = |run: &RunRecord| &self.plan.cells[run.cell];
+        let mut table = Table::of("Every run", &self.runs)
+            .count("run", |it| it.number)
+            .count("block", |it| it.block)
+            .text("comparison", |it| self.plan.name_of_comparison(cell(it)))
+            .text(&self.compared, |it| self.plan.name_on_axis(cell(it)))
+            .count("attempt", |it| it.attempt)
+            .text("began", |it| it.began.as_str())
+            .text("failed", |it| it.failed.as_deref().unwrap_or_default())
+            .text("outlier", |it| if self.is_outlier(it) { "yes" } else { "" })
+            .column(Column::number("coverage", ""), |it| number(self.coverage(it)));
+        for figure in &self.figures {
+            let column = Column::number(&figure.name, "");
+            table = table.column(column, |it| number(it.figure(&figure.name)));
         }
-        table
+        table.into()
     }
 
     /// Settings of the machine, and what environments are.
     pub(super) fn settings_table(&self) -> Table {
-        let columns = vec![Column::text("of"), Column::text("setting"), Column::text("value")];
-        let mut table = Table::new("Settings", columns);
-        let mut add = |of: &str, name: &str, value: &str| {
-            table.rows.push(vec![of.into(), name.into(), value.into()]);
-        };
-        for (name, value) in &self.settings {
-            add("this machine", name, value);
-        }
-        for (name, values) in &self.settings_that_changed {
-            add("this machine (changed)", name, &values.join(" | "));
-        }
-        for (environment, facts) in &self.facts {
-            for (name, value) in facts {
-                add(environment, name, value);
-            }
-        }
-        table
+        let settings = self.settings.iter();
+        let settings = settings.map(|(name, value)| ("this machine", name.as_str(), value.clone()));
+        let changed = self
+            .settings_that_changed
+            .iter()
+            .map(|(name, values)| ("this machine (changed)", name.as_str(), values.join(" | ")));
+        let facts = self.facts.iter().flat_map(|(of, facts)| {
+            facts.iter().map(|(name, value)| (of.as_str(), name.as_str(), value.clone()))
+        });
+        let rows: Vec<_> = settings.chain(changed).chain(facts).collect();
+        Table::of("Settings", &rows)
+            .text("of", |it| it.0)
+            .text("setting", |it| it.1)
+            .text("value", |it| it.2.as_str())
+            .into()
     }
+}
+
+fn number(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Empty, of_some_digits)
 }
 
 /// With about four digits that count.

@@ -4,22 +4,48 @@ use std::path::PathBuf;
 
 use nightwatt_host::ConfigError;
 
+use crate::plan::CommandLineError;
+
 /// Why jobs could not be run side by side.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] ConfigError),
+    /// Commands of the command line are wrong.
+    #[error(transparent)]
+    CommandLine(#[from] CommandLineError),
     /// Runs, meters, environments and the folder of results.
     #[error(transparent)]
     Run(#[from] nightwatt_compare::Error),
+    /// Results that no batches follow from.
+    #[error("no batches follow from the results in {}: {why}", folder.display())]
+    Profile {
+        /// Of the results.
+        folder: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// A list of jobs is wrong.
+    #[error("{name}:{line}: {why}")]
+    JobList {
+        /// The list, as users call it.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The least energy is asked for, and the results have none.
+    #[error("the results have no energy of every job alone; `--for time` needs none")]
+    NoEnergy,
     /// The machine has no such CPUs.
     #[error("cannot place the jobs: {0}")]
     Placement(String),
     /// Earlier runs were on other CPUs.
     #[error(
         "the runs in {} were made on CPUs {then}, and now jobs would run on {now}; `--fresh` forgets these runs, and \
-         `--out` names another folder", folder.display()
+         `--output` names another folder", folder.display()
     )]
     OtherCpus {
         /// Of the results.
@@ -35,8 +61,14 @@ impl Error {
     /// Whether the command line, the plan or the folder is wrong, and nothing was done.
     pub const fn is_usage(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => true,
             Self::Run(error) => error.is_usage(),
+            Self::Plan(_)
+            | Self::CommandLine(_)
+            | Self::Profile { .. }
+            | Self::JobList { .. }
+            | Self::NoEnergy
+            | Self::Placement(_)
+            | Self::OtherCpus { .. } => true,
         }
     }
 
@@ -44,7 +76,15 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Run(error) => error.hint(),
-            Self::Plan(_) | Self::Placement(_) | Self::OtherCpus { .. } => None,
+            Self::Profile { .. } => Some(
+                "measure the kinds of jobs with `nightwatt corun PLAN`, which writes PLAN.results",
+            ),
+            Self::Plan(_)
+            | Self::CommandLine(_)
+            | Self::JobList { .. }
+            | Self::NoEnergy
+            | Self::Placement(_)
+            | Self::OtherCpus { .. } => None,
         }
     }
 

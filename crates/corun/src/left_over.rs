@@ -10,7 +10,10 @@ use nightwatt_clock::meter::{Stop, monotonic};
 const NAME: &str = "NIGHTWATT_JOB";
 
 /// What ends on its own just after the job has this time for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 
 /// Marks what a job starts.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl LeftOver {
             if running.is_empty() || monotonic() >= deadline || stop.is_stopped() {
                 return (!running.is_empty()).then(|| running.join(", "));
             }
-            stop.wait_until(monotonic() + PATIENCE / 20);
+            stop.wait_until(monotonic() + STEP);
         }
     }
 

@@ -4,12 +4,16 @@
 //! ```text
 //! jobs.toml ─► Plan (groups) ─► runner ─► Store (a line for every run) ─► Report ─► text, JSON, CSV, HTML
 //!                                 ▲ which run is next: compare's experiment      └─► pure::answers
+//! results ─► Profile, JobList ─► pure::batches ─► batch_runner (`nightwatt schedule`)
 //! matrix (measured) ─► pure::machine, a simulator ◄─ pure::run_queue (the policy of one CPU)
 //! ```
 //!
 //! The order of runs, their repetition, the statistics and the folder of results are those of `nightwatt_compare`.
 
+mod adopted;
+mod batch_runner;
 mod error;
+mod job_list;
 mod left_over;
 mod page;
 mod plan;
@@ -23,8 +27,11 @@ mod topology;
 #[cfg(test)]
 mod tests;
 
+pub use batch_runner::{EndedJob, JobsDone, jobs_done, run_batches};
 pub use error::Error;
-pub use plan::Plan;
+pub use job_list::{Batches, JobList, ListedJob, Profile};
+pub use plan::{CommandLineError, Plan};
+pub use pure::groups::Goal;
 pub use report::{NamedJob, Report, report};
 pub use runner::{placement, run};
 pub use schedule::{Schedule, schedule};

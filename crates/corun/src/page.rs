@@ -1,43 +1,49 @@
 //! The result as a page, and as tables.
 
-use nightwatt_compare::{in_a_line, percent};
+use nightwatt_compare::{Failed, percent, significant};
+use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section,
-    Series, Table, Text,
+    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Rows, Scale,
+    Section, Series, Table, Text, grouped,
 };
 
-use crate::pure::answers::{Grouping, Judged, Mean};
+use crate::pure::answers::{GroupAnswer, Grouping, Judged, Mean};
 use crate::report::Report;
 use crate::text::placed;
 
 /// Slowdowns from here on have the full colour.
 const DARKEST: f64 = 2.0;
 
+/// What intervals of modelled energy contain.
+const MODEL_ENDS: &str = "energy of one after the other follows from how idle power compares with that of full load: \
+     its interval also has the ratios at both ends of the model's range, and there is an answer only if it is the same \
+     at both";
+
 impl Report {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new(&self.title);
         document.subtitle = Text::from(format!(
-            "{} jobs alone and together; {} runs, and {} that failed; jobs share {}",
+            "{} jobs alone and together; {} runs, and {} that failed",
             self.jobs.len(),
             self.finished,
             self.failed.len(),
-            placed(&self.placement)
         ));
+        document.warnings.clone_from(&self.warnings);
         document.generated = generated;
-        let mut sections = vec![
+        document.sections([
             self.short_section(),
-            Section::new("How much slower", vec![self.heat_map().into()]),
-            Section::new(
-                "Together or one after the other",
-                vec![self.chart().into(), self.groups_table().into()],
-            ),
-            self.groupings_section(),
-            self.data_section(),
-        ];
-        sections.retain(|section| !section.blocks.is_empty());
-        document.sections = sections;
-        document
+            Section::of_table("How much slower", self.heat_map()),
+            Section::new("Together or one after the other", self.together_blocks()),
+            self.groupings_section().detail(),
+            Failed::section(&self.failed),
+            self.data_section().detail(),
+        ])
     }
 
     /// Tables with the names of their files, for CSV.
@@ -46,63 +52,73 @@ impl Report {
     }
 
     fn short_section(&self) -> Section {
-        let figure = |label: &str, grouping: Option<&Grouping>| {
-            let grouping = grouping?;
-            let value = match &grouping.saved {
-                None => "one after the other".to_owned(),
-                Some(saved) => format!("{:+.1} %", 100.0 * (saved.ratio - 1.0)),
-            };
-            Some(KeyFigure::new(label, value).note(self.grouping_in_words(grouping)))
+        let figure = |label: &str, groupings: &[Grouping]| {
+            let best = self.best(groupings)?;
+            Some(KeyFigure::new(label, best.value).note(best.why))
         };
+        let has_energy = self.answers.groups.iter().any(|group| group.joules.is_some());
         let figures = [
-            figure("Least time", self.answers.least_time.last()),
-            figure("Least energy", self.answers.least_energy.last()),
+            figure("Least time", &self.answers.least_time),
+            figure("Least energy", &self.answers.least_energy).filter(|_| has_energy),
         ];
         let figures: Vec<KeyFigure> = figures.into_iter().flatten().collect();
         let mut blocks = Vec::new();
         if !figures.is_empty() {
             blocks.push(Block::Figures(figures));
         }
-        blocks.push(self.energy.note().into());
-        let warnings: Vec<Text> = self.warnings.iter().map(|it| Text::from(it.as_str())).collect();
-        if !warnings.is_empty() {
-            blocks.push(Block::List(warnings));
-        }
+        let placed = format!("Jobs share {}.", placed(&self.placement));
+        blocks.extend([Text::from(placed).into(), self.energy.note().into()]);
         let margin = percent(self.margin);
         blocks.push(
             Note::new(
                 Origin::Counted,
                 format!(
                     "Each group is compared with its own jobs one after the other, in the same block. Intervals hold \
-                     95 % under the rule by which runs were repeated. Ratios of one kind were judged together (Holm); \
-                     differences within {margin} % count as none. The best grouping was chosen by the same runs, and \
-                     so looks a little better than it is."
+                     95 % of the scatter of the runs, under the rule by which these were repeated. Ratios of one kind \
+                     were judged together (Holm); differences within {margin} % count as none. The best grouping was \
+                     chosen by the same runs, and so looks a little better than it is."
                 ),
             )
             .into(),
         );
+        if self.energy.is_modelled {
+            blocks.push(Note::new(Origin::Modelled, MODEL_ENDS).into());
+        }
         Section::new("In short", blocks)
     }
 
-    /// Rows are slowed down by columns.
+    /// Rows are slowed down by columns: by another job, and in larger groups.
     fn heat_map(&self) -> Table {
-        let mut columns = vec![Column::text("job")];
-        columns.extend(
-            self.jobs.iter().map(|job| Column::number(format!("beside {}", job.name), "%")),
-        );
-        let caption = "Time for the same work beside another job, alone = 100 %";
-        let mut table = Table::new(caption, columns);
-        for (job, named) in self.jobs.iter().enumerate() {
-            let beside = (0..self.jobs.len()).map(|other| {
-                self.beside(job, other).map_or(Cell::Empty, |judged| Cell::Shaded {
-                    value: 100.0 * judged.ratio,
-                    decimals: 1,
-                    shade: (judged.ratio - 1.0) / (DARKEST - 1.0),
-                })
-            });
-            table.rows.push(std::iter::once(named.name.as_str().into()).chain(beside).collect());
+        let caption = "Time for the same work, alone = 100 % (?: cannot tell whether it differs)";
+        let jobs: Vec<usize> = (0..self.jobs.len()).collect();
+        let mut table = Table::of(caption, &jobs).text("job", |it| self.jobs[*it].name.as_str());
+        for other in &jobs {
+            let column = Column::number(format!("beside {}", self.jobs[*other].name), "%");
+            table = table.column(column, |job| slowdown(self.beside(*job, *other)));
         }
-        table
+        for group in self.answers.groups.iter().filter(|group| group.jobs.len() > 2) {
+            let column = Column::number(format!("in {}", self.name_of(&group.jobs)), "%");
+            let of = |job: &usize| group.slowdowns.iter().find(|it| it.job == *job);
+            table = table.column(column, |job| slowdown(of(job).map(|it| it.slowdown)));
+        }
+        table.into()
+    }
+
+    /// The chart, then time and energy of each group and of its jobs one after the other.
+    fn together_blocks(&self) -> Vec<Block> {
+        let groups = &self.answers.groups;
+        let names = |caption: &str| {
+            Table::of(caption, groups)
+                .text("group", |it| self.name_of(&it.jobs))
+                .count("runs", |it| it.runs)
+        };
+        let time = judged_columns(names("Time"), "s", |it| it.seconds, |it| it.time);
+        let energy = judged_columns(names("Energy"), "J", |it| it.joules, |it| it.energy);
+        let mut blocks = vec![self.chart().into(), time.into()];
+        if groups.iter().any(|group| group.joules.is_some()) {
+            blocks.push(energy.into());
+        }
+        blocks
     }
 
     fn chart(&self) -> Chart {
@@ -236,14 +252,6 @@ impl Report {
             settings.rows.push(vec![name.as_str().into(), value.as_str().into()]);
         }
         blocks.push(settings.into());
-        if !self.failed.is_empty() {
-            let failed = self.failed.iter().map(|failed| {
-                let text = Text::from(format!("run {}, {}: ", failed.run, failed.cell));
-                text.code(in_a_line(&failed.why))
-            });
-            blocks.push(Text::from("Runs that failed:").into());
-            blocks.push(Block::List(failed.collect()));
-        }
         blocks.push(
             Text::from("Beside this page: ")
                 .beside("plan.toml")
@@ -268,6 +276,39 @@ fn bar(series: Series, x: usize, judged: Option<Judged>) -> Series {
     let Some(judged) = judged else { return series };
     let interval = judged.interval.map(|it| (100.0 * it.low, 100.0 * it.high));
     series.between(x as f64, 100.0 * judged.ratio, interval)
+}
+
+/// A mean with its interval, and what it is of the same jobs one after the other.
+fn judged_columns<'a>(
+    table: Rows<&'a GroupAnswer>,
+    unit: &str,
+    mean: fn(&GroupAnswer) -> Option<Mean>,
+    judged: fn(&GroupAnswer) -> Option<Judged>,
+) -> Table {
+    let half = |it: Mean| it.interval.map(|interval| interval.width() / 2.0);
+    let interval = |it: &GroupAnswer| judged(it).and_then(|it| it.interval);
+    table
+        .written("mean", unit, |it| mean(it).map_or_else(String::new, |it| significant(it.mean)))
+        .written("± 95 %", unit, |it| {
+            mean(it).and_then(half).map_or_else(String::new, significant)
+        })
+        .number("of one after the other", "%", 1, |it| judged(it).map(|it| 100.0 * it.ratio))
+        .number("from", "%", 1, |it| interval(it).map(|it| 100.0 * it.low))
+        .number("to", "%", 1, |it| interval(it).map(|it| 100.0 * it.high))
+        .text("better", |it| judged(it).map_or("", |it| it.advice().words()))
+        .into()
+}
+
+/// On a ground that is the darker the larger it is, if it is sure that it differs.
+fn slowdown(judged: Option<Judged>) -> Cell {
+    let Some(judged) = judged else { return Cell::Empty };
+    let (value, decimals) = (100.0 * judged.ratio, 1);
+    match judged.verdict {
+        Verdict::CannotTell => format!("{} ?", grouped(value, decimals)).into(),
+        Verdict::Differs | Verdict::NoDifference => {
+            Cell::Shaded { value, decimals, shade: (judged.ratio - 1.0) / (DARKEST - 1.0) }
+        }
+    }
 }
 
 fn mean_cells(mean: Option<Mean>) -> [Cell; 3] {

@@ -1,5 +1,6 @@
 //! What is run: a plan file, or commands on the command line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -156,26 +157,31 @@ impl Plan {
         plan.map_err(|(key, message)| ConfigError::value(name, text, &key, message))
     }
 
-    /// The plan of commands on the command line. The first words of each are its name.
-    pub fn of_commands(commands: &[Vec<String>]) -> Result<Self, ConfigError> {
-        let mut text = String::new();
-        let mut names: Vec<String> = Vec::new();
-        for words in commands {
-            let line = match &words[..] {
-                [line] => line.clone(),
-                words => nightwatt_environments::shell::join(words),
-            };
-            let mut name = line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-            let same = names.iter().filter(|it| **it == name).count();
-            names.push(name.clone());
-            if same > 0 {
-                let _ = write!(name, " #{}", same + 1);
-            }
-            let quoted = |text: &str| toml::Value::from(text).to_string();
-            let _ =
-                writeln!(text, "[[job]]\nname = {}\ncommand = {}\n", quoted(&name), quoted(&line));
+    /// The plan of commands on the command line. The first words of each are its name. `prepare` has one line for all of
+    /// them, or one for each, or none.
+    pub fn of_commands(
+        commands: &[Vec<String>],
+        prepare: &[String],
+    ) -> Result<Self, CommandLineError> {
+        let (jobs, lines) = (commands.len(), prepare.len());
+        if lines > 1 && lines != jobs {
+            return Err(CommandLineError::Prepare { lines, jobs });
         }
-        Self::read("the command line", "jobs of the command line", &text)
+        let line = |words: &Vec<String>| match &words[..] {
+            [line] => line.clone(),
+            words => nightwatt_environments::shell::join(words),
+        };
+        let commands: Vec<String> = commands.iter().map(line).collect();
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let mut text = String::new();
+        for (place, (name, line)) in names(&commands).iter().zip(&commands).enumerate() {
+            let _ = writeln!(text, "[[job]]\nname = {}\ncommand = {}", quoted(name), quoted(line));
+            if let Some(line) = prepare.get(place).or(prepare.first()) {
+                let _ = writeln!(text, "prepare = [{}]", quoted(line));
+            }
+            text.push('\n');
+        }
+        Ok(Self::read("the command line", "jobs of the command line", &text)?)
     }
 
     fn of(file: PlanFile, title: &str, text: &str) -> Result<Self, Wrong> {
@@ -266,6 +272,41 @@ impl Plan {
     }
 }
 
+/// What is wrong with commands on the command line.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandLineError {
+    /// As in a plan file.
+    #[error(transparent)]
+    Plan(#[from] ConfigError),
+    /// Neither one for all nor one for each.
+    #[error("{lines} `--prepare` for {jobs} commands: give one for all, or one for each")]
+    Prepare {
+        /// How many there are.
+        lines: usize,
+        /// How many commands.
+        jobs: usize,
+    },
+}
+
+/// The first words of each command: two, or as many as tell it from all others. Equal ones are numbered.
+fn names(commands: &[String]) -> Vec<String> {
+    let words: Vec<Vec<&str>> =
+        commands.iter().map(|line| line.split_whitespace().collect()).collect();
+    let mut names: Vec<String> = Vec::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for own in &words {
+        let is_shared = |count: usize| {
+            words.iter().any(|it| it != own && it.iter().take(count).eq(own.iter().take(count)))
+        };
+        let count = (2..own.len()).find(|count| !is_shared(*count)).unwrap_or(own.len());
+        let name = own[..count.min(own.len())].join(" ");
+        let same = counts.entry(name.clone()).or_default();
+        *same += 1;
+        names.push(if *same == 1 { name } else { format!("{name} #{same}") });
+    }
+    names
+}
+
 fn jobs(files: Vec<JobFile>) -> Result<Vec<Job>, Wrong> {
     let mut jobs: Vec<Job> = Vec::new();
     for (index, file) in files.into_iter().enumerate() {
@@ -325,15 +366,48 @@ mod tests {
     fn commands_are_jobs_with_names_of_their_own() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let commands = [vec!["echo 'a b' | wc".to_owned()], words("sleep 1"), words("sleep 1")];
-        let plan = Plan::of_commands(&commands).unwrap();
+        let plan = Plan::of_commands(&commands, &[]).unwrap();
         let jobs: Vec<(&str, &str)> =
             plan.jobs.iter().map(|job| (job.name.as_str(), job.command.as_str())).collect();
         let expected =
             [("echo 'a", "echo 'a b' | wc"), ("sleep 1", "sleep 1"), ("sleep 1 #2", "sleep 1")];
         assert_eq!(jobs, expected, "one word is a line of the shell, several are words");
         let words = [vec!["printf".to_owned(), "a b".to_owned()], words("true")];
-        assert_eq!(Plan::of_commands(&words).unwrap().jobs[0].command, "printf 'a b'");
-        assert!(Plan::of_commands(&words[..1]).unwrap_err().to_string().contains("1 jobs"));
+        let of_commands = |commands: &[Vec<String>]| Plan::of_commands(commands, &[]);
+        assert_eq!(of_commands(&words).unwrap().jobs[0].command, "printf 'a b'");
+        assert!(of_commands(&words[..1]).unwrap_err().to_string().contains("1 jobs"));
+    }
+
+    #[test]
+    fn names_have_as_many_words_as_tell_them_apart() {
+        let named =
+            |commands: &[&str]| names(&commands.iter().map(|it| (*it).into()).collect::<Vec<_>>());
+        assert_eq!(named(&["xz -k a", "xz -k b"]), ["xz -k a", "xz -k b"]);
+        assert_eq!(named(&["xz -k a b", "make -j1 all"]), ["xz -k", "make -j1"]);
+        assert_eq!(
+            named(&["cc -O2 -c x.c -o x", "cc -O2 -c y.c -o y"]),
+            ["cc -O2 -c x.c", "cc -O2 -c y.c"]
+        );
+        assert_eq!(named(&["xz -k", "xz -k a", "true"]), ["xz -k", "xz -k a", "true"]);
+        assert_eq!(named(&["a b c", "a b c", "a b d"]), ["a b c", "a b c #2", "a b d"]);
+    }
+
+    #[test]
+    fn a_line_prepares_all_commands_or_each_has_its_own() {
+        let commands = [vec!["xz a".to_owned()], vec!["make b".to_owned()]];
+        let prepared = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            Plan::of_commands(&commands, &lines)
+                .map(|plan| plan.jobs.into_iter().map(|job| job.prepare).collect::<Vec<_>>())
+        };
+        assert_eq!(prepared(&[]).unwrap(), [[""; 0]; 2]);
+        assert_eq!(prepared(&["rm -f \"a.xz\""]).unwrap(), [["rm -f \"a.xz\""]; 2]);
+        assert_eq!(
+            prepared(&["rm a.xz", "make -C b clean"]).unwrap(),
+            [["rm a.xz"], ["make -C b clean"]]
+        );
+        let said = prepared(&["a", "b", "c"]).unwrap_err().to_string();
+        assert!(said.contains("3 `--prepare` for 2 commands"), "{said}");
     }
 
     #[test]

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use nightwatt_compare::pure::experiment::{End, Experiment};
 use nightwatt_compare::record::RunRecord;
-use nightwatt_compare::{EnergySource, Failed, percent, said_by_runs};
+use nightwatt_compare::{EnergySource, Failed, figures, percent, said_by_runs};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::plan::{Plan, SECONDS};
-use crate::pure::answers::{self, Answers, JobSample, Rules, Sample, Work};
+use crate::pure::answers::{self, Answers, Energy, EnergyBy, JobSample, Rules, Sample, Work};
+use crate::pure::failures::{self, Ended};
 use crate::pure::placement::Placement;
-use crate::runner::{self, JOULES, JobFigures};
+use crate::pure::power_range::AtEnds;
+use crate::runner::{self, JOULES, JOULES_OF_HIGH_IDLE, JOULES_OF_LOW_IDLE, JobFigures};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -102,9 +104,17 @@ fn sample(plan: &Plan, run: &RunRecord) -> Option<Sample> {
         block: run.block,
         group: run.cell,
         seconds: run.figure(SECONDS)?,
-        joules: run.figure(JOULES),
+        energy: energy(plan, run),
         jobs: plan.groups[run.cell].iter().map(job).collect::<Option<_>>()?,
     })
+}
+
+fn energy(plan: &Plan, run: &RunRecord) -> Option<Energy> {
+    let joules = run.figure(JOULES)?;
+    let ends = run.figure(JOULES_OF_LOW_IDLE).zip(run.figure(JOULES_OF_HIGH_IDLE));
+    let ends = ends.map(|(low_idle, high_idle)| AtEnds { low_idle, high_idle });
+    let is_modelled = figures::is_modelled(plan.energy.as_deref(), &run.channels);
+    Some(Energy { joules, by: if is_modelled { EnergyBy::Model(ends) } else { EnergyBy::Meter } })
 }
 
 fn warnings(
@@ -123,8 +133,16 @@ fn warnings(
     if failed > 0 {
         warnings.push(format!("{failed} of {} runs failed: they are listed, with why", runs.len()));
     }
+    let ended: Vec<Ended> = runs.iter().map(|run| runner::ended(plan, run)).collect();
+    let broken = failures::broken(&plan.groups, &ended);
+    for job in &broken {
+        warnings.push(format!(
+            "job `{}` failed three times on end: no more runs of the groups with it",
+            plan.jobs[*job].name
+        ));
+    }
     for (cell, group) in plan.groups.iter().enumerate() {
-        if experiment.is_given_up(cell) {
+        if experiment.is_given_up(cell) && !group.iter().any(|job| broken.contains(job)) {
             let name = plan.name_of(group);
             warnings.push(format!("{name}: no more runs, since it failed every time"));
         }

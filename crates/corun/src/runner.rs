@@ -14,17 +14,24 @@ use nightwatt_compare::{Error as RunError, Runs, Store, Told, drive, figures, ho
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, shell};
-use nightwatt_meters::{Host, machine};
+use nightwatt_meters::{Host, MeterSpec, machine};
 use nightwatt_workloads::Output;
 
+use crate::adopted::Adopted;
 use crate::error::Error;
 use crate::left_over::LeftOver;
 use crate::plan::{Job, Plan, SECONDS};
+use crate::pure::failures::{self, Ended};
 use crate::pure::placement::Placement;
+use crate::pure::power_range::PowerRange;
 use crate::topology;
 
 /// Joules of the machine.
 pub(crate) const JOULES: &str = "joules";
+
+/// The same by the power model, at both ends of its range ([`PowerRange`]).
+pub(crate) const JOULES_OF_LOW_IDLE: &str = "joules if idle power is low";
+pub(crate) const JOULES_OF_HIGH_IDLE: &str = "joules if idle power is high";
 
 /// Starting a job needs some milliseconds, which count as its own.
 const SHORT: Duration = Duration::from_millis(200);
@@ -51,7 +58,7 @@ impl JobFigures {
 
 /// Where the jobs of a plan run on this machine.
 pub fn placement(plan: &Plan) -> Result<Placement, Error> {
-    let cpus = topology::cpus(&Host::default());
+    let cpus = topology::cpus(&Host::default(), topology::is_allowed());
     Placement::of(&cpus, plan.share, plan.jobs.len(), plan.cpus_each).map_err(Error::Placement)
 }
 
@@ -70,12 +77,37 @@ pub fn run(
 
 /// The experiment of a plan, after these runs.
 pub(crate) fn experiment(plan: &Plan, done: &[RunRecord]) -> Result<Experiment, RunError> {
-    Ok(Experiment::resume(plan.design(), done.iter().map(done_of))?)
+    let runs = done.iter().enumerate();
+    let runs = runs.map(|(place, record)| done_of(plan, &done[..place], record));
+    Ok(Experiment::resume(plan.design(), runs)?)
 }
 
-fn done_of(record: &RunRecord) -> Done {
+/// The fact of a failed run that names the job because of which it failed.
+const FAILED_JOB: &str = "failed job";
+
+/// A run as far as it matters for giving up.
+pub(crate) fn ended(plan: &Plan, record: &RunRecord) -> Ended {
+    let job = record.facts.get(FAILED_JOB);
+    Ended {
+        group: record.cell,
+        has_failed: record.failed.is_some(),
+        because_of: job.and_then(|name| plan.jobs.iter().position(|job| job.name == *name)),
+    }
+}
+
+fn done_of(plan: &Plan, so_far: &[RunRecord], record: &RunRecord) -> Done {
     let outcome = match (&record.failed, record.figure(SECONDS)) {
-        (Some(why), _) => Outcome::Failed(why.clone()),
+        (Some(why), _) => {
+            let runs: Vec<Ended> =
+                so_far.iter().chain([record]).map(|record| ended(plan, record)).collect();
+            match failures::broken_by_last(&plan.groups, &runs) {
+                None => Outcome::Failed(why.clone()),
+                Some(job) => Outcome::FailedForAll {
+                    why: why.clone(),
+                    cells: failures::groups_with(&plan.groups, job),
+                },
+            }
+        }
         (None, None) => Outcome::Failed("it has no time".to_owned()),
         (None, Some(seconds)) => Outcome::Figures([(SECONDS.to_owned(), seconds)].into()),
     };
@@ -88,7 +120,9 @@ struct Runner<'a> {
     stop: &'a Stop,
     experiment: Experiment,
     meters: Meters,
+    model: Option<ModelMeter>,
     guard: Guard,
+    adopted: Adopted,
     placement: Placement,
     host: Host,
     /// Prevents comparisons from changing settings meanwhile.
@@ -116,7 +150,9 @@ impl Runs for Runner<'_> {
         if self.stop.is_stopped() {
             return Err(RunError::Interrupted);
         }
-        match self.measured(&self.plan.groups[step.cell], &folder, &mut record) {
+        let measured = self.measured(&self.plan.groups[step.cell], &folder, &mut record);
+        self.adopted.end()?;
+        match measured {
             Ok(()) => {}
             Err(RunError::RunFailed(why)) => record.failed = Some(why),
             Err(error) => return Err(error),
@@ -125,7 +161,23 @@ impl Runs for Runner<'_> {
     }
 
     fn done(&mut self, record: &RunRecord) -> Done {
-        done_of(record)
+        done_of(self.plan, &self.store.done, record)
+    }
+}
+
+/// The meter without a meter, if it is among those that are read.
+struct ModelMeter {
+    name: String,
+    range: PowerRange,
+}
+
+impl ModelMeter {
+    fn find(host: &Host, specs: &[MeterSpec]) -> Result<Option<Self>, RunError> {
+        let Some(spec) = specs.iter().find(|spec| spec.driver == nightwatt_meters::MODEL) else {
+            return Ok(None);
+        };
+        let range = PowerRange::of(&nightwatt_meters::power_model(host, spec)?);
+        Ok(Some(Self { name: spec.name().to_owned(), range }))
     }
 }
 
@@ -153,9 +205,10 @@ impl<'a> Runner<'a> {
             plan.meters.clone()
         };
         let meters = Meters::open(&specs, plan.interval)?;
+        let model = ModelMeter::find(&host, &specs)?;
         figures::check_energy(plan.energy.as_deref(), &meters)?;
         let placement = placement(plan)?;
-        same_cpus(plan, store, &placement)?;
+        same_cpus(plan, store.folder(), &store.done, &placement)?;
         let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
         let turn = Turn::take(false)?;
         if turn.is_shared {
@@ -164,8 +217,21 @@ impl<'a> Runner<'a> {
             );
         }
         let guard = Guard::start(&store.undo_file()).map_err(RunError::from)?;
+        let adopted = Adopted::begin(guard.guardian())?;
         store.begin(plan.subject())?;
-        Ok(Self { plan, store, stop, experiment, meters, guard, placement, host, _turn: turn })
+        Ok(Self {
+            plan,
+            store,
+            stop,
+            experiment,
+            meters,
+            model,
+            guard,
+            adopted,
+            placement,
+            host,
+            _turn: turn,
+        })
     }
 
     fn measured(
@@ -177,7 +243,7 @@ impl<'a> Runner<'a> {
         let online = machine::cpus(&self.host);
         let members = self.members(group, record)?;
         for (at, member) in members.iter().enumerate() {
-            self.prepare(member, folder, at)?;
+            self.prepare(member, folder, at, record)?;
         }
         self.stop.wait_until(monotonic() + self.plan.runs.rest);
         let (ran, power) = self.together(&members, folder)?;
@@ -193,18 +259,11 @@ impl<'a> Runner<'a> {
                     }
                     Ending::Exited(_) => "",
                 };
-                return Err(RunError::RunFailed(format!("job `{name}` failed: {why}{hint}")));
+                let why = format!("job `{name}` failed: {why}{hint}");
+                return Err(failed_by(record, member.job, why));
             }
         }
-        for member in &members {
-            if let Some(left) = member.left_over.find(self.stop) {
-                let name = &member.job.name;
-                return Err(RunError::RunFailed(format!(
-                    "job `{name}` has ended, and left {left} running: let it wait for what it starts, and start no \
-                     daemons"
-                )));
-            }
-        }
+        self.nothing_is_left(&members, record)?;
         if machine::cpus(&self.host) != online {
             return Err(RunError::RunFailed(
                 "a CPU went online or offline during the run: jobs did not stay where they were put"
@@ -218,15 +277,54 @@ impl<'a> Runner<'a> {
         add(record, SECONDS, record.elapsed_s, "s");
         let wanted = self.plan.energy.as_deref();
         same_source(wanted, &self.store.done, record)?;
-        if let Some(watts) = figures::watts_of(wanted, &record.channels) {
-            add(record, JOULES, watts * record.elapsed_s, "J");
-        }
+        self.add_joules(record);
         for (member, (ending, process)) in ended {
             let end = ending.map_or(ran.end, |(_, end)| end);
             job_figures(record, member.job, process, end.since(ran.begin))?;
         }
         let ended = members.into_iter().map(|member| member.place.stop());
         ended.fold(Ok(()), Result::and).map_err(|error| RunError::of_run(error, self.stop))
+    }
+
+    /// No job has left anything running.
+    fn nothing_is_left(
+        &self,
+        members: &[Member<'_>],
+        record: &mut RunRecord,
+    ) -> Result<(), RunError> {
+        const ADVICE: &str = "let it wait for what it starts, and start no daemons";
+        for Member { job, left_over, .. } in members {
+            if let Some(left) = left_over.find(self.stop) {
+                let why =
+                    format!("job `{}` has ended, and left {left} running: {ADVICE}", job.name);
+                return Err(failed_by(record, job, why));
+            }
+        }
+        let Some(left) = self.adopted.find(self.stop) else { return Ok(()) };
+        match members {
+            [Member { job, .. }] => {
+                let why =
+                    format!("job `{}` has ended, and left {left} running: {ADVICE}", job.name);
+                Err(failed_by(record, job, why))
+            }
+            _ => Err(RunError::RunFailed(format!(
+                "one of the jobs has ended, and left {left} running: {ADVICE}"
+            ))),
+        }
+    }
+
+    fn add_joules(&self, record: &mut RunRecord) {
+        let wanted = self.plan.energy.as_deref();
+        let Some(watts) = figures::watts_of(wanted, &record.channels) else { return };
+        let seconds = record.elapsed_s;
+        let source = figures::channels_of(wanted, &record.channels);
+        let model = self.model.as_ref().filter(|it| source.iter().all(|by| by.meter == it.name));
+        add(record, JOULES, watts * seconds, "J");
+        if let Some(model) = model {
+            let ends = model.range.at_ends(watts);
+            add(record, JOULES_OF_LOW_IDLE, ends.low_idle * seconds, "J");
+            add(record, JOULES_OF_HIGH_IDLE, ends.high_idle * seconds, "J");
+        }
     }
 
     /// A place for each job: with its CPUs, and all of it ended at the end.
@@ -239,23 +337,26 @@ impl<'a> Runner<'a> {
         for (at, (job, cpus)) in group.iter().zip(self.placement.cpus(group)).enumerate() {
             let job = &self.plan.jobs[*job];
             record.facts.insert(format!("CPUs of {}", job.name), words(&cpus));
-            let common = Common { pin: Some(cpus), ..Common::named(&job.name) };
-            let kind = KindConfig::Host(nightwatt_environments::host::Config {});
-            let place = EnvironmentConfig { common, kind }.start(0, None, &self.guard, self.stop);
-            let place = place.map_err(|error| RunError::of_run(error, self.stop))?;
+            let place = place_of(&job.name, cpus, &self.guard, self.stop)?;
             members.push(Member { job, place, left_over: LeftOver::new(record.number, at) });
         }
         Ok(members)
     }
 
-    fn prepare(&self, member: &Member<'_>, folder: &Path, at: usize) -> Result<(), RunError> {
+    fn prepare(
+        &self,
+        member: &Member<'_>,
+        folder: &Path,
+        at: usize,
+        record: &mut RunRecord,
+    ) -> Result<(), RunError> {
         for (number, line) in member.job.prepare.iter().enumerate() {
             let command = member.place.command(line);
             let limit = self.plan.runs.time_limit;
             let name = format!("prepare-{at}-{number}");
             if let Some(why) = commands::run(command, folder, &name, limit, self.stop)? {
-                let job = &member.job.name;
-                return Err(RunError::RunFailed(format!("`prepare` of job `{job}` failed: {why}")));
+                let why = format!("`prepare` of job `{}` failed: {why}", member.job.name);
+                return Err(failed_by(record, member.job, why));
             }
         }
         Ok(())
@@ -268,7 +369,8 @@ impl<'a> Runner<'a> {
         folder: &Path,
     ) -> Result<(Ran, Power), RunError> {
         // Lines are made before: the meters shall see the jobs alone.
-        let lines: Vec<Command> = members.iter().map(line).collect();
+        let lines: Vec<Command> =
+            members.iter().map(|it| line(&it.place, &it.job.command, &it.left_over)).collect();
         let (stop, limit) = (self.stop, self.plan.runs.time_limit);
         let work = |begins: &dyn Fn(Mono)| {
             let mut processes = Processes::default();
@@ -285,12 +387,31 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// A run that failed because of a job.
+fn failed_by(record: &mut RunRecord, job: &Job, why: String) -> RunError {
+    record.facts.insert(FAILED_JOB.to_owned(), job.name.clone());
+    RunError::RunFailed(why)
+}
+
 /// In a session of its own it has no terminal: a job that wants one fails, and does not wait for it.
-fn line(member: &Member<'_>) -> Command {
-    let line = shell::join(["setsid", "--wait", "/bin/sh", "-c", &member.job.command]);
-    let mut command = member.place.command(&format!("exec {line}"));
-    member.left_over.mark(&mut command);
+pub(crate) fn line(place: &Started, line: &str, left_over: &LeftOver) -> Command {
+    let line = shell::join(["setsid", "--wait", "/bin/sh", "-c", line]);
+    let mut command = place.command(&format!("exec {line}"));
+    left_over.mark(&mut command);
     command
+}
+
+/// A place on this machine with these CPUs; all that runs in it is ended at its end.
+pub(crate) fn place_of(
+    name: &str,
+    cpus: Vec<u32>,
+    guard: &Guard,
+    stop: &Stop,
+) -> Result<Started, RunError> {
+    let common = Common { pin: Some(cpus), ..Common::named(name) };
+    let kind = KindConfig::Host(nightwatt_environments::host::Config {});
+    let place = EnvironmentConfig { common, kind }.start(0, None, guard, stop);
+    place.map_err(|error| RunError::of_run(error, stop))
 }
 
 fn job_figures(
@@ -311,13 +432,19 @@ fn job_figures(
     let Some(reader) = &job.reader else { return Ok(()) };
     let (stdout, stderr) = (commands::text(&process.out)?, commands::text(&process.err)?);
     let outcome = reader.read(&Output { stdout: &stdout, stderr: &stderr, files: &[] });
-    let outcome = outcome
-        .map_err(|error| RunError::RunFailed(format!("output of job `{}`: {error}", job.name)))?;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let why = format!("output of job `{}`: {error}", job.name);
+            return Err(failed_by(record, job, why));
+        }
+    };
     let Some(operations) = outcome.operations else {
-        return Err(RunError::RunFailed(format!(
+        let why = format!(
             "the output of job `{}` has no operations: leave out its `tool`, or have `read` count them",
             job.name
-        )));
+        );
+        return Err(failed_by(record, job, why));
     };
     let time = outcome.duration.filter(|it| !it.is_zero()).unwrap_or(time);
     add(record, &names.operations, operations.count as f64, &operations.what);
@@ -356,14 +483,19 @@ pub(crate) fn words(cpus: &[u32]) -> String {
 }
 
 /// Runs on other CPUs are of another experiment.
-fn same_cpus(plan: &Plan, store: &Store, placement: &Placement) -> Result<(), Error> {
-    for run in store.done.iter().filter(|run| !run.facts.is_empty()) {
+pub(crate) fn same_cpus(
+    plan: &Plan,
+    folder: &Path,
+    done: &[RunRecord],
+    placement: &Placement,
+) -> Result<(), Error> {
+    for run in done.iter().filter(|run| !run.facts.is_empty()) {
         let Some(group) = plan.groups.get(run.cell) else { continue };
         for (job, cpus) in group.iter().zip(placement.cpus(group)) {
             let then = run.facts.get(&format!("CPUs of {}", plan.jobs[*job].name));
             let now = words(&cpus);
             if let Some(then) = then.filter(|then| **then != now) {
-                let (folder, then) = (store.folder().to_owned(), then.clone());
+                let (folder, then) = (folder.to_owned(), then.clone());
                 return Err(Error::OtherCpus { folder, then, now });
             }
         }

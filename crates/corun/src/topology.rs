@@ -2,17 +2,25 @@
 
 use nightwatt_host::Host;
 use nightwatt_meters::machine;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::pure::placement::CpuCaches;
 
-/// The CPUs that are online, with their caches. A cache that the kernel does not describe belongs to its CPU alone.
-pub(crate) fn cpus(host: &Host) -> Vec<CpuCaches> {
+/// The CPUs that are online and that this process may use, with their caches. A cache that the kernel does not describe belongs to its CPU alone.
+pub(crate) fn cpus(host: &Host, is_allowed: impl Fn(usize) -> bool) -> Vec<CpuCaches> {
     let cpu = |cpu: usize| CpuCaches {
         cpu: cpu as u32,
         l2: shared(host, cpu, "2").unwrap_or_else(|| cpu.to_string()),
         l3: shared(host, cpu, "3").unwrap_or_else(|| cpu.to_string()),
     };
-    machine::cpus(host).into_iter().map(cpu).collect()
+    machine::cpus(host).into_iter().filter(|cpu| is_allowed(*cpu)).map(cpu).collect()
+}
+
+/// Whether the kernel lets this process run on a CPU: a cgroup or `taskset` may leave some out.
+pub(crate) fn is_allowed() -> impl Fn(usize) -> bool {
+    // Of more CPUs than fit, all are tried.
+    let allowed = sched_getaffinity(None).ok();
+    move |cpu| allowed.as_ref().is_none_or(|set| cpu < CpuSet::MAX_CPU && set.is_set(cpu))
 }
 
 /// The CPUs that share a cache of this level, as the kernel lists them.
@@ -47,6 +55,22 @@ mod tests {
         }
         let caches = |cpu, l2: &str, l3: &str| CpuCaches { cpu, l2: l2.into(), l3: l3.into() };
         let expected = [caches(0, "0,2", "0-3"), caches(2, "2", "2")];
-        assert_eq!(cpus(&Host::at(root.path())), expected, "CPU 1 is offline, CPU 2 has no caches");
+        let host = Host::at(root.path());
+        assert_eq!(cpus(&host, |_| true), expected, "CPU 1 is offline, CPU 2 has no caches");
+        // A container with CPU 2 alone.
+        assert_eq!(cpus(&host, |cpu| cpu == 2), expected[1..]);
+    }
+
+    #[test]
+    fn this_process_may_use_the_cpus_that_nproc_counts() {
+        // coreutils asks the same question by itself.
+        let output = std::process::Command::new("nproc")
+            .env_remove("OMP_NUM_THREADS")
+            .env_remove("OMP_THREAD_LIMIT")
+            .output()
+            .unwrap();
+        let count: usize = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        let is_allowed = is_allowed();
+        assert_eq!((0..CpuSet::MAX_CPU).filter(|cpu| is_allowed(*cpu)).count(), count);
     }
 }

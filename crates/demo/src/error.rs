@@ -57,11 +57,11 @@ impl Error {
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),
-            Self::File { .. } => Some("choose another folder with `--out`"),
+            Self::File { .. } => Some("choose another folder with `--output`"),
             Self::Gateway(error) => error.hint(),
             Self::Power(error) => Some(error.hint()),
             Self::Control(error) => Some(error.hint()),
-            Self::NoServer(_) => Some("with `--out DIR` that file is kept"),
+            Self::NoServer(_) => Some("with `--output DIR` that file is kept"),
             _ => None,
         }
     }

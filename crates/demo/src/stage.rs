@@ -124,7 +124,7 @@ fn origin(
     address: SocketAddr,
 ) -> process::Config {
     let text = |path: PathBuf| path.display().to_string();
-    let site = site.map(|path| ["--site".to_owned(), text(path)]);
+    let site = site.map(|path| ["--files".to_owned(), text(path)]);
     let command = [
         text(options.origin_program.clone()),
         "origin".to_owned(),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
-use nightwatt_power::Controller;
 use nightwatt_power::probe::Probe;
+use nightwatt_power::{Controller, Observed, Subject};
 use serde::Serialize;
 use tokio::net::TcpStream;
 
@@ -80,7 +80,8 @@ pub enum Step {
     Waking,
 }
 
-/// Puts it to sleep and wakes it, as planned. Wakes it in any case, unless interrupted.
+/// Puts it to sleep and wakes it, as planned; first wakes it if its controller knows that it is down (cycle 0).
+/// Wakes it in any case, unless interrupted.
 pub async fn run(
     controller: &dyn Controller,
     probe: &Probe,
@@ -89,12 +90,7 @@ pub async fn run(
     mut tell: impl FnMut(u32, Step),
 ) -> Result<Vec<Cycle>, Error> {
     let mut cycles = Vec::new();
-    let driven = |what: &'static str| Error::Driven { what, cause: String::new() };
-    if !probe.attempt(controller).await.up {
-        return Err(driven(
-            "the server does not answer its probe: wake it before it can be put to sleep",
-        ));
-    }
+    begin(controller, probe, plan, clock, &mut tell).await?;
     for number in 1..=plan.cycles {
         let way = way(controller, clock).await?;
         tell(number, Step::Sleeping);
@@ -124,6 +120,49 @@ pub async fn run(
         cycles.push(Cycle { way_s: way.as_secs_f64(), to_sleep, to_wake: woken });
     }
     Ok(cycles)
+}
+
+const fn driven(what: &'static str) -> Error {
+    Error::Driven { what, cause: String::new() }
+}
+
+/// Makes sure that the server is awake, and that it is the controller's.
+async fn begin(
+    controller: &dyn Controller,
+    probe: &Probe,
+    plan: &Plan,
+    clock: &Clock,
+    tell: &mut impl FnMut(u32, Step),
+) -> Result<(), Error> {
+    let is_up = probe.attempt(controller).await.up;
+    let state = controller.state().await;
+    if is_up && matches!(state, Ok(Observed::Down)) && controller.subject() > Subject::Machine {
+        return Err(driven(
+            "something that nightwatt did not start answers for this server: stop it first (`ss -ltnp` shows what \
+             it is)",
+        ));
+    }
+    if is_up {
+        return Ok(());
+    }
+    match state? {
+        Observed::Down | Observed::Frozen => {}
+        Observed::Up | Observed::Unknown => {
+            return Err(driven(
+                "the server does not answer its probe, and its controller does not know that it sleeps: wake it \
+                 by hand",
+            ));
+        }
+    }
+    tell(0, Step::Waking);
+    let woken = Watch::begin(plan, clock, Duration::ZERO, Wanted::Answer)
+        .run(controller.wake(), Some((probe, controller)))
+        .await?;
+    controller.still_starts().await?;
+    match woken.probe_s {
+        Some(_) => Ok(()),
+        None => Err(driven("the server does not wake: wake it by hand")),
+    }
 }
 
 /// The median time of a command of the controller that does nothing.

@@ -1,12 +1,13 @@
 //! The servers of a configuration, looked at from the machine that stays awake.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{MachineConfig, ServerConfig, SiteConfig};
 use nightwatt_power::probe::{self, Probe};
-use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig};
+use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig, Observed};
 
 use super::{Finding, HostView, route};
 
@@ -18,6 +19,9 @@ const PROGRAMS: [(&str, &str, &str); 5] = [
     ("systemd", "systemctl", "systemd"),
     ("wol", "ip", "iproute2"),
 ];
+
+/// A process of this machine that does not take a connection within this time does not take any.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Capabilities, as bits of `CapEff` in /proc/self/status (capabilities(7)).
 const NET_ADMIN: u64 = 1 << 12;
@@ -50,7 +54,7 @@ impl<'a> Target<'a> {
     }
 
     /// The server of a site, or each of its pool.
-    fn of_site(site: &'a SiteConfig) -> Vec<Self> {
+    pub fn of_site(site: &'a SiteConfig) -> Vec<Self> {
         if site.server.is_empty() {
             return vec![Self::site(site)];
         }
@@ -86,11 +90,7 @@ impl<'a> Target<'a> {
         config: &Config,
         clock: &Clock,
     ) -> Option<Result<Box<dyn Controller>, nightwatt_power::ConfigError>> {
-        let context = Context {
-            clock: clock.clone(),
-            state_dir: config.state_dir.clone(),
-            site: self.name.to_owned(),
-        };
+        let context = self.context(config, clock);
         let mut power = self.power?.clone();
         let drivers = match &mut power {
             ControllerConfig::One(driver) => vec![driver],
@@ -102,6 +102,32 @@ impl<'a> Target<'a> {
             }
         }
         Some(power.build(&context))
+    }
+
+    fn context(&self, config: &Config, clock: &Clock) -> Context {
+        Context {
+            clock: clock.clone(),
+            state_dir: config.state_dir.clone(),
+            site: self.name.to_owned(),
+        }
+    }
+
+    /// The address that takes connections for a process that nightwatt has not started, if one does and this user
+    /// can find that out. Changes nothing; builds no controller.
+    pub fn stranger(&self, config: &Config) -> Option<String> {
+        let process = self.drivers().into_iter().find_map(|driver| match driver {
+            DriverConfig::Process(process) => Some(process),
+            _ => None,
+        })?;
+        if process.has_child(&self.context(config, &Clock::real()))? {
+            return None;
+        }
+        let origin = self.origin.as_deref()?;
+        let address = origin.to_socket_addrs().ok()?.next()?;
+        // Only an address of this machine can be bound. Another machine is left in peace.
+        UdpSocket::bind((address.ip(), 0)).ok()?;
+        TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+        Some(origin.to_owned())
     }
 
     fn drivers(&self) -> Vec<&DriverConfig> {
@@ -290,7 +316,18 @@ async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Findi
         Finding::note("probe", verdict.reason.clone())
             .cure("if it is awake, the probe asks in the wrong place; if it sleeps, look again when it is awake")
     }];
+    let is_another = verdict.up
+        && controller.asks_others()
+        && matches!(controller.state().await, Ok(Observed::Down));
     findings.push(match controller.nothing().await {
+        Ok(()) if is_another => Finding::bad(
+            "controller",
+            "its server does not run: something that nightwatt did not start answers the probe",
+        )
+        .cure(
+            "`ss -ltnp` shows what it is: stop it, and nightwatt starts the server itself; or configure the \
+             controller that it was started by",
+        ),
         Ok(()) => Finding::good("controller", "it can be asked"),
         // A machine that sleeps takes no commands.
         Err(error) if !verdict.up => {

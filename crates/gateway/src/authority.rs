@@ -1,6 +1,6 @@
 //! Host and port, as `Host` fields, request targets and the configuration name them.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A host, and a port if one is named. Stricter than RFC 3986: a name has only the characters of DNS names, since
 /// different servers parse the other allowed characters differently.
@@ -32,10 +32,26 @@ impl<'a> Authority<'a> {
         valid.then_some(Self { host, port })
     }
 
-    /// Whether the text that this was read from is as [`nightwatt_httpcache::normal_authority`] writes it.
+    /// Whether it is a number that some programs read as an IPv4 address, but not written as one (`127.1`, `0x7f000001`,
+    /// `127.0.0.01`): which site it is for, and where it leads, would depend on who reads it.
+    pub(crate) fn is_misspelt_address(&self) -> bool {
+        let host = self.host.strip_suffix('.').unwrap_or(self.host);
+        let last = host.rsplit('.').next().unwrap_or_default();
+        // The rule of browsers (WHATWG URL, "ends in a number").
+        let is_number = match last.strip_prefix("0x").or_else(|| last.strip_prefix("0X")) {
+            Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+        };
+        is_number && host.parse::<Ipv4Addr>().is_err()
+    }
+
+    /// Whether the text that this was read from is as [`nightwatt_httpcache::normal_authority`] writes it, and the host
+    /// needs no further look. (IPv6 addresses have several spellings.)
     pub(crate) fn is_normal(&self, text: &str, secure: bool) -> bool {
         let default = if secure { 443 } else { 80 };
-        !self.host.bytes().any(|byte| byte.is_ascii_uppercase())
+        !self.host.starts_with('[')
+            && !self.is_misspelt_address()
+            && !self.host.bytes().any(|byte| byte.is_ascii_uppercase())
             && !self.host.ends_with('.')
             && self.port != Some(default)
             && !text.ends_with(':')
@@ -43,9 +59,16 @@ impl<'a> Authority<'a> {
 }
 
 /// The host that a text names, in the form by which sites are looked up: lower case, without port, and without the
-/// final dot of a fully qualified name.
+/// final dot of a fully qualified name. An IPv6 address is the same in all spellings.
 pub(crate) fn host_name(text: &str) -> String {
     let host = Authority::parse(text).map_or(text, |it| it.host);
+    let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    if let Some(address) = bracketed.and_then(|it| it.parse::<Ipv6Addr>().ok()) {
+        return match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+    }
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
@@ -84,6 +107,55 @@ mod tests {
             ("[fd00::5]:443", "[fd00::5]", Some(443)),
         ] {
             assert_eq!(Authority::parse(text), Some(Authority { host, port }), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_address_is_the_same_in_all_spellings() {
+        for (text, name) in [
+            ("[::1]", "[::1]"),
+            ("[0:0:0:0:0:0:0:1]:8080", "[::1]"),
+            ("[::0001]", "[::1]"),
+            ("[FD00::5]", "[fd00::5]"),
+            ("[::ffff:127.0.0.1]", "127.0.0.1"),
+            ("[::ffff:7f00:1]", "127.0.0.1"),
+            ("127.0.0.1.", "127.0.0.1"),
+            ("Blog.:80", "blog"),
+        ] {
+            assert_eq!(host_name(text), name, "{text}");
+        }
+    }
+
+    /// Hosts of the WHATWG's URL tests (`urltestdata.json`) that are IPv4 addresses or fail to be, and names.
+    #[test]
+    fn numbers_that_are_no_dotted_quads_are_misspelt() {
+        for (text, is_misspelt) in [
+            ("127.0.0.1", false),
+            ("192.168.1.2.", false),
+            ("blog", false),
+            ("blog.example", false),
+            ("10.example", false),
+            ("0xexample", false),
+            ("a.b.0xg", false),
+            ("[::1]", false),
+            ("127.1", true),
+            ("127.000.000.001", true),
+            ("127.0.0.01", true),
+            ("2130706433", true),
+            ("0x7f.0.0.1", true),
+            ("0x7f000001", true),
+            ("0X7F000001", true),
+            ("0x", true),
+            ("foo.0x4", true),
+            ("foo.09", true),
+            ("1.2.3.4.5", true),
+            ("256.0.0.1", true),
+            ("blog.1", true),
+            ("0", true),
+        ] {
+            let authority = Authority::parse(text).unwrap();
+            assert_eq!(authority.is_misspelt_address(), is_misspelt, "{text}");
+            assert!(!is_misspelt || !authority.is_normal(text, false), "{text}");
         }
     }
 

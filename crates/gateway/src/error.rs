@@ -63,6 +63,14 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The realm of a site's passwords cannot be written into an answer.
+    #[error("site `{site}`: `{realm}` cannot be the realm of its passwords")]
+    Realm {
+        /// The site.
+        site: String,
+        /// Its realm.
+        realm: String,
+    },
     /// A controller cannot be built.
     #[error("site `{site}`: {source}")]
     Power {
@@ -164,6 +172,7 @@ impl StartError {
                 "check that the file is there, that it is text in UTF-8 and that this user may read it; or \
                  leave `waiting_page_file` out: then the page is the built-in one",
             ),
+            Self::Realm { .. } => Some("set `access.realm` to printable ASCII characters"),
             Self::Certificate(bad) => Some(bad.hint()),
             Self::Webhook(_) => Some("check that the file exists and that this user may read it"),
             Self::Password { .. } => Some(

@@ -69,6 +69,8 @@ pub(crate) struct Facts {
     pub(crate) trusted: bool,
     /// That proxy named its client in a form that cannot be parsed.
     pub(crate) is_unreadable: bool,
+    /// That proxy named its client, and by one address: see [`Facts::certain_client`].
+    pub(crate) is_certain: bool,
     /// The client uses TLS: by the word of a trusted proxy, else on this connection.
     pub(crate) secure: bool,
     /// Host and port of the target, else of the `Host` field; in normal form, as sent to the server.
@@ -162,6 +164,7 @@ impl Facts {
             peer: peer.to_canonical(),
             trusted,
             is_unreadable: spoken.is_unreadable,
+            is_certain: spoken.is_certain,
             secure,
             base: base(secure, &authority),
             authority,
@@ -235,7 +238,9 @@ impl Facts {
             return Some("HTTP/1.1 needs a Host field.");
         }
         let is_right = |text: &str| {
-            let is_host = |it: Authority<'_>| it.host != "." && !it.host.ends_with("..");
+            let is_host = |it: Authority<'_>| {
+                it.host != "." && !it.host.ends_with("..") && !it.is_misspelt_address()
+            };
             text.is_empty() || Authority::parse(text).is_some_and(is_host)
         };
         let field = field.map_or(Ok(""), HeaderValue::to_str);
@@ -244,6 +249,12 @@ impl Facts {
             return Some("The Host field and the target's host must be `host` or `host:port`.");
         }
         None
+    }
+
+    /// The address of the client, for what depends on its network. Nothing if a trusted proxy does not name it, or its
+    /// fields name two.
+    pub(crate) fn certain_client(&self) -> Option<IpAddr> {
+        self.is_certain.then_some(self.client)
     }
 
     pub(crate) fn path(&self) -> &str {

@@ -18,6 +18,7 @@ use nightwatt_httpcache::{
 };
 
 use self::watchers::{GivesBack, Keeping};
+use crate::admittance::{self, Comer};
 use crate::body::Answer;
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
@@ -216,8 +217,13 @@ impl Forwarding<'_> {
         }
         let (clock, idle) = (self.serving.clock.clone(), self.site().limits.tunnel_idle);
         let phase = self.site().supervisor.phase();
+        let shut_out =
+            admittance::shut_out(self.site().doorkeeper.subscribe(), Comer::of(self.facts));
         let tunnel = Tunnel::new(move |client| async move {
-            tunnel::run(client, server, answered_ahead, phase, &clock, idle).await;
+            tokio::select! {
+                () = tunnel::run(client, server, answered_ahead, phase, &clock, idle) => {}
+                () = shut_out => {}
+            }
             drop(exchange);
         });
         let mut response = Response::from_parts(parts, Answer::empty());

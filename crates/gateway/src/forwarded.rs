@@ -1,7 +1,8 @@
 //! The client for which a trusted proxy speaks: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
 //!
 //! Only one of the two fields counts. A proxy that sets one may pass on what its client wrote into the other, so
-//! `Forwarded` is read only without `X-Forwarded-For`, unless `client_field` of the configuration selects one.
+//! `Forwarded` counts only without `X-Forwarded-For`, unless `client_field` of the configuration selects one. If both
+//! are there, and `client_field` selects none, it is not certain which client it is, unless both name the same.
 //!
 //! Both are read from their end, which the trusted proxy has written. What precedes an address that is not a trusted
 //! proxy, or an element without an address, may be forged.
@@ -27,12 +28,15 @@ pub(crate) struct SpokenFor {
     pub(crate) secure: Option<bool>,
     /// An element that counts names no client in a form that can be parsed.
     pub(crate) is_unreadable: bool,
+    /// The client is named, and by one address.
+    pub(crate) is_certain: bool,
 }
 
 impl SpokenFor {
     /// The peer speaks for itself.
     pub(crate) fn itself(peer: IpAddr) -> Self {
-        Self { client: peer.to_canonical(), secure: None, is_unreadable: false }
+        let client = peer.to_canonical();
+        Self { client, secure: None, is_unreadable: false, is_certain: true }
     }
 
     /// What a trusted proxy reports, by the values of the two fields. `field` is the one that counts.
@@ -43,7 +47,8 @@ impl SpokenFor {
         x_forwarded_for: impl Iterator<Item = &'a [u8]>,
         forwarded: impl Iterator<Item = &'a [u8]>,
     ) -> Self {
-        let mut spoken = Self::itself(peer);
+        let unnamed = Self { is_certain: false, ..Self::itself(peer) };
+        let mut spoken = unnamed;
         let listed = x_forwarded_for.filter(|_| field != Some(ClientField::Forwarded));
         let listed: Vec<&[u8]> =
             listed.flat_map(|value| value.split(|byte| *byte == b',')).collect();
@@ -52,8 +57,16 @@ impl SpokenFor {
             let elements = listed.iter().rev().filter(|it| !is_blank(it));
             spoken
                 .follow(trusted, elements.map(|it| Element { node: Node::read(it), secure: None }));
+            let other: Vec<Element> =
+                forwarded.filter(|_| field.is_none()).flat_map(elements_of).collect();
+            if !other.is_empty() {
+                let mut second = unnamed;
+                second.follow(trusted, other.into_iter().rev());
+                let is_same = second.client.to_canonical() == spoken.client.to_canonical();
+                spoken.is_certain &= second.is_certain && is_same;
+            }
         } else if field != Some(ClientField::XForwardedFor) {
-            let elements: Vec<Element> = forwarded.flat_map(elements).collect();
+            let elements: Vec<Element> = forwarded.flat_map(elements_of).collect();
             spoken.follow(trusted, elements.into_iter().rev());
         }
         spoken.client = spoken.client.to_canonical();
@@ -77,17 +90,17 @@ impl SpokenFor {
         for Element { node, secure } in elements {
             match node {
                 Node::Address(address) => {
-                    (self.client, self.secure) = (address, secure);
+                    (self.client, self.secure, self.is_certain) = (address, secure, true);
                     if !is_trusted(address) {
                         return;
                     }
                 }
                 Node::Unnamed => {
-                    self.secure = secure;
+                    (self.secure, self.is_certain) = (secure, false);
                     return;
                 }
                 Node::Unreadable => {
-                    self.is_unreadable = true;
+                    (self.is_unreadable, self.is_certain) = (true, false);
                     return;
                 }
             }
@@ -131,7 +144,7 @@ impl Node {
 }
 
 /// The elements of one `Forwarded` field. If its quotes do not match, no part of it can be parsed.
-fn elements(value: &[u8]) -> Vec<Element> {
+fn elements_of(value: &[u8]) -> Vec<Element> {
     let Some(elements) = split_unquoted(value, b',') else {
         return vec![Element { node: Node::Unreadable, secure: None }];
     };
@@ -275,6 +288,44 @@ mod tests {
             let text = String::from_utf8_lossy(fields[0]);
             assert_eq!(found.client.to_string(), client, "{text}");
             assert_eq!((found.secure, found.is_unreadable), (secure, is_unreadable), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_certain_if_it_is_named_and_by_one_address() {
+        let config = config("");
+        for (listed, forwarded, is_certain) in [
+            (&[&b"203.0.113.9"[..]][..], &[][..], true),
+            (&[b"203.0.113.9, 10.0.0.2"], &[], true),
+            (&[], &[&b"for=203.0.113.9, for=10.0.0.2"[..]], true),
+            // A client within the networks of the proxies.
+            (&[b"10.0.0.3"], &[], true),
+            (&[b"203.0.113.9"], &[b"for=203.0.113.9;proto=https"], true),
+            (&[b"2001:db8::1"], &[b"for=\"[2001:DB8:0::1]:443\""], true),
+            (&[b"::ffff:203.0.113.9"], &[b"for=203.0.113.9"], true),
+            (&[b"198.51.100.1, 203.0.113.9"], &[b"for=198.51.100.2, for=203.0.113.9"], true),
+            (&[b"203.0.113.9"], &[b"for=198.51.100.1"], false),
+            (&[b"203.0.113.9"], &[b"for=203.0.113.9, for=198.51.100.1"], false),
+            (&[b"203.0.113.9"], &[b"for=203.0.113.9", b"for=198.51.100.1"], false),
+            (&[b"203.0.113.9"], &[b"for=_hidden"], false),
+            (&[b"203.0.113.9"], &[b"for=\"203.0.113.9"], false),
+            (&[b"203.0.113.9"], &[b"proto=https"], false),
+            (&[b"unknown"], &[b"for=203.0.113.9"], false),
+            (&[], &[], false),
+            (&[b""], &[], false),
+            (&[b"unknown"], &[], false),
+            (&[b"203.0.113.9, _hidden, 10.0.0.2"], &[], false),
+            (&[b"203.0.113.9, example.org"], &[], false),
+            (&[], &[b"proto=https"], false),
+        ] {
+            let found = spoken(&config, listed, forwarded);
+            let text = |it: &[&[u8]]| it.concat().escape_ascii().to_string();
+            assert_eq!(found.is_certain, is_certain, "{} | {}", text(listed), text(forwarded));
+        }
+        for field in ["x-forwarded-for", "forwarded"] {
+            let config = self::config(&format!("client_field = \"{field}\""));
+            let found = spoken(&config, &[b"203.0.113.9"], &[b"for=198.51.100.1"]);
+            assert!(found.is_certain, "{field} counts alone");
         }
     }
 

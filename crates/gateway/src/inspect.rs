@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nightwatt_energy::duration_text;
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
@@ -232,6 +233,10 @@ fn whole(
 }
 
 fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> {
+    let left = |then: Mono| {
+        let seconds = then.since(server.now).as_secs_f64().ceil();
+        duration_text::format(Duration::from_secs_f64(seconds))
+    };
     Some(match server.hindrance? {
         Hindrance::NotAwake => return None,
         Hindrance::InFlight(count) => {
@@ -245,29 +250,23 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             format!("{} under way", parts.join(" and "))
         }
         Hindrance::Until(then) => {
-            let seconds = then.since(server.now).as_secs_f64();
-            format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")
+            format!("minimum on, quiet or stay-awake time, for another {}", left(then))
         }
         Hindrance::Declined(then) => {
-            let seconds = then.since(server.now).as_secs_f64();
             let reasons = server.inhibited_by.as_deref().unwrap_or("reasons of its own");
-            format!("the server itself: {reasons}; asked again in {seconds:.0} s")
+            format!("the server itself: {reasons}; asked again in {}", left(then))
         }
         Hindrance::WakeLoop(then) => {
-            let minutes = then.since(server.now).as_secs_f64() / 60.0;
             format!(
-                "a wake loop: woken again and again without serving a request; for {minutes:.0} min"
+                "a wake loop: woken again and again without serving a request; for {}",
+                left(then)
             )
         }
         Hindrance::Hours(then) => {
-            let minutes = then.since(server.now).as_secs_f64() / 60.0;
-            format!(
-                "hours in which it is not to sleep (`never_sleep`), for another {minutes:.0} min"
-            )
+            format!("hours in which it must not sleep (`never_sleep`), for another {}", left(then))
         }
         Hindrance::AwakeHours(then) => {
-            let minutes = then.since(server.now).as_secs_f64() / 60.0;
-            format!("hours in which it is to be awake (`awake`), for another {minutes:.0} min")
+            format!("hours in which it must be awake (`awake`), for another {}", left(then))
         }
         Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })

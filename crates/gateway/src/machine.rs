@@ -13,7 +13,7 @@ use nightwatt_policy::scenario::{Scenario, Server};
 use nightwatt_policy::sleep::Timeout;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
-use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
+use nightwatt_power::{Context, Controller, Error, News, Observed, Subject, Work};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -365,7 +365,18 @@ impl Controller for Standing {
         }
     }
 
-    fn down_is_final(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.down_is_final())
+    fn still_starts(&self) -> Work<'_, ()> {
+        match &self.own {
+            Some(own) => own.still_starts(),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    /// While the machine sleeps, a probe may wake it.
+    fn subject(&self) -> Subject {
+        match &self.own {
+            Some(own) if self.footing.machine.phase_now() == Phase::Awake => own.subject(),
+            _ => Subject::Machine,
+        }
     }
 }

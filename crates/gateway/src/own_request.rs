@@ -110,6 +110,7 @@ impl OwnRequest {
             peer: CLIENT,
             trusted: false,
             is_unreadable: false,
+            is_certain: true,
             secure,
             authority: authority.to_owned(),
             base: base(secure, authority),

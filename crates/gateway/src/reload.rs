@@ -146,6 +146,9 @@ impl Running {
         gateway.share_out_proxy();
         self.present.turn_to(&gateway);
         self.gateway = gateway;
+        for site in &self.gateway.serving.sites {
+            site.doorkeeper.send_replace(site.admittance.clone());
+        }
         self.jobs.extend(jobs);
         self.turn_posts(posts);
         let done = difference(&old, &self.gateway);

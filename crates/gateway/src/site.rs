@@ -24,6 +24,7 @@ use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admittance::Admittance;
@@ -78,6 +79,8 @@ pub(crate) struct Site {
     pub(crate) presence: Arc<Presence>,
     /// Who may come in, if not all clients may.
     pub(crate) admittance: Option<Arc<Admittance>>,
+    /// The same since the last reload, for tunnels, which outlive it.
+    pub(crate) doorkeeper: watch::Sender<Option<Arc<Admittance>>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -158,7 +161,8 @@ impl Site {
             flights: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
-            admittance: Admittance::of(site),
+            admittance: Admittance::of(site)?,
+            doorkeeper: watch::Sender::new(None),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())

@@ -69,7 +69,7 @@ pub(crate) async fn handle(
     let facts = Arc::new(Facts::of(&serving.config, peer, &parts, now, Supervisor::next_id()));
     let index = serving.site_for(&facts);
     let admittance = index.and_then(|index| serving.sites[index].admittance.as_ref());
-    let shown = admittance.map_or(Shown::Nothing, |it| it.take(&mut parts.headers));
+    let shown = admittance.map_or(Shown::Nothing, |it| it.take(&facts, &mut parts.headers));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     if facts.is_unreadable {
         serving.unreadable_clients.count(facts.peer, &parts.headers);
@@ -92,7 +92,7 @@ pub(crate) async fn handle(
             // Boxed: most sites let all clients in.
             if admittance.is_some()
                 && let Some((response, how)) =
-                    Box::pin(admitting::denied(&serving, site, &facts, shown)).await
+                    Box::pin(admitting::denied(&serving, index, &facts, shown)).await
             {
                 return close(&serving, Some(index), &facts, response, how);
             }

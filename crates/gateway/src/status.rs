@@ -45,6 +45,18 @@ pub struct Status {
     pub connections: ConnectionsStatus,
 }
 
+impl Status {
+    /// The state of a site, server or machine.
+    pub fn state_of(&self, name: &str) -> Option<&str> {
+        let sites = self.sites.iter().map(|it| (&it.name, &it.state));
+        let pools = self.sites.iter().filter_map(|it| it.pool.as_ref());
+        let servers = pools.flat_map(|pool| pool.servers.iter().map(|it| (&it.name, &it.state)));
+        let machines = self.machines.iter().map(|it| (&it.name, &it.state));
+        let mut all = sites.chain(servers).chain(machines);
+        all.find(|(it, _)| *it == name).map(|(_, state)| state.as_str())
+    }
+}
+
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {

@@ -14,7 +14,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use crate::control::{Order, Reply, ask};
-use crate::status::Status;
 use crate::supervisor::{ServerControl, Supervisor};
 
 /// Timeout for its answer. It may be busy starting.
@@ -73,7 +72,7 @@ impl Controller for Successor {
             let Reply::Status(status) = self.ask(Order::Status).await? else {
                 return Ok(Observed::Unknown);
             };
-            Ok(match state_of(&status, &self.name) {
+            Ok(match status.state_of(&self.name) {
                 Some(state) if state == Phase::Awake.as_str() => Observed::Up,
                 Some(_) => Observed::Down,
                 None => Observed::Unknown,
@@ -84,16 +83,6 @@ impl Controller for Successor {
     fn asks_others(&self) -> bool {
         true
     }
-}
-
-/// The state of a site, server or machine.
-fn state_of<'a>(status: &'a Status, name: &str) -> Option<&'a str> {
-    let sites = status.sites.iter().map(|it| (&it.name, &it.state));
-    let pools = status.sites.iter().filter_map(|it| it.pool.as_ref());
-    let servers = pools.flat_map(|pool| pool.servers.iter().map(|it| (&it.name, &it.state)));
-    let machines = status.machines.iter().map(|it| (&it.name, &it.state));
-    let mut all = sites.chain(servers).chain(machines);
-    all.find(|(it, _)| *it == name).map(|(_, state)| state.as_str())
 }
 
 /// As long as a client is served here or waits, the other process keeps the server awake for it: a connection to that

@@ -34,7 +34,7 @@ fn get<'a>(event: &'a [Property], name: &str) -> Option<&'a Property> {
 }
 
 fn is_cancelled(event: &[Property]) -> bool {
-    get(event, "STATUS").is_some_and(|it| it.value.trim() == "CANCELLED")
+    get(event, "STATUS").is_some_and(|it| it.value.trim().eq_ignore_ascii_case("CANCELLED"))
 }
 
 fn name_of(event: &[Property]) -> String {

@@ -60,6 +60,7 @@ pub use channel::{Accuracy, Channel, Scope};
 pub use drivers::{DRIVERS, driver, open, usual};
 pub use error::MeterError;
 pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
+pub use model::power_model;
 pub use nightwatt_host::Host;
 pub use spec::MeterSpec;
 

@@ -35,9 +35,10 @@ fn probe(host: &Host) -> Presence {
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&["fitted", "wakeups"])?;
     let counts_wake_ups = spec.truth("wakeups")?.unwrap_or(true);
-    let (model, source) = match spec.text("fitted") {
-        Some(path) => (fitted(spec, path)?, "calibrated on this machine"),
-        None => (PowerModel::typical(&describe(host)), "95 % of such machines"),
+    let model = power_model(host, spec)?;
+    let source = match model {
+        PowerModel::Fitted(_) => "calibrated on this machine",
+        PowerModel::Typical(_) => "95 % of such machines",
     };
     let counts = read(host)?;
     let channels = vec![Channel {
@@ -48,6 +49,14 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
     }];
     let last = (monotonic(), counts);
     Ok(Box::new(Modelled { host: host.clone(), model, counts_wake_ups, channels, last }))
+}
+
+/// The model that a meter of this kind goes by, for callers that need more than its figure.
+pub fn power_model(host: &Host, spec: &MeterSpec) -> Result<PowerModel, MeterError> {
+    match spec.text("fitted") {
+        Some(path) => fitted(spec, path),
+        None => Ok(PowerModel::typical(&describe(host))),
+    }
 }
 
 /// What `calibrate utilisation` has written.

@@ -16,7 +16,6 @@ pub mod pure;
 mod result;
 mod rules;
 mod tables;
-mod text;
 mod written;
 mod years;
 
@@ -29,7 +28,7 @@ pub use self::error::Error;
 pub use self::history::{Gap, Histories, History, Point, Unread};
 pub use self::result::{DeviceRow, Mining};
 pub use self::rules::{Outside, RuleCheck};
-pub use self::text::spans;
+pub use self::tables::spans;
 pub use self::written::{SECONDS_PER_DAY, day_of, hash_rate};
 pub use self::years::{DeviceOfYear, Year};
 

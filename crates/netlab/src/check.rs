@@ -76,6 +76,15 @@ pub struct Found {
 }
 
 impl Found {
+    /// What is to be said of it: `refused: …`.
+    pub(crate) fn verdict(&self) -> String {
+        match (&self.complaints[..], self.is_accepted) {
+            ([], _) => "as it should be".to_owned(),
+            (found, true) => format!("accepted all the same: {}", found.join("; ")),
+            (found, false) => format!("refused: {}", found.join("; ")),
+        }
+    }
+
     /// Why nothing was run over it, if that is so.
     pub(super) fn refusal(&self, scenario: &Scenario) -> Option<String> {
         let is_refused = !self.complaints.is_empty() && !self.is_accepted;

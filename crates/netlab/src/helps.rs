@@ -8,7 +8,6 @@ mod change;
 mod page;
 mod result;
 mod runs;
-mod text;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_compare::pure::experiment::{Cell as Place, Design, Restart, Rule};

@@ -8,11 +8,10 @@ mod figures;
 mod kernel_time;
 pub(crate) mod lab;
 pub(crate) mod notes;
-mod page;
+pub(crate) mod page;
 pub(crate) mod result;
 pub(crate) mod runs;
 mod settled;
-pub(crate) mod text;
 pub(crate) mod units;
 
 use std::path::PathBuf;

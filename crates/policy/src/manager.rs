@@ -162,7 +162,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             wake_budgets: WakeBudgets::new(&settings),
             awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
-            awake_hours: AwakeHours::new(&settings, memory.awake_run),
+            awake_hours: AwakeHours::new(&settings, memory.ordered_to_sleep),
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
             waking_since: None,
@@ -358,6 +358,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.sleep_ordered =
                     matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown);
                 self.stay_awake_until = Mono::ZERO;
+                self.awake_hours.put_to_sleep(now);
                 self.reconsider(now);
                 self.consider_sleep(now, actions);
                 return;
@@ -517,9 +518,11 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.delayed_this_sleep = 0;
                 self.waiting_pages.clear();
             }
+            Change::WentAway | Change::SleptByOthers => self.awake_hours.lost(at, change),
             Change::Failed => self.release_held(now),
             _ if self.lifecycle.phase() == Phase::Awake => {
                 self.policy_wakes = false;
+                self.awake_hours.is_awake();
                 self.release_held(now);
                 if change == Change::Woke && !self.resumes_sleep {
                     let seen = f64::from(self.delayed_this_sleep);
@@ -565,7 +568,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             bill: self.bill(now),
             crawl_appointment: self.crawl.appointment(now),
             wake_time: self.wake_time.seen(),
-            awake_run: self.awake_hours.woken_for(),
+            ordered_to_sleep: self.awake_hours.ordered(),
         }
     }
 

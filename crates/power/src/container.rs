@@ -21,7 +21,7 @@ use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::again::Again;
-use crate::{Controller, Error, Observed, Work};
+use crate::{Controller, Error, Observed, Subject, Work};
 
 /// What is said of a container has a few KiB, and more with many mounts and labels.
 const LONGEST: usize = 1 << 20;
@@ -307,7 +307,8 @@ impl Controller for Container {
         Box::pin(async {
             Ok(match self.state_now().await? {
                 State::Running => Observed::Up,
-                State::Paused | State::Stopped | State::Dead => Observed::Down,
+                State::Paused => Observed::Frozen,
+                State::Stopped | State::Dead => Observed::Down,
                 State::Changing => Observed::Unknown,
             })
         })
@@ -315,6 +316,10 @@ impl Controller for Container {
 
     fn asks_others(&self) -> bool {
         true
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Program
     }
 
     fn remind(&self) -> Work<'_, ()> {

@@ -115,6 +115,16 @@ pub enum Error {
     /// The agent of the server cannot be asked, or does not answer.
     #[error(transparent)]
     Agent(Box<nightwatt_agent::Error>),
+    /// What was started has ended by itself.
+    #[error("`{program}` ended by itself ({status}); its output is in {}", .log.display())]
+    Ended {
+        /// The program, as configured.
+        program: String,
+        /// Its exit status in words.
+        status: String,
+        /// Where its output is.
+        log: PathBuf,
+    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -182,6 +192,7 @@ impl Error {
             | Self::Ssh { .. }
             | Self::Inhibited { .. }
             | Self::Machine { .. }
+            | Self::Ended { .. }
             | Self::Unkillable { .. }
             | Self::Scripted { .. } => true,
         }
@@ -216,6 +227,10 @@ impl Error {
             }
             Self::Machine { .. } => "see what the log says of that machine",
             Self::Agent(error) => error.hint(),
+            Self::Ended { .. } => {
+                "read the end of its output; a program that goes into the background ends as well: have it \
+                 stay in the foreground, as `nginx -g 'daemon off;'`"
+            }
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"

@@ -105,11 +105,30 @@ pub trait Controller: Debug + Send + Sync {
         Box::pin(std::future::pending())
     }
 
-    /// After a wake command, does [`Observed::Down`] say that it failed (a process that has ended)? For
-    /// most it says only that the server is not up yet.
-    fn down_is_final(&self) -> bool {
-        false
+    /// Called after each probe while the server wakes: an error if what the wake command started has ended, so
+    /// that it cannot come up any more. Most drivers know only that it is not up yet.
+    fn still_starts(&self) -> Work<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
+
+    /// What the driver controls: how much a probe of it can do and show while it is [`Observed::Down`].
+    fn subject(&self) -> Subject {
+        Subject::Machine
+    }
+}
+
+/// What a driver controls. What answers a probe while it is down is another server, for all but a machine; each
+/// kind allows more probes than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A machine: a probe may wake it, so it is not probed while another source knows that it sleeps.
+    Machine,
+    /// A unit: a probe may start it (socket activation), so it is not probed while it is to be down.
+    Unit,
+    /// A program on a machine that stays awake: a probe disturbs nothing.
+    Program,
+    /// A child of this process: nothing else can be at its port, and a probe of this machine costs no time.
+    Child,
 }
 
 /// What a controller can tell of its server.
@@ -119,6 +138,8 @@ pub enum Observed {
     Up,
     /// It does not run.
     Down,
+    /// It stands still (paused, frozen): what connects to it is accepted by the kernel, and gets no answer.
+    Frozen,
     /// The controller has no means to tell, or the server is between the two.
     Unknown,
 }
@@ -134,6 +155,8 @@ pub enum Heard {
     Back,
     /// It said that it goes, and did not fall asleep.
     StayedAwake,
+    /// What the driver had started ended by itself.
+    Ended,
 }
 
 /// What a driver needs to know besides its own configuration.

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use crate::{Controller, News, Observed, Work};
+use crate::{Controller, News, Observed, Subject, Work};
 
 /// Two controllers of one server.
 #[derive(Debug)]
@@ -66,7 +66,11 @@ impl Controller for Pair {
         }))
     }
 
-    fn down_is_final(&self) -> bool {
-        self.wake.down_is_final()
+    fn still_starts(&self) -> Work<'_, ()> {
+        self.wake.still_starts()
+    }
+
+    fn subject(&self) -> Subject {
+        self.wake.subject()
     }
 }

@@ -223,6 +223,11 @@ impl Probe {
         Self { config, clock }
     }
 
+    /// Does it ask the controller, and not the server?
+    pub const fn asks_the_controller(&self) -> bool {
+        matches!(self.config, Config::Controller)
+    }
+
     /// Asks once. Whatever goes wrong is an answer too: down, and why. But that this machine is out of
     /// descriptors or memory says nothing of the server, which is asked again until there are some.
     pub async fn attempt(&self, controller: &dyn Controller) -> Verdict {
@@ -259,7 +264,7 @@ impl Probe {
             },
             Config::Controller => match controller.state().await {
                 Ok(Observed::Up) => Verdict::up("the controller says up"),
-                Ok(Observed::Down) => Verdict::down("the controller says down"),
+                Ok(Observed::Down | Observed::Frozen) => Verdict::down("the controller says down"),
                 Ok(Observed::Unknown) => Verdict::down("the controller cannot tell"),
                 Err(error) => Verdict::down(format!("the controller: {error}")),
             },

@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer};
 use crate::again::Again;
 use crate::complaints::Complaints;
 use crate::tool::Tool;
-use crate::{ConfigError, Context, Controller, Error, Observed, Work};
+use crate::{ConfigError, Context, Controller, Error, Observed, Subject, Work};
 
 /// What `systemctl` complains of.
 const COMPLAINTS: Complaints = Complaints {
@@ -260,7 +260,8 @@ impl Controller for Systemd {
         Box::pin(async {
             Ok(match self.state_now().await? {
                 State::Active => Observed::Up,
-                State::Frozen | State::Inactive => Observed::Down,
+                State::Frozen => Observed::Frozen,
+                State::Inactive => Observed::Down,
                 _ => Observed::Unknown,
             })
         })
@@ -268,6 +269,10 @@ impl Controller for Systemd {
 
     fn asks_others(&self) -> bool {
         true
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Unit
     }
 
     fn remind(&self) -> Work<'_, ()> {

@@ -19,7 +19,7 @@ pub(crate) mod result;
 mod returns;
 pub mod sampled;
 pub(crate) mod target;
-pub(crate) mod text;
+mod text;
 mod watcher;
 
 use std::os::unix::fs::MetadataExt;

@@ -11,5 +11,6 @@ pub mod disk;
 mod error;
 pub mod kernel_time;
 pub mod pure;
+mod text;
 
 pub use self::error::Error;

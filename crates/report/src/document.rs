@@ -12,6 +12,10 @@ pub struct Document {
     pub title: String,
     /// Below the heading; may be empty.
     pub subtitle: Text,
+    /// What it comes to, in one to three sentences: what stands first. May be empty.
+    pub verdict: Text,
+    /// What to beware of: on a terminal the program itself writes them, to stderr.
+    pub warnings: Vec<String>,
     /// By what and when it was made, at the foot: a pure crate cannot know. May be empty.
     pub generated: String,
     /// In the order in which they are shown.
@@ -22,6 +26,13 @@ impl Document {
     /// An empty report of this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
+    }
+
+    /// The same with these sections; those without blocks are left out.
+    #[must_use]
+    pub fn sections(mut self, sections: impl IntoIterator<Item = Section>) -> Self {
+        self.sections.extend(sections.into_iter().filter(|section| !section.blocks.is_empty()));
+        self
     }
 
     /// All tables, also those inside of details, in the order of the page: for CSV.
@@ -55,12 +66,32 @@ pub struct Section {
     pub title: String,
     /// What is below it.
     pub blocks: Vec<Block>,
+    /// Left to the page.
+    pub is_detail: bool,
 }
 
 impl Section {
     /// A section with these blocks.
     pub fn new(title: impl Into<String>, blocks: Vec<Block>) -> Self {
-        Self { title: title.into(), blocks }
+        Self { title: title.into(), blocks, is_detail: false }
+    }
+
+    /// A section with a table, and without one that has no rows.
+    pub fn of_table(title: impl Into<String>, table: Table) -> Self {
+        let is_filled = !table.rows.is_empty();
+        Self::new(title, is_filled.then(|| table.into()).into_iter().collect())
+    }
+
+    /// A section of charts, for the page.
+    pub fn of_charts(title: impl Into<String>, charts: impl IntoIterator<Item = Chart>) -> Self {
+        Self::new(title, charts.into_iter().map(Block::from).collect())
+    }
+
+    /// The same for the page alone.
+    #[must_use]
+    pub fn detail(mut self) -> Self {
+        self.is_detail = true;
+        self
     }
 }
 
@@ -136,6 +167,14 @@ impl Text {
     #[must_use]
     pub fn code(self, text: impl Into<String>) -> Self {
         self.with(Tone::Code, text)
+    }
+
+    /// Plain text in which what stands between backticks is code.
+    pub fn marked(text: &str) -> Self {
+        let tone = |index| if index % 2 == 1 { Tone::Code } else { Tone::Plain };
+        text.split('`')
+            .enumerate()
+            .fold(Self::default(), |it, (index, part)| it.with(tone(index), part))
     }
 
     /// Adds a link to a file or folder that lies beside the page: `runs/0001/`.

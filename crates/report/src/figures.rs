@@ -22,9 +22,63 @@ pub fn grouped(value: f64, decimals: usize) -> String {
     out + rest
 }
 
+/// A value with the digits that its half-width leaves sure: down to the half-width's first digit, or its second if the
+/// first is 1 or 2. At least one digit stays. Without a half-width above 0, four digits.
+pub fn rounded(value: f64, half_width: Option<f64>) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let exponent = |value: f64| value.abs().log10().floor() as i32;
+    let last = match half_width.filter(|it| it.is_finite() && *it > 0.0) {
+        Some(it) => exponent(it) - i32::from(it / 10_f64.powi(exponent(it)) < 3.0),
+        None => exponent(value) - 3,
+    };
+    let last = last.min(exponent(value));
+    if last > 0 {
+        let step = 10_f64.powi(last);
+        return format!("{:.0}", (value / step).round() * step);
+    }
+    format!("{value:.*}", usize::try_from(-last).unwrap_or(0))
+}
+
+/// How far a figure may be off, as a share of it: `± 3.0 %`, or beyond all of it as a factor.
+pub fn accuracy(share: f64) -> String {
+    if share < 1.0 {
+        format!("± {:.1} %", 100.0 * share)
+    } else {
+        format!("within a factor of {:.0}", 1.0 + share)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{accuracy, grouped, rounded};
+
+    /// By hand, from JCGM 100:2008, 7.2.6: digits beyond the uncertainty say nothing.
+    #[test]
+    fn no_digit_is_beyond_its_uncertainty() {
+        for (value, half_width, text) in [
+            (3.4982, 20.615, "3"),
+            (3.4982, 60.0, "3"),
+            (162.43, 8.1, "162"),
+            (0.8281, 0.0213, "0.828"),
+            (0.8281, 0.0413, "0.83"),
+            (1234.5, 80.0, "1230"),
+            (1234.5, 1.2, "1234.5"),
+            (1.0e-5, 5.9e-5, "0.00001"),
+            (-9.96, 0.5, "-10.0"),
+        ] {
+            assert_eq!(rounded(value, Some(half_width)), text, "{value} ± {half_width}");
+        }
+        assert_eq!(rounded(12.3456, None), "12.35");
+        assert_eq!(rounded(0.0, Some(1.0)), "0");
+    }
+
+    #[test]
+    fn what_may_be_off_by_all_of_it_is_off_by_a_factor() {
+        assert_eq!(accuracy(0.0304), "± 3.0 %");
+        assert_eq!(accuracy(5.89), "within a factor of 7");
+    }
 
     #[test]
     fn digits_come_in_groups_of_three() {

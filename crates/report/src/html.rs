@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::assets;
 use crate::chart::Chart;
-use crate::document::{Block, Document, KeyFigure, Note, Text, Tone};
+use crate::document::{Block, Document, KeyFigure, Note, Origin, Text, Tone};
 use crate::escape;
 use crate::figures::grouped;
 use crate::table::{Align, Cell, Column, Table};
@@ -33,6 +33,9 @@ fn page(document: &Document) -> String {
     let mut out = head(document, &assets::policy(&scripts));
     contents(document, &mut out);
     out.push_str("<main>\n");
+    for warning in &document.warnings {
+        note(&Note::new(Origin::Caution, Text::marked(warning)), &mut out);
+    }
     out.push_str(&body.html);
     out.push_str("</main>\n");
     if !document.generated.is_empty() {
@@ -71,6 +74,11 @@ fn head(document: &Document, policy: &str) -> String {
     if document.subtitle != Text::default() {
         out.push_str("<p>");
         text(&document.subtitle, &mut out);
+        out.push_str("</p>\n");
+    }
+    if document.verdict != Text::default() {
+        out.push_str("<p class=\"verdict\">");
+        text(&document.verdict, &mut out);
         out.push_str("</p>\n");
     }
     out.push_str("</header>\n");

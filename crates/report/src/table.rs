@@ -12,6 +12,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom.
     pub rows: Vec<Vec<Cell>>,
+    /// A terminal shows this many of them; nothing: all.
+    pub most: Option<usize>,
 }
 
 /// A column.
@@ -23,6 +25,8 @@ pub struct Column {
     pub unit: String,
     /// To which side its cells lean.
     pub align: Align,
+    /// Left to the page and to CSV: a terminal has no room for all.
+    pub is_detail: bool,
 }
 
 /// To which side cells lean.
@@ -62,12 +66,14 @@ pub enum Cell {
 impl Column {
     /// A column of text.
     pub fn text(title: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: String::new(), align: Align::Left }
+        let (title, unit) = (title.into(), String::new());
+        Self { title, unit, align: Align::Left, is_detail: false }
     }
 
     /// A column of numbers in this unit (none: `""`).
     pub fn number(title: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: unit.into(), align: Align::Right }
+        let (title, unit) = (title.into(), unit.into());
+        Self { title, unit, align: Align::Right, is_detail: false }
     }
 
     /// `title [unit]`.
@@ -101,7 +107,7 @@ impl<T: Into<String>> From<T> for Cell {
 impl Table {
     /// A table without rows.
     pub fn new(caption: impl Into<String>, columns: Vec<Column>) -> Self {
-        Self { caption: caption.into(), columns, rows: Vec::new() }
+        Self { caption: caption.into(), columns, rows: Vec::new(), most: None }
     }
 
     /// The same with one more row.

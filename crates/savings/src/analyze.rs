@@ -26,7 +26,6 @@ mod page;
 mod pass;
 mod result;
 mod tables;
-mod text;
 mod url_rules;
 mod wakers;
 mod what_if;

@@ -16,7 +16,6 @@ mod gaps;
 mod page;
 mod result;
 mod site;
-mod text;
 mod yardstick;
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //!
 //! [`pure`] decides which codec a block is sent with, [`codec`] packs and unpacks, and [`record`] records what that costs
 //! on a machine, for replays. [`wire`] is the protocol, [`send`]
-//! and [`receive`] are its two ends; [`ssh`] starts the receiver on another machine.
+//! and [`receive`] are its two ends; [`summary`] and [`forecast`] are what they come to, and [`ssh`] starts the receiver on another machine.
 
 pub mod codec;
+pub mod forecast;
 pub mod pure;
 pub mod receive;
 pub mod record;

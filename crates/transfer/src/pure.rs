@@ -15,6 +15,7 @@
 //!   ranges    sets of ranges: what is there, what is missing
 //!   exclude   patterns of what is left out
 //!   paths     which paths and links are accepted from another machine
+//!   shown     its texts, for a terminal
 //! ```
 
 pub mod arm;
@@ -31,6 +32,7 @@ pub mod policy;
 pub mod ranges;
 pub mod replay;
 pub mod rivals;
+pub mod shown;
 pub mod trace;
 
 #[cfg(test)]

@@ -2,20 +2,24 @@
 //!
 //! ```text
 //!   session   messages in, messages out, what is written where; knows no socket and no file
+//!   access    errors, permissions and attributes of the file system
 //!   folder    files below a folder: temporary names, then the final ones
 //!   journal   what was written, so that a later attempt goes on from there
 //!   remove    what the sender no longer has
+//!   trial     what would be done
 //!   run       a session over a pair of streams
 //! ```
 
+mod access;
 mod folder;
 mod journal;
 mod remove;
 mod run;
 mod session;
+mod trial;
 
 pub use folder::Folder;
-pub use run::{ReceiveError, Received, run};
+pub use run::{ReceiveError, Received, refuse, run};
 pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError};
 
 #[cfg(test)]

@@ -45,9 +45,13 @@ impl FromStr for Target {
 }
 
 impl Target {
-    /// What tells the receiver that the same is sent again: what is sent, and where to.
+    /// What tells the receiver that the same is sent again: what is sent, where to, and by which machine.
     pub fn session(&self, paths: &[PathBuf]) -> [u8; 16] {
-        let mut named = Vec::new();
+        self.session_of(paths, &machine())
+    }
+
+    fn session_of(&self, paths: &[PathBuf], machine: &[u8]) -> [u8; 16] {
+        let mut named = [machine, b"\0"].concat();
         for path in paths {
             let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
             named.extend_from_slice(whole.as_os_str().as_encoded_bytes());
@@ -62,6 +66,13 @@ impl Target {
         }
         session
     }
+}
+
+/// What tells this machine from others: its id, or else its name.
+fn machine() -> Vec<u8> {
+    let files = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname"];
+    let mut names = files.iter().filter_map(|path| std::fs::read(path).ok());
+    names.find(|name| !name.trim_ascii().is_empty()).unwrap_or_default()
 }
 
 /// How the receiver is started.
@@ -89,10 +100,13 @@ impl Remote {
             command.push("ssh".into());
         }
         let is_ssh = Path::new(&command[0]).file_name() == Some(OsStr::new("ssh"));
-        // Blocks are packed already.
+        // Blocks are packed already. ssh ends a minute after the last answer, unless the user has
+        // another wish: of two equal options, ssh heeds the first.
+        let options =
+            ["-o", "Compression=no", "-o", "ServerAliveInterval=20", "-o", "ServerAliveCountMax=3"];
         command.extend(
             is_ssh
-                .then_some(["-o", "Compression=no", "--"])
+                .then(|| options.into_iter().chain(["--"]))
                 .into_iter()
                 .flatten()
                 .map(OsString::from),
@@ -176,8 +190,9 @@ mod tests {
         let line = Remote::default().command(&target);
         let last = line.last().unwrap().to_str().unwrap();
         assert_eq!(last, r"nightwatt receive --stdio -- '/a b'\''; rm -rf $HOME #'");
-        assert_eq!(line[..4], ["ssh", "-o", "Compression=no", "--"]);
-        assert_eq!(line[4], "nas");
+        assert_eq!(line[..3], ["ssh", "-o", "Compression=no"]);
+        let host = line.iter().position(|word| word == "nas").unwrap();
+        assert_eq!((host, line[host - 1].as_os_str()), (line.len() - 2, OsStr::new("--")));
         let remote = Remote { shell: vec!["/opt/rsh".into(), "-x".into()], ..Remote::default() };
         assert_eq!(remote.command(&target)[..3], ["/opt/rsh", "-x", "nas"]);
     }
@@ -191,5 +206,9 @@ mod tests {
         assert_ne!(of(&["/usr"]), of(&["/tmp"]));
         let other: Target = "nas:/backups".parse().unwrap();
         assert_ne!(of(&["/usr"]), other.session(&[PathBuf::from("/usr")]));
+        // Two machines that send their /home to the same folder.
+        let paths = [PathBuf::from("/usr")];
+        assert_ne!(target.session_of(&paths, b"one"), target.session_of(&paths, b"two"));
+        assert_eq!(of(&["/usr"]), target.session_of(&paths, &machine()));
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_energy::energy::Energy;
+use nightwatt_energy::energy::{Energy, Provenance};
 use serde::Serialize;
 
 use crate::pure::bill::{Bill, Objective};
+use crate::pure::shown;
 use crate::send::{Report, Session};
 
 /// What sending took.
@@ -17,8 +18,11 @@ pub struct Summary {
     pub bill: Bill,
     /// Of this machine.
     pub energy: Energy,
-    /// By the same model and prices, had all blocks been sent as they are at the rate that was seen: J.
-    pub uncompressed_joules: Option<f64>,
+    /// The lower and the upper end of what the energy may be (95 %): J. A modelled one may be off by a factor.
+    pub energy_range: [f64; 2],
+    /// By the same model and prices, had all blocks been sent as they are, at the quicker and the slower of the rates
+    /// between which half of the blocks were carried: J. Absent if that would say little.
+    pub uncompressed_joules: Option<[f64; 2]>,
     /// What was sent.
     pub sent: Report,
     /// Entries that are in place at the receiver.
@@ -29,8 +33,10 @@ pub struct Summary {
     pub rejected: Vec<[String; 2]>,
     /// How many there are.
     pub rejected_count: u64,
-    /// Paths that were left out here.
+    /// Paths that could not be read here.
     pub skipped: Vec<String>,
+    /// Sockets, pipes and devices, which are left out.
+    pub special: Vec<String>,
 }
 
 impl Summary {
@@ -43,6 +49,7 @@ impl Summary {
         Self {
             seconds,
             bill,
+            energy_range: range(&energy),
             energy,
             uncompressed_joules: uncompressed(&sent, &bill, seconds),
             entries: receipt.map_or(0, |receipt| receipt.entries),
@@ -50,6 +57,7 @@ impl Summary {
             rejected_count: receipt.map_or(0, |receipt| receipt.rejected_count),
             removed: receipt.map_or(0, |receipt| receipt.removed),
             skipped: Vec::new(),
+            special: Vec::new(),
             sent,
         }
     }
@@ -63,7 +71,7 @@ impl Summary {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "{line}");
         };
-        let rate = bytes(total_bytes.saturating_sub(had_bytes) as f64 / self.seconds.max(1e-9));
+        let rate = bytes(taken as f64 / self.seconds.max(1e-9));
         let time = format!("{:.1} s", self.seconds);
         line(format!(
             "sent       {} as {} in {time} ({rate}/s)",
@@ -79,9 +87,10 @@ impl Summary {
         if !self.sent.arms.is_empty() {
             line(format!("codecs     {}", mix(&self.sent)));
         }
-        line(format!("energy     {} ({})", joules(&self.energy), basis(&self.energy, &self.bill)));
-        if let Some(uncompressed) = self.uncompressed_joules {
-            line(format!("           {uncompressed:.1} J by the same model without compression"));
+        line(format!("energy     {} ({})", self.joules(), basis(&self.energy, &self.bill)));
+        if let Some([low, high]) = self.uncompressed_joules {
+            let model = "by the same model without compression";
+            line(format!("           {low:.1} to {high:.1} J {model}"));
         }
         if self.removed > 0 {
             line(format!("deleted    {}, which are not here", self.removed));
@@ -89,10 +98,21 @@ impl Summary {
         if self.rejected_count > 0 {
             line(format!("not written: {}", self.rejected_count));
             for [path, reason] in &self.rejected {
-                line(format!("  {path}: {reason}"));
+                line(format!("  {}: {}", shown::line(path), shown::line(reason)));
             }
         }
         text
+    }
+
+    fn joules(&self) -> String {
+        let Energy { joules, uncertainty, provenance } = &self.energy;
+        let [low, high] = self.energy_range;
+        match provenance {
+            Provenance::Measured { .. } => {
+                format!("{:.1} J ± {:.1} J", joules.get(), uncertainty.get())
+            }
+            _ => format!("{:.1} J, {low:.1} to {high:.1} J", joules.get()),
+        }
     }
 }
 
@@ -107,22 +127,35 @@ pub fn mix(report: &Report) -> String {
     arms.iter().map(share).collect::<Vec<_>>().join(", ")
 }
 
-fn uncompressed(report: &Report, bill: &Bill, seconds: f64) -> Option<f64> {
-    let rate = report.link_rate?;
+/// The two ends may not be further apart than this: what is said would be no help.
+const SAYS_LITTLE: f64 = 3.0;
+
+fn uncompressed(report: &Report, bill: &Bill, seconds: f64) -> Option<[f64; 2]> {
+    let [slow, fast] = report.link_rates?;
     let sent: u64 = report.arms.iter().map(|arm| arm.bytes).sum();
-    // What was neither the link's time nor the packer's would have been the same: above all, the receiver's disk.
-    let busy = (report.wire_bytes as f64 / rate).max(report.cpu_seconds);
-    let seconds = sent as f64 / rate + (seconds - busy).max(0.0);
-    let plain = Report { cpu_seconds: 0.0, wire_bytes: sent, ..report.clone() };
-    Some(plain.modelled(&bill.prices, seconds))
+    let at = |rate: f64| {
+        // What was neither the link's time nor the packer's would have been the same: above all, the receiver's disk.
+        let busy = (report.wire_bytes as f64 / rate).max(report.cpu_seconds);
+        let seconds = sent as f64 / rate + (seconds - busy).max(0.0);
+        let plain =
+            Report { cpu_seconds: 0.0, wire_bytes: sent, link_rate: Some(rate), ..report.clone() };
+        plain.modelled(&bill.prices, seconds)
+    };
+    let [low, high] = [at(fast), at(slow)];
+    (high <= low * SAYS_LITTLE).then_some([low, high])
 }
 
-fn joules(energy: &Energy) -> String {
-    format!("{:.1} J ± {:.1} J", energy.joules.get(), energy.uncertainty.get())
+/// A meter is off by an amount, a model by a factor: no machine draws less than nothing.
+fn range(energy: &Energy) -> [f64; 2] {
+    let (joules, off) = (energy.joules.get(), energy.uncertainty.get());
+    match energy.provenance {
+        Provenance::Measured { .. } => [(joules - off).max(0.0), joules + off],
+        _ if joules > 0.0 => [joules / (1.0 + off / joules), joules + off],
+        _ => [joules.max(0.0), joules + off],
+    }
 }
 
 fn basis(energy: &Energy, bill: &Bill) -> String {
-    use nightwatt_energy::energy::Provenance;
     let origin = match &energy.provenance {
         Provenance::Measured { meter } => format!("measured by {meter}"),
         Provenance::Modelled { model } => format!("modelled: {model}"),
@@ -154,7 +187,55 @@ pub fn bytes(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_energy::quantity::{Joules, Watts};
+
     use super::*;
+    use crate::pure::arm::Arm;
+    use crate::pure::bill::{Overlap, Prices};
+    use crate::send::ArmTotals;
+
+    /// The case of an attack: 11.3 J, known to a factor of 7, was printed as 11.3 J ± 66.5 J.
+    #[test]
+    fn a_modelled_energy_is_never_negative() {
+        let [low, high] = range(&Energy::modelled(Joules(11.3), 5.885, "typical"));
+        assert!((low - 11.3 / 6.885).abs() < 1e-9 && (high - 11.3 * 6.885).abs() < 1e-9);
+        let measured = Energy::measured(Joules(100.0), Joules(3.0), "plug");
+        let [low, high] = range(&measured);
+        assert!((low - 97.0).abs() < 1e-9 && (high - 103.0).abs() < 1e-9);
+    }
+
+    /// 10 MB as 1 MB in 2 s over a link of 1 MB/s: 10 s by it, and the second that was not the link's. At 20 W that is
+    /// 220 J; at 0.5 MB/s, where all time was the link's, 20 s and 400 J.
+    #[test]
+    fn without_compression_is_a_range_or_nothing() {
+        let arm = ArmTotals {
+            arm: Arm::CANARY,
+            blocks: 10,
+            bytes: 10_000_000,
+            packed: 1_000_000,
+            cpu_seconds: 0.1,
+        };
+        let report = |slow: f64| Report {
+            wire_bytes: 1_000_000,
+            cpu_seconds: 0.1,
+            arms: vec![arm.clone()],
+            link_rates: Some([slow, 1e6]),
+            ..Report::default()
+        };
+        let prices = Prices {
+            base: Watts(20.0),
+            cpu: Watts(8.0),
+            nic: Watts::ZERO,
+            nic_byte: 0.0,
+            receiver: Watts::ZERO,
+        };
+        let bill = Bill { objective: Objective::Whole, overlap: Overlap::Pipelined, prices };
+        let [low, high] = uncompressed(&report(5e5), &bill, 2.0).unwrap();
+        assert!((low - 220.0).abs() < 1e-9 && (high - 400.0).abs() < 1e-9, "{low} {high}");
+        assert_eq!(uncompressed(&report(1e5), &bill, 2.0), None, "it may be anything");
+        let few = Report { link_rates: None, ..report(5e5) };
+        assert_eq!(uncompressed(&few, &bill, 2.0), None);
+    }
 
     #[test]
     fn bytes_are_shown_in_a_unit_that_fits() {

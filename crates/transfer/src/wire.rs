@@ -13,6 +13,9 @@
 //!                            <-    Receipt
 //! ```
 //!
+//! After `Trial`, which comes before the sender's `End`, nothing is written: the receiver answers with `Changes`, what it
+//! would do, and a `Receipt`.
+//!
 //! Either end may send `Failed` and close. All files lie one behind the other in one address space, in the order of the
 //! manifest, so a block may hold many small files or a part of one.
 //!
@@ -29,8 +32,8 @@ pub(crate) use arrivals::{Arrival, ReadError, read_messages};
 pub use error::MessageError;
 pub use frame::{FrameError, FrameReader, FrameWriter};
 pub use message::{
-    Ack, Attribute, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole,
-    MOST_ATTRIBUTE, Message, Nack, OF_USERS, Receipt, Rejected, Stamp, content_sum,
+    Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
+    Hole, MOST_ATTRIBUTE, Message, Nack, OF_USERS, Receipt, Rejected, Stamp, What, content_sum,
 };
 
 /// The first version of the protocol, and the last one that this program knows.

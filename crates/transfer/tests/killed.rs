@@ -62,6 +62,7 @@ fn send(from: &Path, to: &Path) {
         block: Some(BLOCK),
         fixed: None,
         delete: None,
+        trial: false,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
     };
@@ -70,7 +71,7 @@ fn send(from: &Path, to: &Path) {
     let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
-        send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |session| {
+        send::run(started.reader, started.writer, &close, &mut session, clock, &mut |session| {
             // The last line is what was acknowledged when it was killed.
             println!("{}", acknowledged(session.report()));
         });

@@ -77,6 +77,7 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
         block: None,
         fixed: None,
         delete: None,
+        trial: false,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
     };
@@ -84,7 +85,7 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
     let mut session = Session::new(walk(&[from.to_owned()], &Wanted::default()).unwrap(), options);
     let close = || started.ending.kill();
     let result =
-        send::run(started.reader, started.writer, &close, &mut session, &clock, &mut |_| {});
+        send::run(started.reader, started.writer, &close, &mut session, clock, &mut |_| {});
     let _ = started.ending.wait();
     (session, result)
 }

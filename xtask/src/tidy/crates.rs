@@ -50,7 +50,7 @@ const ALLOWED: [(&str, &[&str]); 36] = [
         ],
     ),
     ("measure", &["clock", "energy", "host", "meters", "power", "probes", "report"]),
-    ("profile", &["clock", "energy", "measure", "meters", "probes"]),
+    ("profile", &["clock", "energy", "measure", "meters", "probes", "report"]),
     ("compare", &["clock", "energy", "environments", "host", "meters", "report", "workloads"]),
     (
         "corun",

@@ -34,11 +34,7 @@ pub(crate) fn expected_time(_: &mut Context<'_>, printed: &Printed) -> Result<An
     let figures = vec![
         printed.digits("time", mining.expected_s.clone())?,
         printed.figure("years", seconds / SECONDS_PER_YEAR / 1e6)?,
-        Figure::alone(
-            "by the exact 2^256 / (target + 1) more by",
-            1e6 * (exact / seconds - 1.0),
-            "millionths",
-        ),
+        Figure::alone("more by 2^256 / (target + 1)", 1e6 * (exact / seconds - 1.0), "millionths"),
     ];
     Ok(Answer::by(
         figures,

@@ -135,7 +135,7 @@ pub(crate) fn power(context: &mut Context<'_>, _: &Printed) -> Result<Answer, Er
     let why = if all.iter().any(|it| it.energy_is_modelled) {
         "a model's of this machine: it takes a meter on the processor (RAPL) and one on each other part"
     } else {
-        "theirs is one processor of 2011, ours is this machine's: nobody's tolerance would mean anything"
+        "theirs is one processor of 2011, ours is this machine's: no tolerance would mean anything"
     };
     Ok(Answer::not_checkable(why).with(figures))
 }

@@ -12,6 +12,13 @@ pub(crate) struct ConfigArgs {
     pub(crate) config: PathBuf,
 }
 
+impl ConfigArgs {
+    /// The configuration that is used without `-c`, if there is one.
+    pub(crate) fn found() -> Option<PathBuf> {
+        Some(default_config()).filter(|path| path.exists())
+    }
+}
+
 /// The configuration in this folder, or else the one that the packages install.
 fn default_config() -> PathBuf {
     let (here, installed) =

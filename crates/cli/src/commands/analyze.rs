@@ -18,6 +18,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
+use crate::report_pages;
 
 /// Compute from a log what sleep would save, and which requests it would delay
 #[derive(Debug, clap::Args)]
@@ -76,15 +77,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             return Err(failure);
         }
     };
-    files.write(&analysis, &clock)?;
-    if args.json {
-        output::say_json(&analysis)?;
-    } else {
-        output::say(&analysis.text())?;
-    }
-    for warning in &analysis.warnings {
-        output::complain(&format!("warning: {warning}"));
-    }
+    files.write(&analysis)?;
+    output::say_result(&analysis, args.json, || analysis.text(), &analysis.warnings)?;
     Ok(ExitStatus::Success)
 }
 
@@ -146,7 +140,7 @@ impl<'a> Files<'a> {
         Ok(Self { html, csv })
     }
 
-    fn write(self, analysis: &Analysis, clock: &Clock) -> Result<(), Failure> {
+    fn write(self, analysis: &Analysis) -> Result<(), Failure> {
         if let Some(folder) = self.csv {
             for (name, table) in analysis.tables() {
                 let path = folder.join(format!("{name}.csv"));
@@ -155,9 +149,7 @@ impl<'a> Files<'a> {
             }
         }
         if let Some(Target { path, mut file, .. }) = self.html {
-            let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
-            let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-            let page = analysis.document(generated).to_html();
+            let page = analysis.document(report_pages::generated()).to_html();
             // Not a regular file (`/dev/stdout`, a pipe): nothing to truncate.
             let cut = file.set_len(0).or_else(|error| {
                 let regular = file.metadata().is_ok_and(|it| it.is_file());

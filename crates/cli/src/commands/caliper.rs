@@ -1,28 +1,22 @@
 //! `nightwatt caliper`: how much energy sections of code use.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::ValueHint;
-use nightwatt_measure::run::Running;
 use nightwatt_profile::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 
-use super::run::{cannot_watch, failed};
+use super::run::{cannot_watch, failed, like, running};
 use crate::ExitStatus;
-use crate::args::MeterArgs;
+use crate::args::WatchArgs;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
 use crate::report_file::Output;
-use crate::signals;
-use crate::written;
 
 /// Measure how much energy functions and sections of a program use
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
 pub(crate) struct Args {
@@ -64,17 +58,6 @@ pub(crate) struct Args {
     /// Watch every process [until Ctrl-C]
     #[arg(long, conflicts_with = "markers")]
     pub(crate) all: bool,
-    /// Stop after this time; a command is ended then
-    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
-    pub(crate) time: Option<Duration>,
-    /// Measure the idle machine for this time first, and report its energy separately
-    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
-    pub(crate) idle: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) meters: MeterArgs,
-    /// Time between two readings [default: as suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
-    pub(crate) interval: Option<Duration>,
     /// Write every call as Parquet: section, thread, begin, length, CPU time, joules. The file must not
     /// exist yet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -82,18 +65,11 @@ pub(crate) struct Args {
     /// Show the table of sections, updated each second
     #[arg(long)]
     pub(crate) live: bool,
-    /// Write the figures here; `-` for stdout [default: stderr]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     /// Write stacks of sections with their energy in uJ, for flame graphs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) folded: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
@@ -149,28 +125,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         markers: args.markers,
         target: match args.pid.as_slice() {
             [] if args.all => Target::Everything,
-            [] => Target::Command(args.command.clone()),
+            [] => Target::Command(args.watch.command.clone()),
             pids => Target::Processes(pids.to_vec()),
         },
-        time: args.time,
-        idle: args.idle,
-        meters: args.meters.chosen(),
-        interval: args.interval,
+        time: args.watch.time,
+        idle: args.watch.idle,
+        meters: args.watch.meters.chosen(),
+        interval: args.watch.interval,
         events: args.events.clone(),
         live: args.live,
     };
     // Opened before the run, so that paths that cannot be written do not cost the figures.
-    let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
+    let mut output = Output::open(args.watch.output.as_deref()).map_err(failed)?;
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
     let folded = folded.transpose().map_err(failed)?;
-    let running = Running::new()
-        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
-    signals::forward(&running).map_err(failed)?;
+    let running = running()?;
     let tell = |step| match step {
         Step::MayAbort { file, by_unwinding, by_switching } => {
             output::complain(&careful(&file, by_unwinding, by_switching));
         }
-        Step::Idle(time) if !args.json => {
+        Step::Idle(time) if !args.watch.json => {
             let time = figures::time(time);
             output::complain(&format!("measuring the idle machine for {time}"));
         }
@@ -183,14 +157,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let report = sampled::run(&options, hz, &running, tell);
         let report = report.map_err(|error| cannot_watch(&error))?;
         output
-            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .write_report(&report, args.watch.json, &report.text(), &report.warnings)
             .map_err(failed)?;
         (stacks, exit_status) = (report.folded(), report.exit_status);
     } else {
         let report =
             caliper::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
         output
-            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .write_report(&report, args.watch.json, &report.text(), &report.warnings)
             .map_err(failed)?;
         (stacks, exit_status) = (report.folded(), report.exit_status);
         calls_lost = report.events.and_then(|events| events.error);
@@ -205,10 +179,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
              to the last whole minute: `nightwatt record -o FILE --recover` joins them",
         )));
     }
-    Ok(match exit_status {
-        0 => ExitStatus::Success,
-        status => ExitStatus::Of(status),
-    })
+    Ok(like(exit_status))
 }
 
 fn sections(args: &Args) -> Result<Vec<SectionSpec>, Failure> {

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_doctor::proxy::Target;
 use nightwatt_energy::civil::Date;
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
@@ -394,7 +395,21 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
     let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
     let cache = cache.chain(mirror).chain(nowhere);
-    power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
+    let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
+    risks.chain(strangers(config, site)).collect()
+}
+
+/// What listens where a process of the site would, and was not started by nightwatt.
+fn strangers(config: &Config, site: &SiteConfig) -> Vec<String> {
+    let found = |target: Target<'_>| {
+        let address = target.stranger(config)?;
+        Some(format!(
+            "{address} takes connections, and nightwatt did not start what listens there (`ss -ltnp` shows what \
+             it is): stop it before `serve` without `--observe`, or the site counts as awake as long as it runs; \
+             or configure the controller that it was started by"
+        ))
+    };
+    Target::of_site(site).into_iter().filter_map(found).collect()
 }
 
 /// Another site or machine that puts the same machine to sleep.

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
     /// in place of `.toml`]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Delete earlier results, and start from the beginning
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -80,8 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // Unless one of the two lists is asked for, there is a plan: the rules of the command line require it.
     let path = args.plan.as_deref().unwrap_or_else(|| Path::new("compare"));
     let plan = if args.commands.is_empty() { read(path)? } else { of_commands(args)? };
-    let folder = args.out.clone().unwrap_or_else(|| beside(path));
-    let is_fresh = args.fresh || !args.commands.is_empty() && args.out.is_none();
+    let folder = args.output.clone().unwrap_or_else(|| beside(path));
+    let is_fresh = args.fresh || !args.commands.is_empty() && args.output.is_none();
     if args.dry_run {
         let schedule = compare::schedule(&plan).map_err(|error| failure(&error))?;
         output::say_result(&schedule, args.json, || schedule.text(), &[])?;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Ok(()) => {}
         Err(Error::Interrupted) => {
             let what = format!("interrupted after {} runs, which are kept", store.done.len());
-            let out = args.out.as_ref().map(|out| format!(" --out {}", out.display()));
+            let out = args.output.as_ref().map(|it| format!(" --output {}", it.display()));
             let out = out.unwrap_or_default();
             let again = match args.plan {
                 Some(_) => {

@@ -6,11 +6,10 @@ use clap::ValueHint;
 use nightwatt_compare::Store;
 use nightwatt_corun::{self as corun, Error, Plan, Report};
 
-use super::report::{generated, write_file};
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::{experiment, output};
+use crate::{experiment, output, report_pages};
 
 /// Run jobs alone and together, and report which belong together
 #[derive(Debug, clap::Args)]
@@ -22,7 +21,7 @@ pub(crate) struct Args {
     /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
     /// in place of `.toml`, or corun.results]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Delete earlier results, and start from the beginning
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -32,6 +31,9 @@ pub(crate) struct Args {
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
+    /// Run this before each run of the commands, not measured; give it once for all commands, or once for each
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs")]
+    pub(crate) prepare: Vec<String>,
     /// In place of a plan: commands, each after a `--` of its own
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandName)]
     pub(crate) jobs: Vec<String>,
@@ -45,10 +47,11 @@ nightwatt corun [OPTIONS] <PLAN>
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt corun -- 'xz a' -- 'make b'  each alone, and both together
-  nightwatt corun jobs.toml              jobs alone, in pairs, all together
-  nightwatt corun jobs.toml --dry-run    print the groups, and run nothing
-  nightwatt corun jobs.toml              after Ctrl-C: continue where it stopped
+  nightwatt corun -- 'xz -kf a' -- 'make -B b'   each alone, and both together
+  nightwatt corun --prepare 'make clean' -- make -- 'xz -kf a'
+  nightwatt corun jobs.toml                      alone, in pairs, all together
+  nightwatt corun jobs.toml --dry-run            print the groups, run nothing
+  nightwatt corun jobs.toml                      after Ctrl-C: continue
 
 Docs: docs/corun.md";
 
@@ -59,9 +62,9 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (plan, default_folder) = match &args.plan {
         Some(path) => (read(path)?, super::compare::beside(path)),
-        None => (of_commands(&args.jobs)?, PathBuf::from("corun.results")),
+        None => (of_commands(&args.jobs, &args.prepare)?, PathBuf::from("corun.results")),
     };
-    let folder = args.out.clone().unwrap_or(default_folder);
+    let folder = args.output.clone().unwrap_or(default_folder);
     let placement = corun::placement(&plan).map_err(|error| failure(&error))?;
     if args.dry_run {
         let schedule = corun::schedule(&plan, placement).map_err(|error| failure(&error))?;
@@ -115,7 +118,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
 }
 
 /// Commands are separated by `--`.
-fn of_commands(words: &[String]) -> Result<Plan, Failure> {
+fn of_commands(words: &[String], prepare: &[String]) -> Result<Plan, Failure> {
     let commands: Vec<Vec<String>> =
         words.split(|word| word == "--").map(<[String]>::to_vec).collect();
     if commands.len() < 2 || commands.iter().any(Vec::is_empty) {
@@ -123,20 +126,12 @@ fn of_commands(words: &[String]) -> Result<Plan, Failure> {
             .hint("write: nightwatt corun -- 'COMMAND A' -- 'COMMAND B'")
             .into_usage());
     }
-    Plan::of_commands(&commands).map_err(|error| failure(&error.into()))
+    Plan::of_commands(&commands, prepare).map_err(|error| failure(&error.into()))
 }
 
 /// Writes a report in all its forms into the folder of its results.
 fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
-    let page = report.document(generated()).to_html();
-    write_file(&folder.join("report.html"), page.as_bytes())?;
-    let json = serde_json::to_vec(report)
-        .map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
-    write_file(&folder.join("report.json"), &json)?;
-    for (name, table) in report.tables() {
-        write_file(&folder.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
-    }
-    Ok(())
+    report_pages::folder(folder, report, |by| report.document(by), &report.tables())
 }
 
 fn failure(error: &Error) -> Failure {

@@ -51,8 +51,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration_text::parse)]
     pub(crate) day_in: Duration,
     /// Keep logs, ledger and records here
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         scenario: args.scenario.resolve()?,
         mirror: !args.no_mirror,
         real_time: args.real_time,
-        out: args.out.clone(),
+        out: args.output.clone(),
         origin_program,
     };
     let mut progress = Progress::by_tenths(args.json);
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     if !report.is_sound() {
         return Err(Failure::saying("requests were lost or answered twice: the bill is not sound")
-            .hint("run it again with `--out DIR` and compare the records there by request id"));
+            .hint("run it again with `--output DIR` and compare the records there by request id"));
     }
     Ok(ExitStatus::Success)
 }

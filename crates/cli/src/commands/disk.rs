@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use nightwatt_energy::storage::{Class, StorageModel};
-use nightwatt_measure::run::Running;
 use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use serde::Serialize;
 
-use super::run::{cannot_watch, failed};
+use super::run::{cannot_watch, failed, like, running};
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::report_file::Output;
-use crate::signals;
 use crate::written;
 
 /// Count the bytes that each process writes to each disk, and their energy
@@ -110,19 +108,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let mut shown = Shown { live: args.live, log: log(args).map_err(failed)? };
-    let running = Running::new()
-        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
-    signals::forward(&running).map_err(failed)?;
+    let running = running()?;
     if args.command.is_empty() && args.time.is_none() && !args.live && !args.json {
         output::complain("watching all disks; Ctrl-C ends and shows the figures");
     }
     let report = disk::run(&options, &running, &mut shown).map_err(|error| cannot_watch(&error))?;
     shown.finish().map_err(failed)?;
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
-    Ok(match report.exit_status {
-        0 => ExitStatus::Success,
-        status => ExitStatus::Of(status),
-    })
+    Ok(like(report.exit_status))
 }
 
 /// Reads the model of a device that `calibrate storage` wrote.

@@ -17,7 +17,9 @@ use nightwatt_power::probe::{self, Probe};
 use serde::Serialize;
 
 use crate::ExitStatus;
+use crate::args::ConfigArgs;
 use crate::commands::{Group, Listed};
+use crate::control;
 use crate::errors::Failure;
 use crate::output;
 
@@ -25,14 +27,17 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Check the servers of this configuration from here [default: check this machine]
+    /// Check the servers of this configuration from here [default: nightwatt.toml, else
+    /// /etc/nightwatt/nightwatt.toml; without either, check this machine]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
+    /// Check this machine, whatever configuration there is
+    #[arg(long, conflicts_with_all = ["config", "cycle", "site", "probes"])]
+    pub(crate) machine: bool,
     /// Put a server to sleep and wake it this many times, and measure how long both need [without a number: once]
-    #[arg(long, value_name = "TIMES", requires = "config", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) cycle: Option<u32>,
     /// Check only the server of this site or machine
-    #[arg(long, value_name = "NAME", requires = "config")]
     pub(crate) site: Option<String>,
     /// Time asleep in each cycle
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_text::parse, requires = "cycle")]
@@ -52,12 +57,14 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Check);
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo nightwatt doctor                               on the machine that should sleep
-  nightwatt doctor -c /etc/nightwatt.toml             on the proxy: check every server once
-  sudo nightwatt doctor --probes                      which eBPF probes this kernel supports
-  nightwatt doctor -c /etc/nightwatt.toml --cycle 5   sleep and wake five times, and time it
+  sudo nightwatt doctor --machine            on the machine that should sleep
+  nightwatt doctor -c /etc/nightwatt.toml    on the proxy: check every server once
+  nightwatt doctor blog                      check only the server of this site
+  sudo nightwatt doctor --probes             which eBPF probes this kernel supports
+  nightwatt doctor --cycle 5                 sleep and wake five times, and time it
 
-Only `--cycle` changes a machine; stop the gateway before. Exit status: 1 if something is bad.";
+Only `--cycle` changes a server; stop the gateway before. It first wakes a server that its
+controller knows to be down. Exit status: 1 if something is bad.";
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -82,11 +89,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return probes(args);
     }
     let place = HostView::default();
-    let Some(path) = &args.config else {
+    let found = args.config.clone().or_else(ConfigArgs::found).filter(|_| !args.machine);
+    let Some(path) = found else {
+        if args.cycle.is_some() || args.site.is_some() {
+            return Err(Failure::saying("there is no configuration here".to_owned())
+                .into_usage()
+                .hint("give its path by `-c FILE`"));
+        }
         let findings = machine::examine(&place);
         return say(args, vec![Findings { name: "this machine".to_owned(), findings }]);
     };
-    let config = Config::load(path).map_err(|error| Failure::usage(&error))?;
+    if args.config.is_none() && !args.json {
+        let path = path.display();
+        output::complain(&format!("the servers of {path}; `--machine` checks this machine"));
+    }
+    let config = control::load(&ConfigArgs { config: path })?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     if let Some(times) = args.cycle {
@@ -150,7 +167,7 @@ async fn try_out(
     let Some(controller) = target.controller(config, clock) else {
         return Err(Failure::saying(format!("{} sleeps with its machine", target.name))
             .into_usage()
-            .hint("name the machine by `--site`".to_owned()));
+            .hint("name the machine after `doctor`".to_owned()));
     };
     let controller = controller.map_err(|error| Failure::because("no controller", &error))?;
     if std::os::unix::net::UnixStream::connect(config.control_socket()).is_ok() {
@@ -180,7 +197,11 @@ async fn try_out(
                 Step::Resting => "sleeps",
                 Step::Waking => "wakes",
             };
-            output::complain(&format!("{number} of {times}: {} {doing}", target.name));
+            let count = match number {
+                0 => "before".to_owned(),
+                number => format!("{number} of {times}"),
+            };
+            output::complain(&format!("{count}: {} {doing}", target.name));
         }
     };
     let cycles = cycle::run(&*controller, &probe, &plan, clock, tell).await;
@@ -198,9 +219,10 @@ fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
         None => (all.len() == 1).then_some(0),
     };
     let place = place.ok_or_else(|| {
-        Failure::saying("which server?".to_owned())
-            .into_usage()
-            .hint(format!("name it by `--site`; there are: {}", names.join(", ")))
+        Failure::saying("which server?".to_owned()).into_usage().hint(format!(
+            "name it, as in `nightwatt doctor -c FILE NAME --cycle`; there are: {}",
+            names.join(", ")
+        ))
     })?;
     Ok(all.swap_remove(place))
 }

@@ -27,6 +27,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
+use crate::report_pages;
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 
@@ -167,24 +168,10 @@ fn alone(plan: &Path, given: &[&str]) -> Result<(), Failure> {
 
 /// Writes the files after the result is printed: a path that cannot be written loses nothing.
 fn write(args: &FleetPlanArgs, result: &PlanResult) -> Result<(), Failure> {
-    let cannot = |path: &Path, error: &std::io::Error| {
-        Failure::because(format!("cannot write {}", path.display()), error)
-            .hint("name a place that you may write to")
-    };
     if let Some(folder) = &args.csv {
-        fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
-        for (name, table) in result.tables() {
-            let path = folder.join(format!("{name}.csv"));
-            fs::write(&path, table.to_csv()).map_err(|error| cannot(&path, &error))?;
-        }
+        report_pages::tables(folder, &result.tables())?;
     }
-    if let Some(path) = &args.html {
-        let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
-        let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-        let page = result.document(generated).to_html();
-        fs::write(path, page).map_err(|error| cannot(path, &error))?;
-    }
-    Ok(())
+    args.html.as_deref().map_or(Ok(()), |path| report_pages::page(path, |by| result.document(by)))
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

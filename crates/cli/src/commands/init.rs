@@ -42,8 +42,9 @@ pub(crate) struct Args {
     /// where systemd does not run]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) power: Option<PowerChoice>,
-    /// Target of `--power`: a MAC address (agent, ssh), a unit, a container, or a command line [default: the
-    /// server's MAC address, if this machine knows it]
+    /// Target of `--power`: a MAC address (agent, ssh), a unit, a container, USER@HOST of a management controller
+    /// (ipmi, redfish), a line (gpio), or a command line (process, command) [default: the server's MAC address, if
+    /// this machine knows it]
     #[arg(long, value_name = "WHAT")]
     pub(crate) target: Option<String>,
     /// Power of the server awake and asleep, in watts: `43.3,1.6`
@@ -106,8 +107,54 @@ pub(crate) enum PowerChoice {
     Systemd,
     /// A Docker container on this machine
     Docker,
-    /// A process on this machine
+    /// A process on this machine, started by nightwatt
     Process,
+    /// The server's management controller, by ipmitool
+    Ipmi,
+    /// The server's management controller, by Redfish
+    Redfish,
+    /// A relay at the server's power button, on a GPIO line of this machine
+    Gpio,
+    /// A program of your own, called with `wake` or `sleep`
+    Command,
+}
+
+impl PowerChoice {
+    /// Asks for its target.
+    const fn question(self) -> &'static str {
+        match self {
+            Self::Agent | Self::Ssh => "MAC address of its card?",
+            Self::Systemd => "Name of the unit?",
+            Self::Docker => "Name of the container?",
+            Self::Process => {
+                "Command line that starts it, and stays in the foreground? (as `nginx -g 'daemon off;'`)"
+            }
+            Self::Ipmi | Self::Redfish => {
+                "User and address of the management controller? (USER@HOST)"
+            }
+            Self::Gpio => "GPIO line of the relay? (as /dev/gpiochip0:17)",
+            Self::Command => {
+                "Program to call with `wake` or `sleep`? (as /usr/local/bin/web-power)"
+            }
+        }
+    }
+
+    /// Checks the answer to that.
+    fn target(self, text: &str) -> Result<String, String> {
+        if text.is_empty() {
+            return Err(format!("this is needed: {}", self.question()));
+        }
+        let text = text.to_owned();
+        match self {
+            Self::Agent | Self::Ssh => Mac::try_from(text).map(|it| it.to_string()),
+            Self::Systemd => unit(text),
+            Self::Ipmi | Self::Redfish => match text.split_once('@') {
+                Some((user, host)) if !user.is_empty() && !host.is_empty() => Ok(text),
+                _ => Err(format!("`{text}` is not USER@HOST, as power@10.0.0.9")),
+            },
+            Self::Docker | Self::Process | Self::Gpio | Self::Command => Ok(text),
+        }
+    }
 }
 
 /// The file that the systemd unit reads.
@@ -153,6 +200,11 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     let hosts = "2/6  By which names do people ask for it? (with spaces between; none: by any)";
     let said = (!args.hosts.is_empty()).then(|| args.hosts.join(" "));
     let hosts = dialog.ask(hosts, "--host", said.as_deref(), Some(""), names)?;
+    if !hosts.is_empty() {
+        output::complain(
+            "     requests by any other name or address get 421 (Misdirected Request)",
+        );
+    }
 
     let listen = "3/6  Where is nightwatt to listen?";
     let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
@@ -161,34 +213,21 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, addresses)?;
 
     let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
-                 process: on this machine)";
+                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
+                 your own)";
     let said = args.power.as_ref().map(name_of);
     let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
     let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
         PowerChoice::from_str(text, true)
             .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
     })?;
-    let (what, proposed) = match power {
-        PowerChoice::Agent | PowerChoice::Ssh => ("MAC address of its card", server.mac()),
-        PowerChoice::Systemd => ("Name of the unit", None),
-        PowerChoice::Docker => ("Name of the container", None),
-        PowerChoice::Process => ("Command line that starts it", None),
+    let proposed = match power {
+        PowerChoice::Agent | PowerChoice::Ssh => server.mac(),
+        _ => None,
     };
-    let question = format!("     {what}?");
-    let target =
-        dialog.ask(
-            &question,
-            "--target",
-            args.target.as_deref(),
-            proposed,
-            |text| match power {
-                PowerChoice::Agent | PowerChoice::Ssh => {
-                    Mac::try_from(given(text)?).map(|it| it.to_string())
-                }
-                PowerChoice::Systemd => unit(given(text)?),
-                PowerChoice::Docker | PowerChoice::Process => given(text),
-            },
-        )?;
+    let question = format!("     {}", power.question());
+    let target = dialog
+        .ask(&question, "--target", args.target.as_deref(), proposed, |text| power.target(text))?;
     let power = Power { choice: power, target };
 
     let watts = "5/6  What does it draw awake and asleep, in watts? (ON,OFF)";
@@ -226,10 +265,6 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
         "n" | "no" => Ok(false),
         _ => Err("`yes` or `no`?".to_owned()),
     }
-}
-
-fn given(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("this is needed".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// Completes a unit name as systemctl does: `nginx` is `nginx.service`.
@@ -294,15 +329,20 @@ fn next(draft: &Draft, name: &str) -> String {
     let key = "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
     let polkit = "  # as a service nightwatt is not root: polkit must let it stop and start the unit (docs/guide.md)\n";
     let process = "  # as a service nightwatt stops it with itself, and confines it: better a unit and `systemd` (docs/operate.md)\n";
+    let password = format!(
+        "  # write the password of the management controller into {} (mode 600)\n",
+        draft::BMC_PASSWORD
+    );
     let first = match draft.power.choice {
         PowerChoice::Agent => key,
+        PowerChoice::Ipmi | PowerChoice::Redfish => password.as_str(),
         PowerChoice::Systemd => polkit,
         PowerChoice::Process => process,
         _ => "",
     };
     let service = if name == OF_THE_SERVICE { "  systemctl enable --now nightwatt\n" } else { "" };
     format!(
-        "next:\n{first}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
+        "next:\n{first}  nightwatt doctor -c {name}            # does everything work that it needs?\n  \
          nightwatt serve -c {name} --observe   # see first what it would do\n{service}"
     )
 }

@@ -47,11 +47,11 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt load http://127.0.0.1:8080/ --rate 200 --for 1m
-  nightwatt load http://127.0.0.1:8080/ -r 2000 --arrivals constant --warm-up 5s --csv rows.csv
-  nightwatt load 'http://127.0.0.1:8080/{page}' --pages 1000 --zipf 0.9 -r 50 --arrivals bursts
-  nightwatt load --list urls.txt -r 100 --arrivals day --day 10m --for 10m
+  nightwatt load http://127.0.0.1:8080/ --rate 2000 --arrivals constant --rows rows.csv
+  nightwatt load 'http://127.0.0.1:8080/{page}' --pages 1000 --zipf 0.9 --rate 50 --arrivals bursts
+  nightwatt load --list urls.txt --rate 100 --arrivals day --day 10m --for 10m
   nightwatt load http://127.0.0.1:8080/ --trace access.log.gz --speed 60
-  nightwatt load http://127.0.0.1:8080/ -r 500 --pid \"$(pidof -s nginx)\" --json
+  nightwatt load http://127.0.0.1:8080/ --rate 500 --pid \"$(pidof -s nginx)\" --json
 
 Requests leave when they are due, whether or not earlier ones were answered (open loop), and latency
 counts from when they were due. Use it only on servers of your own. Ctrl-C ends it early and prints
@@ -63,7 +63,7 @@ Docs: docs/load.md";
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhenArgs {
     /// Mean requests per second
-    #[arg(short, long, value_name = "N", default_value = "10", value_parser = written::factor)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = written::factor)]
     pub(crate) rate: f64,
     /// Arrival process: poisson (independent of each other), constant, bursts, day
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_possible_values = true)]
@@ -158,7 +158,7 @@ pub(crate) struct Sizes(pub(crate) Vec<(u64, f64)>);
 #[derive(Debug, clap::Args)]
 pub(crate) struct HowArgs {
     /// Most connections at once [default: 1024, or what the system allows]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
     /// Open a connection for every request
     #[arg(long)]
@@ -179,7 +179,7 @@ pub(crate) struct HowArgs {
 pub(crate) struct FoundArgs {
     /// Write one row per request as CSV
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) csv: Option<PathBuf>,
+    pub(crate) rows: Option<PathBuf>,
     /// Report CPU and memory of the server, which is this process on this machine and its children
     #[arg(long, value_name = "PID", conflicts_with = "cgroup")]
     pub(crate) pid: Option<u32>,
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan::of(args)?;
     // Opened before the work, so that a wrong path does not cost its results.
     let writer =
-        args.found.csv.as_deref().map(|path| Writer::start(path, &plan.mix)).transpose()?;
+        args.found.rows.as_deref().map(|path| Writer::start(path, &plan.mix)).transpose()?;
     let stop = signals::stop_on_signals()?;
     if !args.found.json {
         output::complain(&announcement(args, &plan));

@@ -16,11 +16,11 @@ use crate::{help, output};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Command, such as `serve` or `tcp lab` [default: nightwatt itself]
-    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
     pub(crate) command: Vec<String>,
     /// Write the pages of all commands to this folder: `nightwatt.1`, `nightwatt-serve.1`, ..
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Install);
@@ -28,14 +28,14 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Install);
 const EXAMPLES: &str = "\
 Examples:
   nightwatt man serve | man -l -
-  nightwatt man --out /usr/local/share/man/man1";
+  nightwatt man --output /usr/local/share/man/man1";
 
 /// Prints one page, or writes all.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut command = help::command().disable_help_subcommand(true);
     // This sets the names of subcommands, such as `nightwatt-tcp-lab`.
     command.build();
-    if let Some(folder) = &args.out {
+    if let Some(folder) = &args.output {
         fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
         write_all(&command, folder)?;
     } else {

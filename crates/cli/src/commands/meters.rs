@@ -10,6 +10,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Scope};
+use nightwatt_report::figures;
 use serde::Serialize;
 
 use crate::ExitStatus;
@@ -284,8 +285,10 @@ fn write_why(text: &mut String, kind: &Kind) {
 }
 
 fn accuracy(accuracy: &Accuracy) -> String {
-    let relative = format!("± {:.3} %", accuracy.relative * 100.0);
-    let relative = relative.replace(".000", "").replace("00 %", " %");
+    let relative = match accuracy.relative {
+        share if share < 1.0 => format!("± {} %", (share * 1e5).round() / 1e3),
+        share => figures::accuracy(share),
+    };
     match accuracy.watts.get() {
         0.0 => relative,
         watts => format!("{relative} ± {watts} W"),

@@ -1,10 +1,8 @@
 //! `nightwatt mining`: what proof-of-work mining costs and earns.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_clock::Clock;
 use nightwatt_mining::pure::{CompactBits, Exact};
 use nightwatt_mining::{
     self as mining, At, Coins, Devices, Error, Histories, Mining, MiningOptions,
@@ -14,6 +12,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
+use crate::report_pages;
 
 /// Compute energy, cost and income of proof-of-work mining
 #[derive(Debug, clap::Args)]
@@ -62,8 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CODE", default_value = "USD", value_parser = currency)]
     pub(crate) currency: String,
     /// Write an HTML report with the five published charts (they need a history)
-    #[arg(long, value_name = "FILE", visible_alias = "html", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -74,7 +73,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 const EXAMPLES: &str = "Examples:
   nightwatt mining                                    the published example, with all its digits
   nightwatt mining --bits 17034219 --height 838656 --price 70000 --hash-rate '200 TH/s'
-  nightwatt mining --history daily.csv --history epochs.csv --report mining.html
+  nightwatt mining --history daily.csv --history epochs.csv --html mining.html
   nightwatt mining --history daily.csv --date 2016-04-01 --device s9 --price-kwh 0.05
   nightwatt mining --coin litecoin --difficulty 2.5e7 --json | jq .devices
 
@@ -111,8 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mining = work(args).map_err(|error| Failure::usage(&error))?;
     // A report that cannot be written does not lose the result.
     output::say_result(&mining, args.json, || mining.text(), &[])?;
-    if let Some(path) = &args.report {
-        write(path, &mining)?;
+    if let Some(path) = &args.html {
+        report_pages::page(path, |by| mining.document(by))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -139,15 +138,6 @@ fn work(args: &Args) -> Result<Mining, Error> {
         fees: args.fees,
         height: args.height,
         currency: args.currency.clone(),
-    })
-}
-
-fn write(path: &Path, mining: &Mining) -> Result<(), Failure> {
-    let when = nightwatt_energy::civil::to_minute(Clock::real().now().wall.secs());
-    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-    fs::write(path, mining.document(generated).to_html()).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
     })
 }
 

@@ -63,7 +63,7 @@ pub(crate) enum MirrorStep {
 #[derive(Debug, clap::Args)]
 pub(crate) struct MirrorTarget {
     /// Name of the site [default: all that have a mirror]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<String>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,

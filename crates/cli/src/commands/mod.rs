@@ -35,6 +35,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod run;
+mod schedule;
 mod send;
 mod serve;
 mod sleep;
@@ -112,6 +113,7 @@ commands! {
     Mining = mining,
     Compare = compare,
     Corun = corun,
+    Schedule = schedule,
     Report = report,
     Reproduce = reproduce,
     Demo = demo,

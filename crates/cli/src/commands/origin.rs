@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The files of the site, for requests that no log describes: one line each, PATH, BYTES and
     /// the paths it links to, separated by tabs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) site: Option<PathBuf>,
+    pub(crate) files: Option<PathBuf>,
     /// Answer 502 for this long after the start
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) bad_gateway_for: Duration,
@@ -98,11 +98,11 @@ async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
     };
     let listener = TcpListener::bind(args.listen).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
-    let site = args.site.as_deref().map(SiteFiles::read).transpose();
+    let site = args.files.as_deref().map(SiteFiles::read).transpose();
     let options = OriginOptions {
         site: site.map_err(|error| {
             Failure::failed(&error)
-                .hint("`--site` names a text of lines such as `/<TAB>512<TAB>/about`")
+                .hint("`--files` names a text of lines such as `/<TAB>512<TAB>/about`")
         })?,
         cache: CacheRules {
             ttl: args.ttl,

@@ -1,7 +1,6 @@
 //! `nightwatt published`: the published comparison over a log.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_clock::Clock;
@@ -14,6 +13,8 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
+use crate::report_pages;
+use crate::whole_file;
 use crate::written;
 
 /// Run the published comparison of five configurations over a log
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) scenario: Option<PathBuf>,
     /// Write the table as CSV, in the rows and columns of the published one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) csv: Option<PathBuf>,
+    pub(crate) table: Option<PathBuf>,
     /// Write a report with charts, and the published figures for comparison
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
@@ -51,7 +52,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt published access.log.gz
-  nightwatt published --csv table.csv --html report.html /var/log/nginx/access.log*
+  nightwatt published --table table.csv --html report.html /var/log/nginx/access.log*
   nightwatt published --crawlers classifier --no-sla access.log
   nightwatt published --json access.log | jq '.configurations[] | {name, saving}'
 
@@ -101,27 +102,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let hint = error.hint();
         Failure::failed(&error).maybe_hint(hint)
     })?;
-    if let Some(path) = &args.csv {
-        write(path, &comparison.to_csv())?;
+    if let Some(path) = &args.table {
+        let csv = comparison.to_csv();
+        whole_file::write(path, csv.as_bytes())
+            .map_err(|error| report_pages::cannot_write(path, &error))?;
     }
     if let Some(path) = &args.html {
-        let generated = format!("nightwatt {}", env!("CARGO_PKG_VERSION"));
-        write(path, &comparison.document(generated).to_html())?;
+        report_pages::page(path, |by| comparison.document(by))?;
     }
-    if args.json {
-        output::say_json(&comparison)?;
-    } else {
-        output::say(&comparison.text())?;
-    }
-    for warning in comparison.warnings.iter().chain(&comparison.skipped) {
-        output::complain(&format!("warning: {warning}"));
-    }
+    let warnings: Vec<String> =
+        comparison.warnings.iter().chain(&comparison.skipped).cloned().collect();
+    output::say_result(&comparison, args.json, || comparison.text(), &warnings)?;
     Ok(ExitStatus::Success)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
-    })
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) refresh: bool,
     /// Name of the site; needed for paths if there are several sites
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<String>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,

@@ -75,9 +75,9 @@ pub(crate) struct Args {
     /// Name of the column in the table
     #[arg(long, value_name = "NAME", default_value = "replay")]
     pub(crate) name: String,
-    /// Write one row per request
+    /// Write one row per request as CSV
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) csv: Option<PathBuf>,
+    pub(crate) rows: Option<PathBuf>,
     /// Write the table as CSV too
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) table: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt replay access.log.gz http://127.0.0.1:8080/ --minutes 10
-  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --csv requests.csv
+  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --rows requests.csv
   zstdcat access.log.zst | nightwatt replay - http://test.example.org/ --plain --days 1
 
 Requests leave at the log's times whatever became of those before (open loop). Only replay against
@@ -121,7 +121,7 @@ const RETURNS: u32 = 3;
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (requests, counts) = read(args)?;
     // Created before the work, so that a wrong path does not cost its results.
-    let csv = args.csv.as_deref().map(create).transpose()?;
+    let csv = args.rows.as_deref().map(create).transpose()?;
     let table = args.table.as_deref().map(create).transpose()?;
     if let Some(skipped) = nightwatt_savings::skipped(&counts) {
         output::complain(&format!("warning: {skipped}"));
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     let (run, speed) = runtime.block_on(send(args, &requests, &clock))?;
     let summary = ReplaySummary::of(&run, ServiceTime::default());
-    if let Some((file, path)) = csv.zip(args.csv.as_deref()) {
+    if let Some((file, path)) = csv.zip(args.rows.as_deref()) {
         csv::write_run(BufWriter::new(file), &requests, &run)
             .map_err(|error| unwritten(path, &error))?;
     }

@@ -1,10 +1,9 @@
 //! `nightwatt reproduce`: the published claims, with our figures beside the published ones.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
-use nightwatt_claims::{self as claims, Error, ReproduceOptions, Reproduction};
+use nightwatt_claims::{self as claims, Error, ReproduceOptions};
 use nightwatt_clock::Clock;
 
 use crate::ExitStatus;
@@ -12,6 +11,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
+use crate::report_pages;
 
 /// Check the claims of five published works against results from here
 #[derive(Debug, clap::Args)]
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) measure: bool,
     /// Write an HTML report, with charts of our figures beside the published ones
-    #[arg(long, value_name = "FILE", visible_alias = "html", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
@@ -47,7 +47,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt reproduce O6                              ten seconds of a busy machine
   nightwatt reproduce S2,S3                           a minute of a busy machine, as root
   nightwatt reproduce O2 O3 O4 O5 --log access.log.gz
-  nightwatt reproduce --report claims.html
+  nightwatt reproduce --html claims.html
   nightwatt reproduce --json | jq '.claims[] | select(.verdict == \"differs\") | {id, why}'
 
 Claims that need hours of measurement are not checked here. For each of them, the output names the
@@ -74,8 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = found.map_err(|error| failure(&error))?;
     // A report that cannot be written does not lose the result.
     output::say_result(&found, args.json, || found.text(), &[])?;
-    if let Some(path) = &args.report {
-        write(path, &found, &clock)?;
+    if let Some(path) = &args.html {
+        report_pages::page(path, |by| found.document(by))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -87,13 +87,4 @@ fn failure(error: &Error) -> Failure {
         Error::Compare(error) => Failure::usage(error).maybe_hint(error.hint()),
         _ => Failure::failed(error),
     }
-}
-
-fn write(path: &Path, found: &Reproduction, clock: &Clock) -> Result<(), Failure> {
-    let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
-    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-    fs::write(path, found.document(generated).to_html()).map_err(|error| {
-        Failure::because(format!("cannot write {}", path.display()), &error)
-            .hint("name a file in a folder that exists and that you may write to")
-    })
 }

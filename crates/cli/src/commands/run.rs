@@ -79,9 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         meters: args.meters.chosen(),
         interval: args.interval,
     };
-    let running = Running::new()
-        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
-    signals::forward(&running).map_err(failed)?;
+    let running = running()?;
     let tell = |step| {
         if let (Step::Idle(time), false) = (step, args.json) {
             let time = figures::time(time);
@@ -90,14 +88,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     let report = run::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
-    Ok(match report.exit_status {
-        0 => ExitStatus::Success,
-        status => ExitStatus::Of(status),
-    })
+    Ok(like(report.exit_status))
 }
 
 pub(super) fn failed(failure: Failure) -> Failure {
     failure.ending_with(FAILED)
+}
+
+/// Prepares to run a command that gets the signals that this program gets.
+pub(super) fn running() -> Result<Running, Failure> {
+    let running = Running::new()
+        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
+    signals::forward(&running).map_err(failed)?;
+    Ok(running)
+}
+
+/// The exit status of this program after a command with this one.
+pub(super) const fn like(status: u8) -> ExitStatus {
+    match status {
+        0 => ExitStatus::Success,
+        status => ExitStatus::Of(status),
+    }
 }
 
 pub(super) fn cannot_run(error: &Error) -> Failure {

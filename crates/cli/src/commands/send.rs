@@ -19,6 +19,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::machine::{cpus, describe};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
 use nightwatt_meters::{Channel, Host};
+use nightwatt_transfer::forecast::Forecast;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::comparison::Comparison;
@@ -26,7 +27,7 @@ use nightwatt_transfer::pure::exclude::Exclude;
 use nightwatt_transfer::pure::policy::block_bytes;
 use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
-use nightwatt_transfer::send::{Options, Plan, SendError, Session, Wanted, walk};
+use nightwatt_transfer::send::{Doubt, Options, Plan, SendError, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Started, Target};
 use nightwatt_transfer::summary::{Summary, bytes, mix};
 
@@ -67,6 +68,12 @@ pub(crate) struct Args {
     /// Delete what is in the folders there and no longer here, unless a pattern of `--exclude` matches it
     #[arg(long)]
     pub(crate) delete: bool,
+    /// With `--delete`: send a folder that is empty here, so that all in it there is deleted
+    #[arg(long, requires = "delete")]
+    pub(crate) allow_empty: bool,
+    /// Send nothing: print what would be written and deleted there
+    #[arg(long, conflicts_with_all = ["record_trace", "replay_trace"])]
+    pub(crate) dry_run: bool,
     /// Send extended attributes of users too
     #[arg(long)]
     pub(crate) xattrs: bool,
@@ -109,6 +116,7 @@ const EXAMPLES: &str = "Examples:
   nightwatt send photos notes.txt nas:/backup
   nightwatt send -e 'ssh -p 2222' --bill dynamic /var/log server:logs
   nightwatt send --exclude '*.tmp' --exclude cache/ projects nas:/backup
+  nightwatt send --delete --dry-run projects nas:/backup  # shows what would go
   nightwatt send --to-site nas photos nas:/backup      # it is woken first
   nightwatt send --codec zstd-3 --json big.img nas:/backup | jq .energy
   nightwatt send --record-trace photos.trace --rate 1e6 photos   # sends nothing
@@ -142,10 +150,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     let to = Destination::of(args)?;
     let plan = walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
-    for skipped in &plan.skipped {
-        output::complain(&format!("warning: {skipped}"));
+    refuse_empty(args, &plan)?;
+    for left_out in plan.skipped.iter().chain(&plan.special) {
+        output::complain(&format!("warning: {left_out}"));
     }
-    let skipped = plan.skipped.clone();
+    if args.dry_run {
+        return foresee(args, &to, plan, bill);
+    }
+    let (skipped, special) = (plan.skipped.clone(), plan.special.clone());
     let meters = args.meters.opened(&Host::default(), None)?;
     let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
@@ -157,10 +169,34 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let session = session?;
     let seconds = end.since(begin).as_secs_f64();
     let energy = metered(&measured, seconds).unwrap_or_else(|| prices.energy(&session, seconds));
-    let summary = Summary { skipped, ..Summary::of(&session, bill, seconds, energy) };
+    let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, energy) };
     output::say_result(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// Prints what would be done.
+fn foresee(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<ExitStatus, Failure> {
+    let skipped = plan.skipped.clone();
+    let session = to_awake(args, to, plan, bill)?;
+    let forecast = Forecast { skipped, ..Forecast::of(&session) };
+    output::say_result(&forecast, args.json, || forecast.text(), &[])?;
+    let is_whole = forecast.refused.is_empty() && forecast.skipped.is_empty();
+    Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// A folder that is empty may be that of a disk that is not mounted: all of it would be deleted there.
+fn refuse_empty(args: &Args, plan: &Plan) -> Result<(), Failure> {
+    let empty = plan.empty_folders().next().filter(|_| args.delete && !args.allow_empty);
+    let Some(empty) = empty else { return Ok(()) };
+    Err(Failure::saying(format!(
+        "{} is empty here, and `--delete` would delete all in it there",
+        empty.display()
+    ))
+    .into_usage()
+    .hint(
+        "if a disk is to be mounted there, mount it; if all is to be deleted, add `--allow-empty`",
+    ))
 }
 
 fn wanted(args: &Args) -> Wanted {
@@ -240,7 +276,7 @@ fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
 /// Watts to choose by, and how sure they are.
 struct Priced {
     prices: Prices,
-    relative: f64,
+    doubt: Doubt,
     model: String,
 }
 
@@ -251,23 +287,29 @@ impl Priced {
         let at = |utilisation| model.power(&Activity { utilisation, ..Activity::default() });
         let (idle, full) = (at(0.0), at(1.0));
         let cores = cpus(&host).len().max(1) as f64;
+        let dynamic = full.watts - idle.watts;
         let base = args.idle_watts.map_or(idle.watts, Watts);
-        let cpu = args.core_watts.map_or((full.watts - idle.watts) * (1.0 / cores), Watts);
-        let relative = match args.idle_watts {
-            Some(_) => GIVEN,
-            None => idle.uncertainty() / idle.watts,
+        let cpu = args.core_watts.map_or(dynamic * (1.0 / cores), Watts);
+        let given = |watts: Option<f64>, modelled: f64| watts.map_or(modelled, |_| GIVEN);
+        let doubt = Doubt {
+            base: given(args.idle_watts, idle.uncertainty() / idle.watts),
+            cpu: given(args.core_watts, full.uncertainty() / dynamic),
         };
-        let whose = if args.idle_watts.is_some() { "given" } else { "of such machines" };
+        let whose = |watts: Option<f64>| if watts.is_some() { "given" } else { "of such machines" };
         let model = format!(
-            "{base:.1} idle ({whose}), {cpu:.1} for a busy core, {NIC_WATTS:.1} for the network card"
+            "{base:.1} idle ({}), {cpu:.1} for a busy core ({}), {NIC_WATTS:.1} for the network card",
+            whose(args.idle_watts),
+            whose(args.core_watts)
         );
         let prices = Prices { base, cpu, nic: NIC_WATTS, nic_byte: 0.0, receiver: Watts::ZERO };
-        Self { prices, relative, model }
+        Self { prices, doubt, model }
     }
 
     fn energy(&self, session: &Session, seconds: f64) -> Energy {
-        let joules = session.report().modelled(&self.prices, seconds);
-        Energy::modelled(Joules(joules), self.relative, self.model.clone())
+        let report = session.report();
+        let joules = report.modelled(&self.prices, seconds);
+        let doubt = report.doubt(&self.prices, seconds, self.doubt);
+        Energy::modelled(Joules(joules), doubt, self.model.clone())
     }
 }
 
@@ -313,6 +355,7 @@ fn send(
         block: args.block.map(|kib| kib << 10),
         fixed: args.codec,
         delete: deleting(args, &plan),
+        trial: args.dry_run,
         session: to.target.session(&to.paths),
         cancelled: Arc::clone(&cancelled),
     };
@@ -336,14 +379,7 @@ fn send(
                 kept.keep();
             }
         };
-        nightwatt_transfer::send::run(
-            reader,
-            writer,
-            &close,
-            &mut session,
-            &monotonic,
-            &mut watched,
-        )
+        nightwatt_transfer::send::run(reader, writer, &close, &mut session, monotonic, &mut watched)
     };
     watch.progress.end();
     let status = ending.wait();

@@ -1,12 +1,14 @@
 //! `nightwatt sleep`.
 
 use nightwatt_gateway::control::Order;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::ExitStatus;
-use crate::args::SiteArgs;
+use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
+use crate::reached;
 
 /// Put a server to sleep as soon as nothing is under way
 #[derive(Debug, clap::Args)]
@@ -14,6 +16,8 @@ use crate::errors::Failure;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) site: SiteArgs,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Act);
@@ -21,12 +25,16 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt sleep -c nightwatt.toml
   nightwatt sleep blog -c nightwatt.toml
+  nightwatt sleep --wait --patience 5m     # returns when it sleeps
 
 Running exchanges end first. The next request that deserves it wakes the server again.";
 
 /// Puts a server to sleep.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let order = Order::Sleep { site: args.site.site.clone() };
+    if args.wait.wait {
+        return reached::order_and_wait(&args.site, &order, Phase::Asleep, &args.wait);
+    }
     let done = "the server is put to sleep as soon as nothing is under way";
     control::command(&args.site.gateway, &order, done)
 }

@@ -1,12 +1,14 @@
 //! `nightwatt wake`.
 
 use nightwatt_gateway::control::Order;
+use nightwatt_policy::lifecycle::Phase;
 
 use crate::ExitStatus;
-use crate::args::SiteArgs;
+use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
+use crate::reached;
 
 /// Wake a server now
 #[derive(Debug, clap::Args)]
@@ -14,6 +16,8 @@ use crate::errors::Failure;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) site: SiteArgs,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Act);
@@ -21,11 +25,15 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt wake -c nightwatt.toml
   nightwatt wake blog -c nightwatt.toml        # before a visit that is known to come
+  nightwatt wake --wait && ssh web             # when it answers
 
 It then sleeps again when its policy says so; `stay-awake` keeps it awake.";
 
 /// Wakes a server.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let order = Order::Wake { site: args.site.site.clone() };
+    if args.wait.wait {
+        return reached::order_and_wait(&args.site, &order, Phase::Awake, &args.wait);
+    }
     control::command(&args.site.gateway, &order, "the server is being woken, if it sleeps")
 }

@@ -231,7 +231,7 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
     }
     fs::write(path("daq.txt"), log).unwrap();
     let (daq, stamps, out) = (path("daq.txt"), path("stamps.csv"), path("out.csv"));
-    let args = ["calibrate", "sync", "align", &daq, &stamps, "-r", "100", "-o", &out];
+    let args = ["calibrate", "sync", "align", &daq, &stamps, "--rate", "100", "-o", &out];
     let output = nightwatt(&args);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let said = told(&output);
@@ -251,7 +251,7 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
     // A pin whose neighbours lie unluckily is left out, and at the ends that costs its interval.
     let between = (toggles[59] - toggles[0]) / 10;
     assert!(claimed <= between + 1 && claimed * 100 > between * 93, "{claimed} {between}");
-    let json = nightwatt(&["calibrate", "sync", "align", &daq, &stamps, "-r", "100", "--json"]);
+    let json = nightwatt(&["calibrate", "sync", "align", &daq, &stamps, "--rate", "100", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&json["stamps"], &json["synchronised"]), (&60.into(), &claimed.into()));
     assert!((56..=60).contains(&json["pins"].as_u64().unwrap()), "{json}");

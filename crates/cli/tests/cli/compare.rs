@@ -186,7 +186,10 @@ fn energy_per_operation_is_power_by_rate_and_twice_of_it_is_twice() {
     // Again from the folder, in words.
     let output = program().arg("report").arg(&folder).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("measured by http/power") && said.contains("200.0 %"), "{said}");
+    assert!(
+        said.contains("Measured: energy and power by `http/power`") && said.contains("200.0"),
+        "{said}"
+    );
     assert!(said.contains("differs"), "{said}");
 }
 

@@ -28,6 +28,41 @@ fn the_operator_wakes_it_and_puts_it_to_sleep() {
 }
 
 #[test]
+fn an_order_can_wait_until_the_server_is_in_that_state() {
+    let stay = Plan { policy: "always-on".to_owned(), ..Plan::default() };
+    let house = House::build(&stay);
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    let woken = gateway.order(&["wake", "--wait", "--json"]);
+    assert_eq!(woken.status.code(), Some(0), "{}", told(&woken));
+    let said: serde_json::Value = serde_json::from_slice(&woken.stdout).unwrap();
+    assert_eq!((&said["state"], &said["done"]), (&"awake".into(), &true.into()));
+    assert_eq!(house.servers().len(), 1);
+    let slept = gateway.order(&["sleep", "site", "--wait"]);
+    assert_eq!(slept.status.code(), Some(0), "{}", told(&slept));
+    assert!(told(&slept).contains("site is asleep after"), "{}", told(&slept));
+    assert!(house.servers().is_empty());
+}
+
+#[test]
+fn what_another_started_is_awake_and_the_order_to_sleep_says_why() {
+    let stay = Plan { policy: "always-on".to_owned(), ..Plan::default() };
+    let house = House::build(&stay);
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    let theirs = house.start_origin();
+    gateway.until("awake");
+    assert!(house.servers().is_empty(), "nothing was started in vain");
+    let refused = gateway.order(&["sleep", "--wait", "--patience", "1s"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    assert!(told(&refused).contains("did not start answers"), "{}", told(&refused));
+    let check = gateway.order(&["check"]);
+    assert!(told(&check).contains("did not start what listens there"), "{}", told(&check));
+    drop(theirs);
+    gateway.until("asleep");
+}
+
+#[test]
 fn kept_awake_it_stays_awake_until_it_is_told_to_sleep() {
     let house = House::build(&Plan::default());
     let gateway = house.serve(&[]);

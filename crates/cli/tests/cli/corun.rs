@@ -108,7 +108,7 @@ fn jobs_that_exclude_each_other_gain_nothing_together_and_others_do() {
     let output = bench.corun(&["jobs.toml"]);
     let said = told(&output);
     assert_eq!((output.status.code(), bench.runs()), (Some(0), runs), "{said}");
-    for part in ["energy measured by http/power", "a + b", "least time", "beside c"] {
+    for part in ["Measured: energy and power by `http/power`", "a + b", "Least time", "beside c"] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
 }
@@ -138,6 +138,7 @@ fn jobs_that_cannot_be_measured_are_named_with_the_reason_and_nothing_is_left() 
              [[job]]\nname = 'fails'\ncommand = 'echo no disk >&2; exit 3'\n\
              [[job]]\nname = 'endless'\ncommand = 'sleep {number}'\n\
              [[job]]\nname = 'daemon'\ncommand = 'setsid sleep {number} & exit 0'\n\
+             [[job]]\nname = 'cleared'\ncommand = 'env -i setsid /bin/sleep {number} & exit 0'\n\
              [[job]]\nname = 'asks'\ncommand = 'read answer </dev/tty'\n"
         );
     let bench = Bench::new(&format!("sizes = []\n{plan}"));
@@ -158,7 +159,16 @@ fn jobs_that_cannot_be_measured_are_named_with_the_reason_and_nothing_is_left() 
     assert!(why("endless").contains("longer than 2 s"), "{}", why("endless"));
     assert!(why("endless").contains("time_limit"), "{}", why("endless"));
     assert!(why("daemon").contains("left `sleep` (process "), "{}", why("daemon"));
+    assert!(why("cleared").contains("left `sleep` (process "), "{}", why("cleared"));
     assert!(why("asks").contains("/dev/tty"), "{}", why("asks"));
+    let warned = report["warnings"].to_string();
+    assert!(warned.contains("job `fails` failed three times on end"), "{warned}");
+    let because_of = |name: &str| {
+        let failed = report["failed"].as_array().unwrap();
+        let why = format!("job `{name}` ");
+        failed.iter().filter(|it| it["why"].as_str().unwrap().contains(&why)).count()
+    };
+    assert_eq!(because_of("endless"), 3, "each costs the whole time limit: {report}");
     let sleeping = format!("sleep\0{number}");
     eventually("all are ended", || processes_with(&sleeping).is_empty().then_some(()));
 }
@@ -185,6 +195,76 @@ fn killed_in_the_middle_nothing_is_left_and_the_same_command_continues() {
         bench.runs() >= 21 && told(&output).contains("let it do more"),
         "jobs that end at once are pointed out"
     );
+}
+
+#[test]
+fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
+    let number = format!("5{}", std::process::id());
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let log = bench.path("log").display().to_string();
+    let go = bench.path("go").display().to_string();
+    let waits = format!("if [ -e {go} ]; then echo last >>{log}; else exec sleep {number}; fi");
+    let list = format!("# two kinds\na: echo first >>{log}\nc: {waits}\n");
+    fs::write(bench.path("list"), list).unwrap();
+    let args = ["schedule", "--jobs", "list", "--profile", "jobs.results"];
+    let command = |more: &[&str]| {
+        let mut command = program();
+        command.current_dir(bench.folder.path()).args(args).args(more);
+        command
+    };
+    let planned = json(&command(&["--dry-run", "--json"]).output().unwrap());
+    let jobs: usize = planned["batches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["jobs"].as_array().unwrap().len())
+        .sum();
+    assert_eq!((jobs, bench.path("list.done").exists()), (2, false), "{planned}");
+    let seconds = |of: &str| planned[of]["seconds"].as_f64().unwrap();
+    assert!(seconds("expected") <= seconds("one_after_the_other"), "{planned}");
+    let mut child = started(command(&[]));
+    let sleeping = format!("sleep\0{number}");
+    eventually("the long job runs", || (!processes_with(&sleeping).is_empty()).then_some(()));
+    signal(&child, Signal::KILL);
+    child.0.wait().unwrap();
+    eventually("it is ended", || processes_with(&sleeping).is_empty().then_some(()));
+    let process = child.0.id();
+    eventually("its folders and groups are gone", || left_over(process).is_empty().then_some(()));
+    fs::write(&go, "").unwrap();
+    let output = command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(
+        told(&output).contains("2 of 2 jobs have ended, 0 of them failed"),
+        "{}",
+        told(&output)
+    );
+    assert_eq!(fs::read_to_string(&log).unwrap().matches("last").count(), 1);
+    // All have ended, so nothing runs again.
+    let before = fs::read_to_string(&log).unwrap();
+    let output = command(&["--json"]).output().unwrap();
+    assert_eq!(json(&output)["ended"].as_array().unwrap().len(), 2);
+    assert_eq!(fs::read_to_string(&log).unwrap(), before);
+    fs::write(bench.path("list"), "d: true\n").unwrap();
+    let output = command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(
+        told(&output).contains("list:1") && told(&output).contains("a, b, c"),
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
+fn cpus_that_are_not_allowed_are_refused_before_anything_runs() {
+    let bench = Bench::new(&PLAN.replace("share = 'any'", "share = 'l2'"));
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(program().get_program()).args(["corun", "jobs.toml"]);
+    let output = command.current_dir(bench.folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("that this process may use (0)"), "{}", told(&output));
+    assert!(!bench.path("jobs.results").exists());
 }
 
 #[test]

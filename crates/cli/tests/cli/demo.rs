@@ -21,7 +21,7 @@ fn played(options: &[&str]) -> Value {
 fn every_request_of_the_day_is_accounted_for() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out").display().to_string();
-    let day = played(&["--out", &out]);
+    let day = played(&["--output", &out]);
     let answers = day["answers"].as_object().unwrap();
     let answered: u64 = answers.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(day["requests"], answered, "{day}");

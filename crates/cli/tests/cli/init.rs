@@ -73,12 +73,13 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let is_systemd = Path::new("/run/systemd/system").is_dir();
     let (power, target) =
         if is_systemd { ("systemd", "web") } else { ("process", "python3 -m http.server 'a b'") };
-    let lines = format!("10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
+    let lines =
+        format!("ftp://10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
     let output = answered(dir.path(), &lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for words in [
-        "`10.0.0.5` is no origin",
+        "`ftp://10.0.0.5` is no origin",
         "does not answer now",
         "`nowhere` is no address",
         "`steam` is not one of",
@@ -222,6 +223,10 @@ fn each_kind_of_power_makes_a_configuration_that_check_takes() {
         ("ssh", "52:54:00:12:34:56"),
         ("systemd", "web.service"),
         ("docker", "web"),
+        ("ipmi", "power@10.0.0.9"),
+        ("redfish", "power@10.0.0.9"),
+        ("gpio", "/dev/gpiochip0:17"),
+        ("command", "/usr/local/bin/web-power --quiet"),
         ("process", r#"sh -c 'echo "a\\b" \n'"#),
     ] {
         let dir = tempfile::tempdir().unwrap();

@@ -37,7 +37,7 @@ fn bash_completes_commands_and_options() {
 #[test]
 fn every_command_has_a_page_with_all_its_options() {
     let folder = tempfile::tempdir().unwrap();
-    said(&["man", "--out", folder.path().to_str().unwrap()]);
+    said(&["man", "--output", folder.path().to_str().unwrap()]);
     let mut pages = 0;
     let groff = nightwatt_needs::program("groff");
     for entry in fs::read_dir(folder.path()).unwrap() {
@@ -72,7 +72,7 @@ fn every_command_has_a_page_with_all_its_options() {
 #[test]
 fn every_command_is_in_the_book() {
     let folder = tempfile::tempdir().unwrap();
-    said(&["man", "--out", folder.path().to_str().unwrap()]);
+    said(&["man", "--output", folder.path().to_str().unwrap()]);
     let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let names = names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     // The program as a whole is what the groups of the page are.
@@ -99,6 +99,6 @@ fn what_is_no_command_has_no_page() {
     assert_eq!(output.status.code(), Some(2));
     let told = told(&output);
     assert!(told.contains("has no command `lap`") && told.contains("lab"), "{told}");
-    let output = nightwatt(&["man", "--out", "/proc/no/such"]);
+    let output = nightwatt(&["man", "--output", "/proc/no/such"]);
     assert_eq!(output.status.code(), Some(1), "{}", crate::harness::told(&output));
 }

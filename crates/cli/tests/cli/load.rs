@@ -25,7 +25,7 @@ fn requests_are_sent_counted_and_written_down() {
     let rows = house.path("rows.csv").display().to_string();
     let pid = std::process::id().to_string();
     let mix = ["--pages", "20", "--zipf", "1", "--arrivals", "bursts", "--burst-length", "50ms"];
-    let long = ["--rate", "500", "--requests", "200", "--csv", &rows, "--pid", &pid];
+    let long = ["--rate", "500", "--requests", "200", "--rows", &rows, "--pid", &pid];
     let said = sent(&[&[url.as_str()][..], &mix, &long].concat());
     assert_eq!((&said["schema"], &said["urls"]), (&1.into(), &20.into()));
     assert_eq!(said["arrivals"]["kind"], "bursts");
@@ -58,7 +58,7 @@ fn a_trace_is_sent_at_its_times_from_a_log_with_its_targets() {
     let path = |name| house.path(name).display().to_string();
     let url = format!("http://{}/", house.origin);
     fs::write(house.path("times"), "# s\n100\n100.2\n100.1\n").unwrap();
-    let timed = sent(&[&url, "--trace", &path("times"), "--csv", &path("rows.csv")]);
+    let timed = sent(&[&url, "--trace", &path("times"), "--rows", &path("rows.csv")]);
     assert_eq!(timed["requests"]["answered"], 3);
     let rows = house.read("rows.csv");
     let mut intended: Vec<f64> =

@@ -47,7 +47,7 @@ fn a_history_becomes_a_page_with_five_charts() {
     let text = "date,difficulty,price,fees,reward\n2016-04-01,1e11,400,0.5,25\n2016-04-02,1e11,410,0.5,25\n\
                 2016-04-05,2e11,420,0.5,25\n";
     std::fs::write(&days, text).unwrap();
-    let said = json(&["mining", "--json", "--history", &days, "--report", &page]);
+    let said = json(&["mining", "--json", "--history", &days, "--html", &page]);
     assert_eq!(said["gaps"][0]["days"], 2);
     assert_eq!((&said["day"], &said["difficulty"]), (&"2016-04-05".into(), &"200000000000".into()));
     let page = std::fs::read_to_string(page).unwrap();
@@ -95,7 +95,7 @@ fn nonsense_is_a_usage_error_with_what_to_do() {
 #[test]
 fn a_report_that_cannot_be_written_takes_no_result_away() {
     for args in [&["mining"][..], &["reproduce", "O8"]] {
-        let output = nightwatt(&[args, &["--report", "/nonexistent/page.html"]].concat());
+        let output = nightwatt(&[args, &["--html", "/nonexistent/page.html"]].concat());
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("7.16621792838594592768e14"), "{said}");
@@ -127,7 +127,7 @@ fn claims_are_answered_with_their_figures() {
     assert_eq!(verdicts, [("O8", "agrees"), ("O9", "differs"), ("B1", "not-checkable")]);
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("claims.html");
-    let output = nightwatt(&["reproduce", "o10", "--report", &page.display().to_string()]);
+    let output = nightwatt(&["reproduce", "o10", "--html", &page.display().to_string()]);
     assert_eq!(
         output.status.code(),
         Some(0),

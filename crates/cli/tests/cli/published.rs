@@ -17,7 +17,7 @@ fn a_log_becomes_a_table_a_page_and_json() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     fs::write(path("access.log"), LOG).unwrap();
     let (log, csv, html) = (path("access.log"), path("table.csv"), path("report.html"));
-    let args = ["published", "--json", "--no-sla", "--csv", &csv, "--html", &html, &log];
+    let args = ["published", "--json", "--no-sla", "--table", &csv, "--html", &html, &log];
     let output = nightwatt(&args);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -47,7 +47,7 @@ fn what_cannot_be_read_or_written_is_said() {
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("access.log"), "{}", told(&output));
     fs::write(&log, LOG).unwrap();
-    let output = nightwatt(&["published", "--csv", "/no/such/folder/t.csv", &log]);
+    let output = nightwatt(&["published", "--table", "/no/such/folder/t.csv", &log]);
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("cannot write /no/such/folder/t.csv"), "{}", told(&output));
     assert_eq!(nightwatt(&["published"]).status.code(), Some(2));

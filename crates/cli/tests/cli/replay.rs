@@ -30,7 +30,7 @@ fn a_log_is_replayed_and_every_request_accounted_for() {
     let path = |name| house.path(name).display().to_string();
     fs::write(house.path("a.log"), log()).unwrap();
     let url = format!("http://{}/", house.origin);
-    let files = ["--csv", &path("a.csv"), "--table", &path("table.csv")];
+    let files = ["--rows", &path("a.csv"), "--table", &path("table.csv")];
     let replay = ["replay", &path("a.log"), &url, "--minutes", "0.01"];
     let output = nightwatt(&[&replay[..], &["--json"], &files].concat());
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -77,7 +77,7 @@ fn what_cannot_be_replayed_says_why() {
     let nobody = said(&["replay", &path("a.log"), &url, "--minutes", "0.01", "--json"]);
     assert!(nobody.starts_with("exit status: 1\n"), "{nobody}");
     assert!(nobody.contains("error: no request was answered: 30 connect\nhint: "), "{nobody}");
-    let unwritable = ["--csv", "/no/such/folder/a.csv"];
+    let unwritable = ["--rows", "/no/such/folder/a.csv"];
     let replay = ["replay", &path("a.log"), &url];
     insta::assert_snapshot!("replay_bad_csv", said(&[&replay[..], &unwritable].concat()));
 }

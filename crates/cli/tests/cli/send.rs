@@ -72,6 +72,47 @@ fn what_cannot_be_sent_is_named() {
     assert!(told(&missing).contains("--remote-program"), "{}", told(&missing));
 }
 
+/// The folder of a disk that is not mounted is empty.
+#[test]
+fn a_dry_run_changes_nothing_and_an_empty_folder_deletes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("file"), "x").unwrap();
+    let mut arguments = arguments(folder.path(), &top);
+    let run = |more: &[&str]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        nightwatt(&[&arguments[..], more].concat())
+    };
+    let trial = run(&["--dry-run"]);
+    assert_eq!(trial.status.code(), Some(0), "{}", told(&trial));
+    let forecast: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
+    assert_eq!(forecast["write"], serde_json::json!(["top", "top/file"]));
+    let there = folder.path().join("to/top/file");
+    assert!(!there.exists());
+    assert_eq!(run(&[]).status.code(), Some(0));
+
+    fs::remove_file(top.join("file")).unwrap();
+    let refused = run(&["--delete"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(told(&refused).contains("--allow-empty"), "{}", told(&refused));
+    assert!(there.exists());
+    let trial = run(&["--delete", "--allow-empty", "--dry-run"]);
+    let forecast: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
+    assert_eq!(forecast["delete"], serde_json::json!(["top/file"]));
+    assert!(there.exists());
+    assert_eq!(run(&["--delete", "--allow-empty"]).status.code(), Some(0));
+    assert!(!there.exists());
+
+    // The target is a file.
+    let last = arguments.len() - 1;
+    arguments[last] = format!("nas:{}", folder.path().join("rsh").display());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let no_folder = nightwatt(&arguments);
+    assert_eq!(no_folder.status.code(), Some(1));
+    assert!(told(&no_folder).contains("it is a file: name a folder"), "{}", told(&no_folder));
+}
+
 /// The gateway wakes its server for it, and the server sleeps again afterwards.
 #[test]
 fn a_site_is_woken_and_sleeps_again() {

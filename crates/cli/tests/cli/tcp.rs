@@ -58,7 +58,8 @@ fn a_client_says_what_its_connections_took_at_both_ends() {
     let serving = Serving::start();
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("rows.csv").display().to_string();
-    let said = fetched(&serving, &["-c", "20", "-n", "100", "--verify", "--csv", &rows]);
+    let said =
+        fetched(&serving, &["--connections", "20", "-n", "100", "--verify", "--rows", &rows]);
     assert_eq!((&said["schema"], &said["direction"]), (&1.into(), &"fetch".into()));
     assert_eq!((&said["completed"], &said["failed"]), (&100.into(), &0.into()));
     assert_eq!((&said["segments"], &said["bytes"]), (&10.into(), &1_460_000.into()));
@@ -72,10 +73,10 @@ fn a_client_says_what_its_connections_took_at_both_ends() {
     assert!(said["cpu"]["s_per_connection"].as_f64() > Some(0.0));
     assert_eq!(fs::read_to_string(&rows).unwrap().lines().count(), 101);
 
-    let sent = fetched(&serving, &["--send", "-c", "3", "--once"]);
+    let sent = fetched(&serving, &["--send", "--connections", "3", "--once"]);
     assert_eq!((&sent["direction"], &sent["completed"]), (&"send".into(), &3.into()));
     let address = serving.address.to_string();
-    let text = nightwatt(&["tcp", "fetch", &address, "--seconds", "0.2", "-c", "2"]);
+    let text = nightwatt(&["tcp", "fetch", &address, "--seconds", "0.2", "--connections", "2"]);
     assert!(told(&text).contains("lifetime") && text.status.success(), "{}", told(&text));
     let served = serving.end();
     assert_eq!(served["reports"], 3);
@@ -89,7 +90,7 @@ fn ctrl_c_ends_a_client_with_its_figures_and_a_killed_server_is_told_of() {
     let address = serving.address.to_string();
     let endless = || {
         let client = program()
-            .args(["tcp", "fetch", &address, "--continuous", "-m", "100000000"])
+            .args(["tcp", "fetch", &address, "--continuous", "-s", "100000000"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
@@ -121,13 +122,13 @@ fn what_cannot_be_done_says_what_would_help() {
         assert_eq!(output.status.code(), Some(status), "{}", told(&output));
         told(&output)
     };
-    let many = wrong(&["fetch", "127.0.0.1", "-c", "1000000"], 2);
+    let many = wrong(&["fetch", "127.0.0.1", "--connections", "1000000"], 2);
     assert!(many.contains("fewer `--connections`"), "{many}");
     let name = wrong(&["fetch", "no such host"], 2);
     assert!(name.contains("hint: write HOST"), "{name}");
     let control = wrong(&["fetch", "127.0.0.1", "--send", "--congestion", "no-such"], 2);
     assert!(control.contains("this kernel has no congestion control `no-such`, but:"), "{control}");
-    let long = wrong(&["fetch", "127.0.0.1", "-m", "18446744073709551615"], 2);
+    let long = wrong(&["fetch", "127.0.0.1", "-s", "18446744073709551615"], 2);
     assert!(long.contains("fewer `--segments`"), "{long}");
     let rate = wrong(&["fetch", "127.0.0.1", "--pacing", "100M"], 2);
     assert!(rate.contains("100Mbit"), "{rate}");
@@ -145,14 +146,14 @@ fn older_rows_outlast_a_run_that_fails_and_figures_outlast_rows_that_cannot_be_w
     fs::write(&rows, "older rows").unwrap();
     let path = rows.display().to_string();
     // No server listens on the port of TCP's multiplexer.
-    let failed = nightwatt(&["tcp", "fetch", "127.0.0.1:1", "--csv", &path]);
+    let failed = nightwatt(&["tcp", "fetch", "127.0.0.1:1", "--rows", &path]);
     assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
     assert_eq!(fs::read_to_string(&rows).unwrap(), "older rows");
-    fetched(&serving, &["-n", "2", "--csv", &path]);
+    fetched(&serving, &["-n", "2", "--rows", &path]);
     assert_eq!(fs::read_to_string(&rows).unwrap().lines().count(), 3, "the older ones are gone");
 
     // It can be opened, and never has room.
-    let full = nightwatt(&["tcp", "fetch", &address, "--json", "--csv", "/dev/full"]);
+    let full = nightwatt(&["tcp", "fetch", &address, "--json", "--rows", "/dev/full"]);
     assert_eq!(full.status.code(), Some(1), "{}", told(&full));
     let said: Value = serde_json::from_slice(&full.stdout).unwrap();
     assert_eq!(said["completed"], 1);

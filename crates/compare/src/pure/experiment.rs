@@ -117,6 +117,13 @@ pub enum Outcome {
     Figures(BTreeMap<String, f64>),
     /// Why there are none.
     Failed(String),
+    /// Why there are none, and the cells that would fail for the same reason: they are given up, without retries.
+    FailedForAll {
+        /// The reason.
+        why: String,
+        /// The cells.
+        cells: Vec<usize>,
+    },
 }
 
 /// Designs that cannot be run, and runs of another design.

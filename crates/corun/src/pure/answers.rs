@@ -14,6 +14,7 @@ use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::groups::{Cost, Goal, best_groups};
+use super::power_range::AtEnds;
 
 /// A run of a group.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,9 +26,27 @@ pub struct Sample {
     /// Until the last job was finished.
     pub seconds: f64,
     /// Energy of the machine until then.
-    pub joules: Option<f64>,
+    pub energy: Option<Energy>,
     /// By job of the group.
     pub jobs: Vec<JobSample>,
+}
+
+/// Energy of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Energy {
+    /// As measured, or as the model has it.
+    pub joules: f64,
+    /// By what.
+    pub by: EnergyBy,
+}
+
+/// What energy is known by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EnergyBy {
+    /// A meter, whose error drops out of ratios.
+    Meter,
+    /// A model, with its joules at both ends of its range; `None` where that is not known.
+    Model(Option<AtEnds>),
 }
 
 /// A job in a run.
@@ -53,12 +72,15 @@ pub struct Work {
 pub struct Judged {
     /// The ratio of the means.
     pub ratio: f64,
-    /// It is in here with 95 %.
+    /// It is in here with 95 %, by the scatter of the runs. Of modelled energy it has the ratios at both ends of the
+    /// model's range, too.
     pub interval: Option<Interval>,
     /// Blocks that have all that it needs.
     pub blocks: u64,
     /// Whether it differs from 1, judged together with all others of its kind.
     pub verdict: Verdict,
+    /// The runs show it, but the verdict would be another one at an end of the model's range, so it is "cannot tell".
+    pub is_unsure_by_model: bool,
 }
 
 /// What is better.
@@ -73,6 +95,8 @@ pub enum Advice {
     NoDifference,
     /// These runs do not show it.
     CannotTell,
+    /// These runs show it only if the power model is right.
+    CannotTellByModel,
 }
 
 impl Judged {
@@ -82,8 +106,27 @@ impl Judged {
             Verdict::Differs if self.ratio < 1.0 => Advice::Together,
             Verdict::Differs => Advice::Apart,
             Verdict::NoDifference => Advice::NoDifference,
+            Verdict::CannotTell if self.is_unsure_by_model => Advice::CannotTellByModel,
             Verdict::CannotTell => Advice::CannotTell,
         }
+    }
+
+    /// The same, if it is so at both ends of the model's range.
+    fn also_at(self, ends: [Option<Self>; 2]) -> Self {
+        let cannot_tell = Self {
+            is_unsure_by_model: self.verdict != Verdict::CannotTell,
+            verdict: Verdict::CannotTell,
+            ..self
+        };
+        let [Some(low), Some(high)] = ends else { return cannot_tell };
+        let all = [self, low, high];
+        let bounds: Option<Vec<Interval>> = all.into_iter().map(|it| it.interval).collect();
+        let interval = bounds.map(|all| Interval {
+            low: all.iter().map(|it| it.low).fold(f64::INFINITY, f64::min),
+            high: all.iter().map(|it| it.high).fold(f64::NEG_INFINITY, f64::max),
+        });
+        let agree = all.into_iter().all(|it| it.advice() == self.advice());
+        Self { interval, ..if agree { self } else { cannot_tell } }
     }
 }
 
@@ -92,7 +135,7 @@ impl Judged {
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// It is in here with 95 %.
+    /// It is in here with 95 %, by the scatter of the runs alone.
     pub interval: Option<Interval>,
 }
 
@@ -137,8 +180,16 @@ pub struct Grouping {
     pub seconds: f64,
     /// Energy of the machine until then, J.
     pub joules: Option<f64>,
-    /// Relative to all jobs one after the other, in time or energy.
+    /// Relative to all jobs one after the other, in time or energy; `None` of these themselves, and where fewer than
+    /// two blocks have all runs that it needs.
     pub saved: Option<Judged>,
+}
+
+impl Grouping {
+    /// Whether no two jobs run at the same time.
+    pub fn is_one_after_the_other(&self) -> bool {
+        self.groups.iter().all(|group| group.len() == 1)
+    }
 }
 
 /// All that the runs show.
@@ -150,6 +201,8 @@ pub struct Answers {
     pub least_time: Vec<Grouping>,
     /// Likewise for energy.
     pub least_energy: Vec<Grouping>,
+    /// Jobs of which there are fewer than two runs alone: without these, no grouping can be compared with any other.
+    pub unknown_alone: Vec<usize>,
     /// Jobs whose tools counted other numbers of operations in other runs: their groups are not compared.
     pub uneven: Vec<usize>,
 }
@@ -170,8 +223,9 @@ pub struct Rules<'a> {
 pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> Answers {
     let runs = Runs::of(groups, samples);
     let uneven = runs.uneven();
-    let against_alone = |goal| judged(&runs.groups_against_alone(&uneven, goal), rules);
-    let (time, energy) = (against_alone(Goal::Time), against_alone(Goal::Energy));
+    let against_alone = |figure| runs.groups_against_alone(&uneven, figure);
+    let time = judged(&against_alone(Figure::Seconds), rules);
+    let energy = runs.judged_energy(against_alone, rules);
     let slowdowns = runs.slowdowns(rules);
     let groups_of = |place: usize| {
         let of_it = || runs.samples[place].values();
@@ -179,7 +233,7 @@ pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> A
             jobs: groups[place].clone(),
             runs: of_it().count() as u64,
             seconds: mean(of_it().map(|sample| Some(sample.seconds)), rules),
-            joules: mean(of_it().map(|sample| sample.joules), rules),
+            joules: mean(of_it().map(|sample| Some(sample.energy?.joules)), rules),
             time: time[place],
             energy: energy[place],
             slowdowns: slowdowns.iter().filter(|(at, _)| *at == place).map(|(_, it)| *it).collect(),
@@ -187,18 +241,51 @@ pub fn answers(groups: &[Vec<usize>], samples: &[Sample], rules: Rules<'_>) -> A
     };
     let answered: Vec<GroupAnswer> = (0..groups.len()).map(groups_of).collect();
     let jobs = groups.iter().filter(|group| group.len() == 1).count();
+    let unknown_alone: Vec<usize> = (0..jobs)
+        .filter(|job| answered[*job].seconds.is_none_or(|it| it.interval.is_none()))
+        .collect();
     let least = |goal| {
         // Of work that differs from run to run, no grouping is the best.
-        if uneven.is_empty() { runs.groupings(jobs, &answered, goal, rules) } else { Vec::new() }
+        let is_known = uneven.is_empty() && unknown_alone.is_empty();
+        if is_known { runs.groupings(jobs, &answered, goal, rules) } else { Vec::new() }
     };
     let (least_time, least_energy) = (least(Goal::Time), least(Goal::Energy));
-    Answers { least_time, least_energy, groups: answered, uneven }
+    Answers { least_time, least_energy, groups: answered, unknown_alone, uneven }
 }
 
 /// Runs by group and block.
 struct Runs<'a> {
     groups: &'a [Vec<usize>],
     samples: Vec<BTreeMap<u32, &'a Sample>>,
+}
+
+/// What is compared of a run.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    Seconds,
+    Joules,
+    /// As the model has it where idle power is as low as it may be, and power at full load as high.
+    JoulesOfLowIdle,
+    /// The other end.
+    JoulesOfHighIdle,
+}
+
+impl Figure {
+    fn of(self, sample: &Sample) -> Option<f64> {
+        let at_end = |end: fn(AtEnds) -> f64| {
+            let energy = sample.energy?;
+            match energy.by {
+                EnergyBy::Meter => Some(energy.joules),
+                EnergyBy::Model(ends) => ends.map(end),
+            }
+        };
+        match self {
+            Self::Seconds => Some(sample.seconds),
+            Self::Joules => sample.energy.map(|energy| energy.joules),
+            Self::JoulesOfLowIdle => at_end(|ends| ends.low_idle),
+            Self::JoulesOfHighIdle => at_end(|ends| ends.high_idle),
+        }
+    }
 }
 
 /// Values of the same blocks: what is compared, and what it is compared with.
@@ -229,29 +316,46 @@ impl<'a> Runs<'a> {
         spans.into_iter().filter(|(_, span)| is_uneven(span)).map(|(job, _)| job).collect()
     }
 
-    fn value(&self, group: usize, block: u32, goal: Goal) -> Option<f64> {
-        let sample = self.samples[group].get(&block)?;
-        match goal {
-            Goal::Time => Some(sample.seconds),
-            Goal::Energy => sample.joules,
+    fn value(&self, group: usize, block: u32, figure: Figure) -> Option<f64> {
+        figure.of(self.samples[group].get(&block)?)
+    }
+
+    fn is_modelled(&self) -> bool {
+        let energies = self.samples.iter().flat_map(BTreeMap::values).filter_map(|it| it.energy);
+        energies.into_iter().any(|energy| energy.by != EnergyBy::Meter)
+    }
+
+    /// Ratios of energies. What a model decides has to be so at both ends of its range.
+    fn judged_energy(
+        &self,
+        pairs: impl Fn(Figure) -> Vec<Option<Pairs>>,
+        rules: Rules<'_>,
+    ) -> Vec<Option<Judged>> {
+        let of = |figure| judged(&pairs(figure), rules);
+        let figures = of(Figure::Joules);
+        if !self.is_modelled() {
+            return figures;
         }
+        let ends = of(Figure::JoulesOfLowIdle).into_iter().zip(of(Figure::JoulesOfHighIdle));
+        let also = |(figure, (low, high)): (Option<Judged>, _)| Some(figure?.also_at([low, high]));
+        figures.into_iter().zip(ends).map(also).collect()
     }
 
     /// Each group of several jobs against these one after the other; `None` where a job's work is uneven.
-    fn groups_against_alone(&self, uneven: &[usize], goal: Goal) -> Vec<Option<Pairs>> {
+    fn groups_against_alone(&self, uneven: &[usize], figure: Figure) -> Vec<Option<Pairs>> {
         let pairs = |(place, group): (usize, &Vec<usize>)| {
             let is_compared = group.len() > 1 && !group.iter().any(|job| uneven.contains(job));
-            is_compared.then(|| self.against_alone(&[place], group, goal))
+            is_compared.then(|| self.against_alone(&[place], group, figure))
         };
         self.groups.iter().enumerate().map(pairs).collect()
     }
 
     /// Groups one after the other, and these jobs one after the other, in each block that has all of them.
-    fn against_alone(&self, places: &[usize], jobs: &[usize], goal: Goal) -> Pairs {
+    fn against_alone(&self, places: &[usize], jobs: &[usize], figure: Figure) -> Pairs {
         let Some(first) = places.first() else { return Vec::new() };
         let pair = |block: &u32| {
             let sum = |places: &[usize]| -> Option<f64> {
-                places.iter().map(|place| self.value(*place, *block, goal)).sum()
+                places.iter().map(|place| self.value(*place, *block, figure)).sum()
             };
             // The first groups are each job alone.
             Some((sum(places)?, sum(jobs)?))
@@ -300,23 +404,19 @@ impl<'a> Runs<'a> {
                 return Some(Cost::default());
             }
             let answer = measured.iter().find(|it| it.jobs == group)?;
+            // A single run shows nothing.
+            answer.seconds?.interval?;
             let joules = answer.joules.map(|it| it.mean);
             let joules = if goal == Goal::Energy { joules? } else { joules.unwrap_or(f64::NAN) };
             Some(Cost { seconds: answer.seconds?.mean, joules })
         };
         let mut groupings: Vec<Grouping> = Vec::new();
-        // The best of many looks better than it is: it is judged together with all groups.
-        let mut pairs = self.groups_against_alone(&[], goal);
         let all: Vec<usize> = (0..jobs).collect();
         for at_once in 1..=largest {
             let Some((groups, cost)) = best_groups(jobs, at_once, goal, cost) else { continue };
             if groupings.iter().any(|it| it.groups == groups) {
                 continue;
             }
-            let place = |group| self.groups.iter().position(|it| it == group);
-            let places: Vec<usize> = groups.iter().filter_map(place).collect();
-            let is_reference = places == all || at_once == 1;
-            pairs.push((!is_reference).then(|| self.against_alone(&places, &all, goal)));
             let joules = cost.joules.is_finite().then_some(cost.joules);
             groupings.push(Grouping {
                 at_once,
@@ -326,8 +426,25 @@ impl<'a> Runs<'a> {
                 saved: None,
             });
         }
-        let judged = judged(&pairs, rules).into_iter().skip(self.groups.len());
-        for (grouping, judged) in groupings.iter_mut().zip(judged) {
+        let place = |group: &Vec<usize>| self.groups.iter().position(|it| it == group);
+        let against_alone = |grouping: &Grouping, figure| {
+            let places: Vec<usize> = grouping.groups.iter().filter_map(place).collect();
+            let is_compared = !grouping.is_one_after_the_other();
+            is_compared.then(|| self.against_alone(&places, &all, figure))
+        };
+        // The best of many looks better than it is: it is judged together with all groups.
+        let pairs = |figure| {
+            let mut pairs = self.groups_against_alone(&[], figure);
+            pairs.extend(groupings.iter().map(|it| against_alone(it, figure)));
+            pairs
+        };
+        let judged = match goal {
+            Goal::Time => judged(&pairs(Figure::Seconds), rules),
+            Goal::Energy => self.judged_energy(pairs, rules),
+        };
+        for (grouping, judged) in
+            groupings.iter_mut().zip(judged.into_iter().skip(self.groups.len()))
+        {
             grouping.saved = judged;
         }
         groupings
@@ -359,6 +476,7 @@ fn judged(pairs: &[Option<Pairs>], rules: Rules<'_>) -> Vec<Option<Judged>> {
             interval: ratio.interval(rules.stop.quantile(ratio.degrees_of_freedom())),
             blocks,
             verdict: judgements.next()?.verdict,
+            is_unsure_by_model: false,
         })
     };
     ratios.into_iter().map(one).collect()

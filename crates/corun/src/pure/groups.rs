@@ -1,5 +1,7 @@
 //! Which jobs to run together: groups that run one after the other, each job of a group at the same time.
 
+use serde::Serialize;
+
 use super::machine::{Machine, Task, speeds_in_order};
 use super::matrix::Speeds;
 
@@ -7,7 +9,7 @@ use super::matrix::Speeds;
 pub const MOST_JOBS: usize = 14;
 
 /// What a group costs, or several one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Cost {
     /// Until the last job is finished, s.
     pub seconds: f64,

@@ -88,12 +88,14 @@ impl Placement {
             }
             Share::Any => Ok(Self { share, slots: Vec::new(), jobs, all }),
             Share::Auto => Err(format!(
-                "{each} CPUs for each of two jobs are more than the {} that there are; use a lower `cpus_each`, or \
-                 `share = \"any\"`",
+                "{each} CPUs for each of two jobs are more than the {} that this process may use; use a lower \
+                 `cpus_each`, or `share = \"any\"`",
                 all.len()
             )),
             _ => Err(format!(
-                "no {each} CPUs for each of two jobs share {} here; `share = \"auto\"` takes what there is",
+                "of the CPUs that this process may use ({}), no {each} for each of two jobs share {}; use `share = \
+                 \"auto\"`, or allow it more CPUs (`taskset -p $$`, `nproc`)",
+                all.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
                 share.words()
             )),
         }

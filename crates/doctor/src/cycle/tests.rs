@@ -25,6 +25,8 @@ struct Server {
     listener: Mutex<Option<TcpListener>>,
     told: Mutex<Vec<&'static str>>,
     obeys: bool,
+    /// What the controller knows.
+    state: Observed,
 }
 
 impl Server {
@@ -33,7 +35,8 @@ impl Server {
         let listener = TcpListener::bind((host, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Mutex::new(Some(listener));
-        Self { clock: Clock::real(), address, listener, told: Mutex::default(), obeys }
+        let state = Observed::Unknown;
+        Self { clock: Clock::real(), address, listener, told: Mutex::default(), obeys, state }
     }
 
     fn listener(&self) -> std::sync::MutexGuard<'_, Option<TcpListener>> {
@@ -70,7 +73,11 @@ impl Controller for Server {
     }
 
     fn state(&self) -> Work<'_, Observed> {
-        Box::pin(std::future::ready(Ok(Observed::Unknown)))
+        Box::pin(std::future::ready(Ok(self.state)))
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Child
     }
 
     fn nothing(&self) -> Work<'_, ()> {
@@ -80,6 +87,29 @@ impl Controller for Server {
             Ok(())
         })
     }
+}
+
+#[test]
+fn a_server_that_its_controller_knows_to_be_down_is_woken_first() {
+    let mut server = Server::new("127.7.3.7", true);
+    server.listener().take();
+    let (failed, _) = try_out(&server, 1, LONG);
+    assert!(failed.unwrap_err().to_string().contains("wake it by hand"));
+    assert!(server.told().is_empty(), "what may be under way is left alone");
+    server.state = Observed::Down;
+    let (cycles, steps) = try_out(&server, 1, LONG);
+    assert_eq!(cycles.unwrap().len(), 1);
+    assert_eq!(steps[0], (0, Step::Waking));
+    assert_eq!(server.told(), ["wake", "nothing", "nothing", "nothing", "sleep", "wake"]);
+}
+
+#[test]
+fn what_another_started_is_not_put_to_sleep() {
+    let mut server = Server::new("127.7.3.8", true);
+    server.state = Observed::Down;
+    let (failed, _) = try_out(&server, 1, LONG);
+    assert!(failed.unwrap_err().to_string().contains("did not start"));
+    assert!(server.told().is_empty());
 }
 
 type Steps = Vec<(u32, Step)>;

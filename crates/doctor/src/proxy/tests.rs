@@ -152,3 +152,33 @@ fn capabilities_that_are_missing_are_named() {
     assert!(verdict == Verdict::Note && words.contains("CAP_NET_ADMIN and"), "{words}");
     assert_eq!(found("many").0, Verdict::Unknown);
 }
+
+#[test]
+fn what_another_started_where_a_process_is_to_listen_is_bad() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[[site]]\nname = \"web\"\n\
+         origin = \"http://{address}\"\nprobe = \"tcp {address}\"\n[site.power.process]\n\
+         command = [\"sleep\", \"1000\"]\n",
+        dir.path().display()
+    );
+    let config = Config::parse(&text, "test").unwrap();
+    let target = Target::of_site(&config.site[0]).swap_remove(0);
+    let clock = Clock::real();
+    let runtime = clock.runtime().unwrap();
+    let verdict = |target: &Target<'_>| {
+        let findings = runtime.block_on(reach(target, &config, &clock));
+        findings.iter().find(|it| it.about == "controller").unwrap().verdict
+    };
+    assert_eq!(target.stranger(&config), Some(address.to_string()));
+    assert_eq!(verdict(&target), Verdict::Bad);
+    // The test's own listener stands for what the child listens on.
+    let controller = target.controller(&config, &clock).unwrap().unwrap();
+    runtime.block_on(controller.wake()).unwrap();
+    assert_eq!((target.stranger(&config), verdict(&target)), (None, Verdict::Good));
+    runtime.block_on(controller.sleep()).unwrap();
+    drop(listener);
+    assert_eq!((target.stranger(&config), verdict(&target)), (None, Verdict::Good));
+}

@@ -12,7 +12,7 @@ use nightwatt_transfer::pure::paths;
 use nightwatt_transfer::pure::ranges::Ranges;
 use nightwatt_transfer::receive::{Clocks, Receiver, Standing, Store, StoreError};
 use nightwatt_transfer::send::{Options, Plan, Session};
-use nightwatt_transfer::wire::{Entry, EntryKind, Message, Rejected, Stamp, fuzz};
+use nightwatt_transfer::wire::{Change, Entry, EntryKind, Message, Rejected, Stamp, fuzz};
 
 /// Runs the target on one input.
 pub fn run(input: &[u8]) {
@@ -65,12 +65,13 @@ fn sender(messages: &[Message]) {
         block: Some(1000),
         fixed: None,
         delete: None,
+        trial: false,
         session: [0; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     };
     let sources = vec!["/nonexistent/nightwatt".into()];
     let mut session =
-        Session::new(Plan { entries: vec![entry], sources, skipped: Vec::new() }, options);
+        Session::new(Plan { entries: vec![entry], sources, ..Plan::default() }, options);
     for message in messages {
         if session.on(message.clone(), Mono::ZERO).is_err() {
             return;
@@ -98,9 +99,16 @@ impl Store for Memory {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(
+        &mut self,
+        entries: Arc<[Entry]>,
+        _: Option<&[Exclude]>,
+    ) -> Result<Vec<Standing>, StoreError> {
         self.0 = entries.to_vec();
         Ok(vec![Standing::Parts(Ranges::default()); entries.len()])
+    }
+    fn compared(&mut self, _: &[Entry], _: Option<&[Exclude]>) -> Result<Vec<Change>, StoreError> {
+        Ok(Vec::new())
     }
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.check(place, offset, bytes.len() as u64);
@@ -121,7 +129,7 @@ impl Store for Memory {
         self.check(place, 0, 0);
         Ok(())
     }
-    fn remove_others(&mut self, _: &[Exclude]) -> Result<u64, StoreError> {
+    fn remove_others(&mut self) -> Result<u64, StoreError> {
         Ok(0)
     }
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {

@@ -33,31 +33,47 @@ pub struct AccessConfig {
     pub users: Users,
 }
 
-fn is_in(networks: &[Network], client: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(client))
+fn is_in(networks: &[Network], client: Option<IpAddr>) -> bool {
+    client.is_some_and(|client| networks.iter().any(|network| network.contains(client)))
 }
 
+fn may_be_in(networks: &[Network], client: Option<IpAddr>) -> bool {
+    if client.is_some() { is_in(networks, client) } else { !networks.is_empty() }
+}
+
+/// Of clients whose address is not certain, nothing good is assumed.
 impl AccessConfig {
     /// Whether clients at an address come in.
-    pub fn lets_in(&self, client: IpAddr) -> bool {
+    pub fn lets_in(&self, client: Option<IpAddr>) -> bool {
         let allowed = self.allow.as_ref().is_none_or(|allow| is_in(allow, client));
-        allowed && !is_in(&self.deny, client)
+        allowed && !may_be_in(&self.deny, client)
     }
 
     /// Whether clients at an address have to show a password.
-    pub fn needs_password(&self, client: IpAddr) -> bool {
+    pub fn needs_password(&self, client: Option<IpAddr>) -> bool {
         self.htpasswd.is_some() && !is_in(&self.without_password, client)
     }
 
     /// Whether clients at an address may wake the server.
-    pub fn may_wake(&self, client: IpAddr) -> bool {
+    pub fn may_wake(&self, client: Option<IpAddr>) -> bool {
         let allowed = self.wake.as_ref().is_none_or(|wake| is_in(wake, client));
-        allowed && !is_in(&self.never_wake, client)
+        allowed && !may_be_in(&self.never_wake, client)
     }
 
     /// Whether clients at an address are monitors.
-    pub fn is_monitor(&self, client: IpAddr) -> bool {
+    pub fn is_monitor(&self, client: Option<IpAddr>) -> bool {
         is_in(&self.monitors, client)
+    }
+
+    /// The networks whose clients have more rights than others.
+    pub fn favoured(&self) -> impl Iterator<Item = &Network> {
+        let named = self.allow.iter().chain(&self.wake).flatten();
+        named.chain(&self.without_password)
+    }
+
+    /// Whether clients at an address have more rights than others.
+    pub fn favours(&self, client: IpAddr) -> bool {
+        self.lets_in(Some(client)) && self.favoured().any(|network| network.contains(client))
     }
 
     fn check(&self, config: &Config) -> Result<(), Wrong> {
@@ -152,21 +168,40 @@ mod tests {
             ("fd00::1", true, false),
             ("::1", false, false),
         ] {
-            let client: IpAddr = client.parse().unwrap();
+            let client = client.parse().ok();
             assert_eq!(
                 (access.lets_in(client), access.may_wake(client)),
                 (comes_in, wakes),
-                "{client}"
+                "{client:?}"
             );
         }
-        assert!(access.is_monitor("10.0.0.8".parse().unwrap()));
-        assert!(!access.needs_password("10.0.0.8".parse().unwrap()), "there are none");
+        let monitor = "10.0.0.8".parse().ok();
+        assert!(access.is_monitor(monitor));
+        assert!(!access.needs_password(monitor), "there are none");
+    }
+
+    #[test]
+    fn a_client_that_is_not_certain_has_the_rights_of_all() {
+        for (lines, comes_in, wakes) in [
+            ("", true, true),
+            ("allow = [\"0.0.0.0/0\", \"::/0\"]", false, true),
+            ("deny = [\"10.0.0.0/8\"]", false, true),
+            ("wake = [\"10.0.0.0/8\"]", true, false),
+            ("never_wake = [\"10.0.0.0/8\"]", true, false),
+            ("monitors = [\"0.0.0.0/0\"]", true, true),
+        ] {
+            let access = parse(lines).unwrap();
+            assert_eq!((access.lets_in(None), access.may_wake(None)), (comes_in, wakes), "{lines}");
+            assert!(!access.is_monitor(None), "{lines}");
+        }
+        let access = parse("htpasswd = \"/x\"\nwithout_password = [\"0.0.0.0/0\"]").unwrap();
+        assert!(access.needs_password(None));
     }
 
     #[test]
     fn without_rules_all_come_in_and_wake() {
         let access = parse("").unwrap();
-        let client = "192.0.2.1".parse().unwrap();
+        let client = "192.0.2.1".parse().ok();
         assert!(access.lets_in(client) && access.may_wake(client) && !access.is_monitor(client));
     }
 
@@ -185,6 +220,18 @@ mod tests {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with(place) && said.contains(why), "{lines}: {said}");
         }
+    }
+
+    #[test]
+    fn a_tcp_service_on_a_site_with_rules_is_refused() {
+        let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+                    power.simulated = {}\n[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\n\
+                    to = \"127.0.0.1:22\"\non = \"blog\"\n";
+        let config = |text: &str| Config::parse(text, "test.toml").map_err(|it| it.to_string());
+        assert_eq!(config(text).map(drop), Ok(()));
+        let closed = text.replace("[[tcp]]", "[site.access]\ndeny = [\"10.0.0.0/8\"]\n[[tcp]]");
+        let said = config(&closed).unwrap_err();
+        assert!(said.contains("`[site.access]` does not hold for connections to `ssh`"), "{said}");
     }
 
     #[test]

@@ -12,7 +12,8 @@ impl SiteConfig {
             return wrong("hosts", "only one site can do without `hosts`: name this one's");
         }
         for host in &self.hosts {
-            let is_host = Authority::parse(host).is_some_and(|it| it.host == host);
+            let is_host = Authority::parse(host)
+                .is_some_and(|it| it.host == host && !it.is_misspelt_address());
             if !is_host || host_name(host).is_empty() {
                 let text = format!(
                     "`{host}` is not a host name: write it without scheme, port and path, as in \

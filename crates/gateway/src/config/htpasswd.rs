@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use argon2::Argon2;
-use argon2::password_hash::PasswordVerifier;
 use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{Error, PasswordVerifier};
+use argon2::{Algorithm, Argon2, MIN_SALT_LEN, Params, Version};
 use sha_crypt::ShaCrypt;
 
 /// Larger than any real file.
@@ -18,16 +18,34 @@ const COSTLIEST_ARGON2_KIB: u32 = 256 << 10;
 const COSTLIEST_ARGON2_PASSES: u32 = 16;
 const COSTLIEST_SHA_CRYPT: u32 = 1_000_000;
 
+/// The cheapest that these functions allow.
+const CHEAPEST_BCRYPT: u32 = 4;
+const CHEAPEST_SHA_CRYPT: u32 = 1000;
+const DEFAULT_SHA_CRYPT: u32 = 5000;
+
+/// One unit of bcrypt's cost needs as much time as so many rounds of SHA-crypt, about half a microsecond each; so does
+/// one KiB in one pass of argon2, as one round. Roughly: these only order hashes.
+const ROUNDS_OF_BCRYPT: u64 = 80;
+
 /// The users of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Users(Arc<BTreeMap<String, Hash>>);
 
-/// The hash of a password, in the form that names its function.
+/// The hash of a password.
 #[derive(Clone, PartialEq, Eq)]
-enum Hash {
-    Bcrypt(String),
-    Argon2(String),
-    ShaCrypt(String),
+struct Hash {
+    function: Function,
+    /// In the form that names its function.
+    text: String,
+    /// About how long it takes, in rounds of SHA-crypt.
+    cost: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Function {
+    Bcrypt,
+    Argon2,
+    ShaCrypt,
 }
 
 impl std::fmt::Debug for Users {
@@ -74,16 +92,16 @@ impl Users {
         self.0.len()
     }
 
-    /// Whether this is the password of a user. Needs as much time for a user who does not exist.
+    /// Whether this is the password of a user. For one who does not exist, it needs as much time as for the one with the
+    /// costliest hash.
     pub fn check(&self, user: &str, password: &[u8]) -> bool {
-        match (self.0.get(user), self.0.values().next()) {
-            (Some(hash), _) => hash.is_of(password),
-            (None, Some(other)) => {
-                let _ = other.is_of(password);
-                false
-            }
-            (None, None) => false,
-        }
+        let hash = self.0.get(user);
+        let is_of_hash = hash.or_else(|| self.costliest()).is_some_and(|it| it.is_of(password));
+        hash.is_some() && is_of_hash
+    }
+
+    fn costliest(&self) -> Option<&Hash> {
+        self.0.values().max_by_key(|hash| hash.cost)
     }
 }
 
@@ -97,46 +115,81 @@ fn affordable(function: &str, what: &str, has: u32, most: u32) -> Result<(), Str
     ))
 }
 
+fn damaged(function: &str) -> String {
+    format!("its {function} hash is damaged, and matches no password: write it again")
+}
+
 impl Hash {
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("its {what} hash is damaged");
         if ["$2a$", "$2b$", "$2y$"].iter().any(|mark| text.starts_with(mark)) {
-            let parsed = text.parse::<bcrypt::HashParts>().map_err(|_| wrong("bcrypt"))?;
-            affordable("bcrypt", "cost", parsed.get_cost(), COSTLIEST_BCRYPT)?;
-            return Ok(Self::Bcrypt(text.to_owned()));
+            Self::bcrypt(text)
+        } else if text.starts_with("$argon2") {
+            Self::argon2(text)
+        } else if text.starts_with("$5$") || text.starts_with("$6$") {
+            Self::sha_crypt(text)
+        } else {
+            Err("its hash is not bcrypt, argon2 or SHA-crypt (`$5$`, `$6$`): others are guessed too fast. \
+                 `htpasswd -B FILE USER` writes one with bcrypt"
+                .to_owned())
         }
-        if text.starts_with("$argon2") {
-            let parsed = PasswordHash::new(text).ok();
-            let whole = parsed.filter(|it| it.salt.is_some() && it.hash.is_some());
-            let whole = whole.ok_or_else(|| wrong("argon2"))?;
-            let number = |name: &str| whole.params.get_decimal(name).unwrap_or(1);
-            affordable("argon2", "memory in KiB", number("m"), COSTLIEST_ARGON2_KIB)?;
-            affordable("argon2", "number of passes", number("t"), COSTLIEST_ARGON2_PASSES)?;
-            return Ok(Self::Argon2(text.to_owned()));
+    }
+
+    fn bcrypt(text: &str) -> Result<Self, String> {
+        let wrong = || damaged("bcrypt");
+        let cost = text.parse::<bcrypt::HashParts>().map_err(|_| wrong())?.get_cost();
+        affordable("bcrypt", "cost", cost, COSTLIEST_BCRYPT)?;
+        if cost < CHEAPEST_BCRYPT {
+            return Err(wrong());
         }
-        if text.starts_with("$5$") || text.starts_with("$6$") {
-            let hash = Self::ShaCrypt(text.to_owned());
-            let rounds = text.split('$').nth(2).and_then(|it| it.strip_prefix("rounds="));
-            let rounds = rounds.map_or(Ok(1), |it| it.parse().map_err(|_| wrong("SHA-crypt")))?;
-            affordable("SHA-crypt", "number of rounds", rounds, COSTLIEST_SHA_CRYPT)?;
-            let length = text.rsplit('$').next().map_or(0, str::len);
-            let is_whole = length == if text.starts_with("$5$") { 43 } else { 86 };
-            return if is_whole { Ok(hash) } else { Err(wrong("SHA-crypt")) };
+        let cost = ROUNDS_OF_BCRYPT << cost;
+        Ok(Self { function: Function::Bcrypt, text: text.to_owned(), cost })
+    }
+
+    fn argon2(text: &str) -> Result<Self, String> {
+        let wrong = || damaged("argon2");
+        let hash = PasswordHash::new(text).map_err(|_| wrong())?;
+        let params = Params::try_from(&hash).map_err(|_| wrong())?;
+        let (memory, passes) = (params.m_cost(), params.t_cost());
+        affordable("argon2", "memory in KiB", memory, COSTLIEST_ARGON2_KIB)?;
+        affordable("argon2", "number of passes", passes, COSTLIEST_ARGON2_PASSES)?;
+        let is_whole = hash.salt.as_ref().is_some_and(|salt| salt.len() >= MIN_SALT_LEN)
+            && hash.hash.is_some()
+            && Algorithm::try_from(hash.algorithm.as_str()).is_ok()
+            && hash.version.is_none_or(|version| Version::try_from(version).is_ok());
+        if !is_whole {
+            return Err(wrong());
         }
-        Err("its hash is not bcrypt, argon2 or SHA-crypt (`$5$`, `$6$`): others are guessed too fast. \
-             `htpasswd -B FILE USER` writes one with bcrypt"
-            .to_owned())
+        let cost = u64::from(memory) * u64::from(passes);
+        Ok(Self { function: Function::Argon2, text: text.to_owned(), cost })
+    }
+
+    fn sha_crypt(text: &str) -> Result<Self, String> {
+        let wrong = || damaged("SHA-crypt");
+        let mut fields: Vec<&str> = text.split('$').skip(1).collect();
+        let rounds = fields.get(1).and_then(|it| it.strip_prefix("rounds="));
+        let cost = rounds.map_or(Ok(DEFAULT_SHA_CRYPT), |it| it.parse().map_err(|_| wrong()))?;
+        affordable("SHA-crypt", "number of rounds", cost, COSTLIEST_SHA_CRYPT)?;
+        if rounds.is_some() {
+            fields.remove(1);
+        }
+        let [id, salt, hash] = fields[..] else { return Err(wrong()) };
+        // Whether any password matches can be seen from the error of a wrong one, with as few rounds as there can be.
+        let cheap = format!("${id}$rounds={CHEAPEST_SHA_CRYPT}${salt}${hash}");
+        let verified = ShaCrypt::default().verify_password(b"", cheap.as_str());
+        let is_valid = matches!(verified, Ok(()) | Err(Error::PasswordInvalid));
+        let is_whole = hash.len() == if id == "5" { 43 } else { 86 };
+        if cost < CHEAPEST_SHA_CRYPT || !is_valid || !is_whole {
+            return Err(wrong());
+        }
+        Ok(Self { function: Function::ShaCrypt, text: text.to_owned(), cost: cost.into() })
     }
 
     fn is_of(&self, password: &[u8]) -> bool {
-        match self {
-            Self::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
-            Self::Argon2(hash) => {
-                Argon2::default().verify_password(password, hash.as_str()).is_ok()
-            }
-            Self::ShaCrypt(hash) => {
-                ShaCrypt::default().verify_password(password, hash.as_str()).is_ok()
-            }
+        let text = self.text.as_str();
+        match self.function {
+            Function::Bcrypt => bcrypt::verify(password, text).unwrap_or(false),
+            Function::Argon2 => Argon2::default().verify_password(password, text).is_ok(),
+            Function::ShaCrypt => ShaCrypt::default().verify_password(password, text).is_ok(),
         }
     }
 }
@@ -178,6 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_exist_costs_as_much_as_the_costliest_hash() {
+        const SHA: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
+        let bcrypt =
+            |cost| format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
+        let sha = |rounds: u32| SHA.replace("$5$", &format!("$5$rounds={rounds}$"));
+        let argon = |memory: u32| {
+            format!(
+                "$argon2id$v=19$m={memory},t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+            )
+        };
+        for (hashes, costliest) in [
+            ([bcrypt("05"), bcrypt("11"), bcrypt("10")], 1),
+            ([SHA.to_owned(), sha(1000), sha(100_000)], 2),
+            ([argon(65_536), argon(8), SHA.to_owned()], 0),
+            ([SHA.to_owned(), bcrypt("12"), argon(19_456)], 1),
+        ] {
+            let text = format!("ann:{}\nbob:{}\nzed:{}\n", hashes[0], hashes[1], hashes[2]);
+            let users = Users::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert!(users.costliest().unwrap().text == hashes[costliest], "{text}");
+        }
+    }
+
+    #[test]
     fn weak_and_damaged_hashes_are_refused_with_their_line() {
         for (line, why) in [
             ("ann", "not `user:hash`"),
@@ -188,6 +264,42 @@ mod tests {
             ("ann:$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyu", "bcrypt hash is damaged"),
             ("ann:$argon2id$v=19$m=65536", "argon2 hash is damaged"),
             ("ann:$5$saltstring$5B8vYYiY", "SHA-crypt hash is damaged"),
+            (
+                "ann:$2y$03$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+                "bcrypt hash is damaged",
+            ),
+            (
+                "ann:$argon2id$v=99$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+                "argon2 hash is damaged",
+            ),
+            (
+                "ann:$argon2id$v=19$m=0,t=0,p=0$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+                "argon2 hash is damaged",
+            ),
+            (
+                "ann:$argon2id$v=19$m=65536,t=2,p=1$c29tZXM$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+                "argon2 hash is damaged",
+            ),
+            (
+                "ann:$argon2z$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+                "argon2 hash is damaged",
+            ),
+            (
+                "ann:$5$rubbish$rubbish$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
+                "SHA-crypt hash is damaged",
+            ),
+            (
+                "ann:$5$rubbish$!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
+                "SHA-crypt hash is damaged",
+            ),
+            (
+                "ann:$5$rounds=10$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
+                "SHA-crypt hash is damaged",
+            ),
+            (
+                "ann:$5$rounds=x$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
+                "SHA-crypt hash is damaged",
+            ),
             ("ann:$2y$31$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "hash is 31"),
             (
                 "ann:$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",

@@ -75,7 +75,8 @@ impl Site {
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),
-            admittance: self.next_admittance(site),
+            admittance: self.next_admittance(site)?,
+            doorkeeper: self.doorkeeper.clone(),
             waiting_page,
             counters: Arc::clone(&self.counters),
             frontier: self.next_frontier(site, &scenario, common),
@@ -113,9 +114,9 @@ impl Site {
     }
 
     /// Log-ins and wrong passwords are remembered, unless the rules or the users have changed.
-    fn next_admittance(&self, site: &SiteConfig) -> Option<Arc<Admittance>> {
+    fn next_admittance(&self, site: &SiteConfig) -> Result<Option<Arc<Admittance>>, StartError> {
         let is_kept = self.config.access == site.access;
-        if is_kept { self.admittance.clone() } else { Admittance::of(site) }
+        if is_kept { Ok(self.admittance.clone()) } else { Admittance::of(site) }
     }
 
     /// Whether connections to its server are configured as before.

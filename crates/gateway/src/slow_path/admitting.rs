@@ -1,13 +1,16 @@
 //! Who may come in, and who may wake the server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
 use http::{Response, StatusCode};
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
 
-use super::Asked;
+use super::{Asked, CLIENT_LEFT};
 use crate::access::Answered;
-use crate::accounting::How;
-use crate::admittance::{self, Comer, Shown};
+use crate::accounting::{How, close};
+use crate::admittance::{self, Comer, Denial, Shown};
 use crate::answers;
 use crate::body::Answer;
 use crate::facts::Facts;
@@ -17,21 +20,65 @@ use crate::site::Site;
 
 /// The answer to a client that may not come in; nothing for one that may.
 pub(super) async fn denied(
-    serving: &Serving,
-    site: &Site,
-    facts: &Facts,
+    serving: &Arc<Serving>,
+    index: usize,
+    facts: &Arc<Facts>,
     shown: Shown,
 ) -> Option<(Response<Answer>, How)> {
+    let site = &serving.sites[index];
     let admittance = site.admittance.as_ref()?;
     let comer = Comer::of(facts);
     let admitted = match admittance.by_network(comer) {
         // A password must not cross the network before the client uses TLS.
         Ok(()) if is_redirected(serving, site, facts) => return None,
-        Ok(()) => admittance.by_password(comer, shown, &serving.clock).await,
+        Ok(()) => {
+            let guess = Guess::of(serving, index, facts);
+            let checked = Arc::clone(&guess);
+            let found = move |is_right| {
+                let _ = checked.is_right.set(is_right);
+            };
+            let admitted = admittance.by_password(comer, shown, &serving.clock, found).await;
+            guess.is_answered.store(true, Ordering::Relaxed);
+            admitted
+        }
         Err(denial) => Err(denial),
     };
     let denial = admitted.err()?;
     Some((admittance.answer(denial), how(ClientClass::Api, denial.rule())))
+}
+
+/// A client that shows a password. Its request keeps this, and so does the check of the password: one that leaves
+/// before the result is logged with the result all the same.
+struct Guess {
+    serving: Arc<Serving>,
+    index: usize,
+    facts: Arc<Facts>,
+    is_right: OnceLock<bool>,
+    is_answered: AtomicBool,
+}
+
+impl Guess {
+    fn of(serving: &Arc<Serving>, index: usize, facts: &Arc<Facts>) -> Arc<Self> {
+        let (serving, facts) = (Arc::clone(serving), Arc::clone(facts));
+        let (is_right, is_answered) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { serving, index, facts, is_right, is_answered })
+    }
+}
+
+impl Drop for Guess {
+    fn drop(&mut self) {
+        if *self.is_answered.get_mut() {
+            return;
+        }
+        let how = match self.is_right.get() {
+            None => how(ClientClass::Api, admittance::LEFT),
+            Some(false) => how(ClientClass::Api, Denial::WrongPassword.rule()),
+            Some(true) => How::by_itself(ClientClass::Api, Answered::Gone),
+        };
+        let mut nothing = Response::new(Answer::empty());
+        *nothing.status_mut() = CLIENT_LEFT;
+        close(&self.serving, Some(self.index), &self.facts, nothing, how);
+    }
 }
 
 fn is_redirected(serving: &Serving, site: &Site, facts: &Facts) -> bool {
@@ -47,7 +94,7 @@ impl Asked<'_> {
     /// Whether its client may wake the server.
     pub(super) fn may_wake(&self) -> bool {
         let admittance = self.site().admittance.as_ref();
-        admittance.is_none_or(|it| it.config().may_wake(self.facts.client))
+        admittance.is_none_or(|it| it.config().may_wake(self.facts.certain_client()))
     }
 
     /// Admits a request; nothing if the server would have to be woken, and its client may not do that.

@@ -13,8 +13,8 @@ use crate::wake_cause::WakeCause;
 
 /// The class of a request's client, and why it has that class.
 pub(crate) fn judge(site: &Site, serving: &Serving, facts: &Facts) -> Verdict {
-    let is_monitor =
-        site.admittance.as_ref().is_some_and(|it| it.config().is_monitor(facts.client));
+    let client = facts.certain_client();
+    let is_monitor = site.admittance.as_ref().is_some_and(|it| it.config().is_monitor(client));
     if is_monitor {
         return Verdict { rule: Rule::MonitorNetworks, recognised: true, until: None };
     }

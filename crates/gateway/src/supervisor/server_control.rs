@@ -7,8 +7,8 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::lifecycle::{Command, Phase, Report, Slept};
 use nightwatt_power::neighbour::Neighbour;
-use nightwatt_power::probe::Probe;
-use nightwatt_power::{Controller, Error, Heard, Observed};
+use nightwatt_power::probe::{Probe, Verdict};
+use nightwatt_power::{Controller, Error, Heard, Observed, Subject};
 
 use super::Supervisor;
 
@@ -29,15 +29,19 @@ pub(crate) struct ServerControl {
 }
 
 impl ServerControl {
-    /// Whether it is certain that the server does not even start.
-    async fn is_gone(&self) -> bool {
-        self.controller.down_is_final()
-            && matches!(self.controller.state().await, Ok(Observed::Down))
-    }
-
     /// Carries out a command.
     pub(super) async fn carry_out(&self, command: Command, supervisor: &Supervisor) -> Report {
         match command {
+            // A child could not have the port that another listens on: it would end at once.
+            Command::Wake(epoch)
+                if self.controller.subject() == Subject::Child
+                    && self.meets_stranger(supervisor).await =>
+            {
+                Report::Probed(epoch, true)
+            }
+            Command::Sleep(epoch) if self.meets_stranger(supervisor).await => {
+                Report::SleepDone(epoch, Slept::Declined)
+            }
             Command::Wake(epoch) => {
                 let done = self.controller.wake().await;
                 Report::WakeDone(epoch, log_failure(&supervisor.name, "wake", &done))
@@ -58,30 +62,78 @@ impl ServerControl {
                 Phase::FallingAsleep | Phase::Asleep if self.sleeps_for_sure().await => {
                     Report::Probed(epoch, false)
                 }
-                _ => Report::Probed(epoch, self.probe(supervisor).await),
+                phase => {
+                    let verdict = self.probe(supervisor).await;
+                    let is_worth_a_look =
+                        phase != Phase::Awake || self.controller.subject() == Subject::Child;
+                    let is_stranger =
+                        is_worth_a_look && self.has_stranger(&verdict, supervisor).await;
+                    match phase {
+                        Phase::FallingAsleep if is_stranger => {
+                            Report::SleepDone(epoch, Slept::Declined)
+                        }
+                        _ => Report::Probed(epoch, verdict.up),
+                    }
+                }
             },
         }
     }
 
-    /// Whether another source knows that it sleeps. Then it need not be disturbed.
+    /// Whether another source knows that it sleeps, and a probe would disturb it or show nothing.
     async fn sleeps_for_sure(&self) -> bool {
-        self.controller.asks_others() && matches!(self.controller.state().await, Ok(Observed::Down))
+        if !self.controller.asks_others() {
+            return false;
+        }
+        match self.controller.state().await {
+            Ok(Observed::Frozen) => true,
+            Ok(Observed::Down) => self.controller.subject() < Subject::Program,
+            _ => false,
+        }
+    }
+
+    /// Whether the controller knows that its own server does not run, so that what answers a probe is another.
+    async fn has_no_server(&self) -> bool {
+        !self.probe.asks_the_controller()
+            && self.controller.subject() > Subject::Machine
+            && matches!(self.controller.state().await, Ok(Observed::Down))
+    }
+
+    /// Whether another server than the controller's has answered the probe; logs it.
+    async fn has_stranger(&self, verdict: &Verdict, supervisor: &Supervisor) -> bool {
+        let has_stranger = verdict.up && self.has_no_server().await;
+        if has_stranger {
+            supervisor.note_stranger(verdict);
+        }
+        has_stranger
+    }
+
+    /// Whether another server answers where the controller's own, which does not run, would. Probes only then.
+    async fn meets_stranger(&self, supervisor: &Supervisor) -> bool {
+        // Asked twice: the probe may have started it (socket activation).
+        self.has_no_server().await && {
+            let verdict = self.probe(supervisor).await;
+            self.has_stranger(&verdict, supervisor).await
+        }
     }
 
     async fn probe_the_waking(&self, epoch: u64, supervisor: &Supervisor) -> Report {
         log_failure(&supervisor.name, "wake", &self.controller.remind().await);
-        let up = self.probe(supervisor).await;
-        if !up && supervisor.phase_now() == Phase::Waking && self.is_gone().await {
-            // It was started and has ended: waiting will not make it answer.
-            return Report::WakeDone(epoch, false);
+        let verdict = self.probe(supervisor).await;
+        if supervisor.phase_now() == Phase::Waking {
+            // If it was started and has ended, waiting will not make it answer, and what answers is another.
+            let starts = self.controller.still_starts().await;
+            if !log_failure(&supervisor.name, "wake", &starts) {
+                return Report::WakeDone(epoch, false);
+            }
+            self.has_stranger(&verdict, supervisor).await;
         }
-        Report::Probed(epoch, up)
+        Report::Probed(epoch, verdict.up)
     }
 
-    async fn probe(&self, supervisor: &Supervisor) -> bool {
+    async fn probe(&self, supervisor: &Supervisor) -> Verdict {
         let verdict = self.probe.attempt(&*self.controller).await;
         tracing::trace!(site = %supervisor.name, up = verdict.up, reason = %verdict.reason, "probed");
-        verdict.up
+        verdict
     }
 
     /// Passes on signs of the server, forever.
@@ -95,6 +147,7 @@ impl ServerControl {
                     Heard::Leaving => Report::Leaving,
                     Heard::Back => Report::Back,
                     Heard::StayedAwake => Report::Stayed,
+                    Heard::Ended => Report::Unreachable,
                 },
                 () = self.stirs(now, looked, &supervisor.clock) => {
                     looked = supervisor.clock.now().mono;
@@ -142,6 +195,21 @@ impl ServerControl {
 }
 
 impl Supervisor {
+    /// A server answers that the controller does not control: remembered as a reason to stay awake, and logged once.
+    fn note_stranger(&self, verdict: &Verdict) {
+        let reason = format!("something that nightwatt did not start answers ({})", verdict.reason);
+        let last = self.lock().inhibited_by.replace(reason.clone());
+        if last.as_ref() != Some(&reason) {
+            tracing::error!(
+                site = %self.name,
+                answer = verdict.reason,
+                hint = "`ss -ltnp` shows what it is: stop it, and the next request starts the site's own \
+                        server; or configure the controller that this one was started by",
+                "something that nightwatt did not start answers for this site: it counts as awake"
+            );
+        }
+    }
+
     /// Judges how a sleep command ended; reasons to stay awake are remembered, and logged when they change.
     fn judge_sleep(&self, done: &Result<(), Error>) -> Slept {
         let Err(Error::Inhibited { reasons }) = done else {
@@ -166,3 +234,6 @@ fn log_failure(site: &str, what: &str, done: &Result<(), Error>) -> bool {
     }
     done.is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,36 +15,36 @@ use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
 
 /// ann has the password "Hello world!" (a vector of Drepper's SHA-crypt).
-const USERS: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
+pub(crate) const USERS: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
 /// `ann:Hello world!` in base64.
-const ANN: &str = "Basic YW5uOkhlbGxvIHdvcmxkIQ==";
+pub(crate) const ANN: &str = "Basic YW5uOkhlbGxvIHdvcmxkIQ==";
 /// `ann:wrong`.
-const WRONG: &str = "Basic YW5uOndyb25n";
+pub(crate) const WRONG: &str = "Basic YW5uOndyb25n";
 
-fn networks(texts: &[&str]) -> Vec<Network> {
+pub(crate) fn networks(texts: &[&str]) -> Vec<Network> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 /// Only these networks come in.
-fn only(texts: &[&str]) -> AccessConfig {
+pub(crate) fn only(texts: &[&str]) -> AccessConfig {
     AccessConfig { allow: Some(networks(texts)), ..AccessConfig::default() }
 }
 
-fn password() -> AccessConfig {
+pub(crate) fn password() -> AccessConfig {
     let users = Users::parse(USERS).unwrap();
     AccessConfig { htpasswd: Some("users".into()), users, ..AccessConfig::default() }
 }
 
-fn with(setup: Setup, access: AccessConfig) -> Setup {
+pub(crate) fn with(setup: Setup, access: AccessConfig) -> Setup {
     setup.site(|site| site.access = Some(access))
 }
 
 /// The peer, 127.0.0.1, speaks for others.
-fn behind_a_proxy(setup: Setup) -> Setup {
+pub(crate) fn behind_a_proxy(setup: Setup) -> Setup {
     setup.with(|config: &mut Config| config.trusted_proxies = networks(&["127.0.0.1"]))
 }
 
-fn rule(stage: &Stage) -> Option<String> {
+pub(crate) fn rule(stage: &Stage) -> Option<String> {
     stage.extras().pop().unwrap().rule
 }
 

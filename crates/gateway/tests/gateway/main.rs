@@ -2,6 +2,8 @@
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
 mod access;
+mod access_networks;
+mod access_passwords;
 mod acme;
 mod answers;
 mod awake_hours;

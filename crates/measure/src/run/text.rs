@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use nightwatt_report::figures;
+
 use super::cpu_time::CountedBy;
 use super::result::{AttributedBy, ChannelReport, RunReport, Spread};
 
@@ -51,25 +53,31 @@ impl RunReport {
         let name = format!("{}/{}", channel.meter, channel.channel);
         let by = channel.provenance.as_str();
         let (Some(joules), Some(uncertainty)) = (channel.joules, channel.uncertainty_j) else {
-            let _ = writeln!(text, "{:>16} J  {name:<24} {by}: said nothing", "-");
+            let _ = writeln!(text, "{:>16} J  {name:<24} {by}: no reading", "-");
             return;
         };
-        let percent = relative(uncertainty.get(), joules.mean);
+        let share = uncertainty.get() / joules.mean.abs();
+        let sure = accuracy(uncertainty.get(), joules.mean);
         let watts = channel.watts.unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "{:>16} J  {name:<24} {watts:>9.3} W   ± {percent:<7} {by}",
-            figure(joules.mean)
+            "{:>16} J  {name:<24} {:>9} W   {sure:<9} {by}",
+            figures::rounded(joules.mean, Some(uncertainty.get())),
+            figures::rounded(watts, Some(share * watts)),
         );
         if let Some(dynamic) = channel.dynamic {
-            let percent = relative(dynamic.uncertainty_j, dynamic.joules);
+            let sure = accuracy(dynamic.uncertainty_j, dynamic.joules);
+            let half_width = dynamic.idle_half_width_95;
             let _ = writeln!(
                 text,
-                "{:>16} J    beyond idle            {:>9.3} W   ± {percent:<7} idle: {:.3} ± {:.3} W",
-                figure(dynamic.joules),
-                dynamic.joules / self.elapsed_s.mean,
-                dynamic.idle_watts,
-                dynamic.idle_half_width_95,
+                "{:>16} J    beyond idle            {:>9} W   {sure:<9} idle: {} ± {} W",
+                figures::rounded(dynamic.joules, Some(dynamic.uncertainty_j)),
+                figures::rounded(
+                    dynamic.joules / self.elapsed_s.mean,
+                    Some(dynamic.uncertainty_j / self.elapsed_s.mean)
+                ),
+                figures::rounded(dynamic.idle_watts, Some(half_width)),
+                figures::rounded(half_width, Some(half_width)),
             );
         }
         if let Some(attributed) = channel.attributed_j {
@@ -77,29 +85,20 @@ impl RunReport {
                 Some(AttributedBy::AcceleratorTime) => "the accelerator's",
                 _ => "CPU",
             };
-            let _ = writeln!(text, "{:>16} J    by share of {of} time", figure(attributed));
+            // Not surer than what it is a share of.
+            let joules = figures::rounded(attributed, Some(share * attributed));
+            let _ = writeln!(text, "{joules:>16} J    by share of {of} time");
         }
     }
 }
 
-/// Five digits that count.
-fn figure(joules: f64) -> String {
-    let digits = match joules.abs() {
-        large if large >= 10_000.0 => 0,
-        large if large >= 1000.0 => 1,
-        medium if medium >= 100.0 => 2,
-        small if small >= 10.0 => 3,
-        _ => 4,
-    };
-    format!("{joules:.digits$}")
-}
-
-fn relative(uncertainty: f64, joules: f64) -> String {
-    let percent = uncertainty / joules.abs() * 100.0;
-    if percent.is_finite() && percent < 100.0 {
-        format!("{percent:.1} %")
+/// As a share; in joules where there is nothing to be a share of.
+fn accuracy(uncertainty: f64, joules: f64) -> String {
+    let share = uncertainty / joules.abs();
+    if share.is_finite() {
+        figures::accuracy(share)
     } else {
-        format!("{} J", figure(uncertainty))
+        format!("± {} J", figures::rounded(uncertainty, None))
     }
 }
 

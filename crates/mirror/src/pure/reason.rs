@@ -61,7 +61,7 @@ reasons! {
     Operator, "operator", ByAddress, "the operator excluded the address";
     Robots, "robots", ByAddress, "the group for nightwatt in robots.txt forbids the address";
     NotLinked, "not-linked", ByAddress,
-        "somebody requested the address, but no page links to it (queries and further pages are \
+        "a client requested the address, but no page links to it (queries and further pages are \
          mirrored only if a page links to them)";
     NotFollowed, "not-followed", ByAddress,
         "the page that links to the address asks not to follow (nofollow), or the link is a form";

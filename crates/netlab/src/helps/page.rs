@@ -1,43 +1,47 @@
-//! The result as a page, and as tables.
+//! The result as a report, and as tables.
 
 use std::collections::BTreeSet;
 
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, Kind, Note, Origin, Scale, Section, Series, Table,
-    Text,
+    Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
-use super::result::{HelpsReport, LinkHelps, SHOWN, Shown};
+use super::result::{ChangeReport, Effect, HelpsReport, LinkHelps, SHOWN, Shown};
+use crate::study::page::{Energy, notes_section};
+use crate::study::units::with_prefix;
 
 impl HelpsReport {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("What helps a TCP connection");
-        let kind = if self.energy_is_modelled { "modelled" } else { "measured" };
-        document.subtitle = Text::from(format!(
+        document.subtitle = Text::from(
             "What each change takes off a connection, in percent, by pairs of runs with and without it; \
-             energy is {kind} by {}; whiskers are 95 % intervals, each of its bar alone",
-            self.energy_source
-        ));
+             whiskers are 95 % intervals, each of its bar alone",
+        );
         document.generated = generated;
-        let mut sections = Vec::new();
-        for link in &self.links {
-            let charts: Vec<Block> =
-                SHOWN.iter().filter_map(|it| link.savings(it).map(Block::from)).collect();
-            if !charts.is_empty() {
-                let (name, text) = (&link.scenario.name, link.scenario.text());
-                sections.push(Section::new(format!("Scenario {name}: {text}"), charts));
-            }
-        }
-        sections.push(Section::new("Every figure", vec![self.effects().into()]));
-        if self.links.iter().any(|it| !it.refused.is_empty()) {
-            sections.push(Section::new("What cannot be tried here", vec![self.refusals().into()]));
-        }
-        let origin = if self.energy_is_modelled { Origin::Modelled } else { Origin::Measured };
-        let notes = self.notes.iter().map(|note| Note::new(origin, note.as_str()).into());
-        sections.push(Section::new("Notes", notes.collect()));
-        document.sections = sections;
-        document
+        let energy = Energy {
+            source: &self.energy_source,
+            is_modelled: self.energy_is_modelled,
+            wake_joules: self.wake_joules,
+        };
+        let terms = format!(
+            "change: with it, against without it, in pairs of runs; {:.0} % and less count as no difference; \
+             intervals hold 95 % each although figures said when to stop; verdicts go by p-values that are \
+             adjusted (Holm) for all changes and loads of a link, figure by figure",
+            100.0 * self.margin
+        );
+        let terms = Note::new(Origin::Counted, terms).into();
+        document.sections(self.links.iter().map(LinkHelps::section)).sections([
+            Section::of_table("What cannot be tried here", self.refusals()),
+            Section::new("Every figure", vec![self.effects().into()]).detail(),
+            Section::new("How to read this", energy.note().into_iter().chain([terms]).collect()),
+            notes_section(&self.notes),
+        ])
     }
 
     /// Tables with the names of their files, for CSV.
@@ -46,76 +50,72 @@ impl HelpsReport {
     }
 
     fn effects(&self) -> Table {
-        let columns = vec![
-            Column::text("scenario"),
-            Column::text("change"),
-            Column::number("connections", ""),
-            Column::number("segments", ""),
-            Column::text("congestion control"),
-            Column::text("figure"),
-            Column::text("unit"),
-            Column::number("pairs", ""),
-            Column::number("without", ""),
-            Column::number("with", ""),
-            Column::number("change", "%"),
-            Column::number("from", "%"),
-            Column::number("to", "%"),
-            Column::number("p, adjusted", ""),
-            Column::text("verdict"),
-        ];
-        let mut table = Table::new("With each change, against without it", columns);
-        for link in &self.links {
-            for it in &link.changes {
-                for figure in SHOWN {
-                    let Some(effect) = it.figures.get(figure.name) else { continue };
-                    let number = |value: Option<f64>, digits| {
-                        let value = value.filter(|it| it.is_finite());
-                        value.map_or(Cell::Empty, |it| Cell::number(it, digits))
-                    };
-                    table = table.row(vec![
-                        link.scenario.name.as_str().into(),
-                        it.change.as_str().into(),
-                        Cell::count(it.cell.connections.into()),
-                        Cell::count(it.cell.segments),
-                        it.cell.congestion.as_str().into(),
-                        figure.name.into(),
-                        figure.unit.into(),
-                        Cell::count(effect.pairs),
-                        number(effect.without, 7),
-                        number(effect.with, 7),
-                        number(effect.percent, 2),
-                        number(effect.low, 2),
-                        number(effect.high, 2),
-                        number(effect.p_adjusted, 5),
-                        effect.verdict.to_string().into(),
-                    ]);
-                }
-            }
-        }
-        table
+        let rows = self.links.iter().flat_map(|link| {
+            link.changes.iter().flat_map(move |it| effects(it).map(move |found| (link, it, found)))
+        });
+        let known = |value: Option<f64>| value.filter(|it| it.is_finite());
+        Table::of("With each change, against without it", rows)
+            .text("scenario", |it| it.0.scenario.name.as_str())
+            .text("change", |it| it.1.change.as_str())
+            .count("connections", |it| it.1.cell.connections)
+            .count("segments", |it| it.1.cell.segments)
+            .text("congestion control", |it| it.1.cell.congestion.as_str())
+            .text("figure", |it| it.2.0.name)
+            .text("unit", |it| it.2.0.unit)
+            .count("pairs", |it| it.2.1.pairs)
+            .number("without", "", 7, |it| known(it.2.1.without))
+            .number("with", "", 7, |it| known(it.2.1.with))
+            .number("change", "%", 2, |it| known(it.2.1.percent))
+            .number("from", "%", 2, |it| known(it.2.1.low))
+            .number("to", "%", 2, |it| known(it.2.1.high))
+            .number("p, adjusted", "", 5, |it| known(it.2.1.p_adjusted))
+            .text("verdict", |it| it.2.1.verdict.to_string())
+            .into()
     }
 
     fn refusals(&self) -> Table {
-        let columns = ["scenario", "change", "end", "what", "why"].map(Column::text).to_vec();
-        let mut table = Table::new("Refused", columns);
-        for link in &self.links {
-            for refused in &link.refused {
-                for no in &refused.refusals {
-                    table = table.row(vec![
-                        link.scenario.name.as_str().into(),
-                        refused.change.as_str().into(),
-                        no.end.as_str().into(),
-                        no.what.as_str().into(),
-                        no.why.as_str().into(),
-                    ]);
-                }
-            }
-        }
-        table
+        let rows = self.links.iter().flat_map(|link| {
+            link.refused.iter().flat_map(move |it| it.refusals.iter().map(move |no| (link, it, no)))
+        });
+        Table::of("Refused", rows)
+            .text("scenario", |it| it.0.scenario.name.as_str())
+            .text("change", |it| it.1.change.as_str())
+            .text("end", |it| it.2.end.as_str())
+            .text("what", |it| it.2.what.as_str())
+            .text("why", |it| it.2.why.as_str())
+            .into()
     }
 }
 
+/// Figures of a change that are known.
+fn effects(change: &ChangeReport) -> impl Iterator<Item = (&'static Shown, &Effect)> {
+    SHOWN.iter().filter_map(|figure| Some((figure, change.figures.get(figure.name)?)))
+}
+
 impl LinkHelps {
+    /// What the link is, a table for each load, and charts.
+    fn section(&self) -> Section {
+        let mut text = self.emulation.text();
+        if let Some(found) = &self.link {
+            let [there, back] = found.directions.map(|it| it.rate / 1e6);
+            let round_trip = 1e3 * found.round_trip;
+            text = format!("{text}: found {there:.4} and {back:.4} Mbit/s, {round_trip:.3} ms");
+            if !found.complaints.is_empty() {
+                text = format!("{text}; {}", found.verdict());
+            }
+        }
+        let mut blocks = vec![Text::from(text).into()];
+        for changes in self.changes.chunk_by(|a, b| a.cell == b.cell) {
+            blocks.push(main_effects(changes).into());
+            for change in changes.iter().filter(|it| it.figures.is_empty()) {
+                let why = if change.failures.is_empty() { "not run" } else { "no run succeeded" };
+                blocks.push(Text::from(format!("{}: {why}", change.change)).into());
+            }
+        }
+        blocks.extend(SHOWN.iter().filter_map(|it| self.savings(it).map(Block::from)));
+        Section::new(format!("Scenario {}: {}", self.scenario.name, self.scenario.text()), blocks)
+    }
+
     /// Bars of what is saved: upwards is less with the change.
     fn savings(&self, figure: &Shown) -> Option<Chart> {
         let mut changes: Vec<String> = Vec::new();
@@ -160,6 +160,32 @@ impl LinkHelps {
         }
         (!is_empty).then_some(chart)
     }
+}
+
+/// The main figures of changes under one load.
+fn main_effects(changes: &[ChangeReport]) -> Table {
+    let rows =
+        changes.iter().flat_map(|change| effects(change).map(move |it| (change, it.0, it.1)));
+    let value = |it: Option<f64>, unit| it.map_or("–".to_owned(), |it| with_prefix(it, unit));
+    Table::of(changes[0].cell.text(), rows.filter(|it| it.1.is_main))
+        .text("change", |it| it.0.change.as_str())
+        .count("pairs", |it| it.2.pairs)
+        .detail()
+        .text("of a connection", |it| it.1.title)
+        .written("without", "", |it| value(it.2.without, it.1.unit))
+        .detail()
+        .written("with", "", |it| value(it.2.with, it.1.unit))
+        .detail()
+        .written("change", "%", |it| {
+            it.2.percent.map_or("–".to_owned(), |it| format!("{it:+.1}"))
+        })
+        .written("95 %", "%", |it| match (it.2.low, it.2.high) {
+            (Some(low), Some(high)) if high.is_finite() => format!("{low:+.1} to {high:+.1}"),
+            (Some(low), _) => format!("{low:+.1} and more"),
+            _ => "–".to_owned(),
+        })
+        .text("verdict", |it| it.2.verdict.to_string())
+        .into()
 }
 
 /// What is known no better than that has no bar, in percent.

@@ -378,11 +378,9 @@ impl HelpsReport {
                 ));
             }
             if let Some(found) = link.link.as_ref().filter(|it| !it.complaints.is_empty()) {
-                let what = if found.is_accepted { "accepted all the same" } else { "refused" };
-                let found = found.complaints.join("; ");
-                self.notes.push(format!(
-                    "scenario {name}: the link is not what it should be, {what}: {found}"
-                ));
+                let found = found.verdict();
+                let what = "the link is not what it should be";
+                self.notes.push(format!("scenario {name}: {what}, {found}"));
             }
             if let Some(busy) = link.idle_busy.filter(|busy| *busy > BUSY) {
                 self.notes.push(format!(

@@ -165,7 +165,9 @@ fn tables_and_the_page_have_each_change_with_its_interval_and_verdict() {
     let text = report.text();
     let line = text.lines().find(|line| line.contains("CPU of both sides")).unwrap_or_default();
     assert!(line.contains("tso+gso+gro") && line.ends_with("less"), "{text}");
-    assert!(text.contains("no difference beyond the margin") && text.contains("Holm"), "{text}");
+    // Its cells are broken into lines where they are too wide.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no difference beyond the margin") && words.contains("Holm"), "{text}");
     let (_, table) = report.tables().remove(0);
     assert_eq!(table.rows.len(), 4, "CPU time and energy of two changes");
     let page = report.document("now".to_owned()).to_html();

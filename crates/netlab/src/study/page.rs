@@ -1,16 +1,18 @@
-//! The result as a page, and as tables.
+//! The result as a report, and as tables.
 
 mod times;
 
 use std::collections::BTreeSet;
 
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, Kind, Note, Origin, Scale, Section, Series, Table,
-    Text,
+    Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
+use super::captured::CaptureBooks;
 use super::figures::FIGURES;
-use super::result::{CellReport, Report};
+use super::result::{CellReport, Report, ScenarioReport};
+use super::units::{sureness, with_prefix};
+use crate::check::Direction;
 
 /// A figure that is shown as bars.
 struct Bars {
@@ -37,6 +39,40 @@ const BARS: [Bars; 6] = [
     },
 ];
 
+/// How a figure is shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// With its interval.
+    Sure(&'static str),
+    /// Without.
+    Bare(&'static str),
+    Percent,
+}
+
+/// Figures of a load. Of each end that is a machine of its own, only where
+/// both are.
+const SHOWN: [(&str, &str, Shown, bool); 19] = [
+    ("lifetime", "lifetime", Shown::Sure("s"), false),
+    ("sender CPU", "sender_cpu", Shown::Sure("s"), false),
+    ("receiver CPU", "receiver_cpu", Shown::Sure("s"), false),
+    ("sender active", "sender_active", Shown::Sure("s"), true),
+    ("receiver active", "receiver_active", Shown::Sure("s"), true),
+    ("sender wake-ups", "sender_wake_ups", Shown::Sure(""), true),
+    ("receiver wake-ups", "receiver_wake_ups", Shown::Sure(""), true),
+    ("sender traced", "sender_traced_wake_ups", Shown::Sure(""), true),
+    ("receiver traced", "receiver_traced_wake_ups", Shown::Sure(""), true),
+    ("sender interrupts", "sender_interrupts", Shown::Sure(""), true),
+    ("receiver interrupts", "receiver_interrupts", Shown::Sure(""), true),
+    ("active CPU", "active", Shown::Sure("s"), false),
+    ("wake-ups", "wake_ups", Shown::Sure(""), false),
+    ("traced", "traced_wake_ups", Shown::Sure(""), false),
+    ("energy", "energy", Shown::Sure("J"), false),
+    ("rate", "rate", Shown::Bare("bit/s"), false),
+    ("round trip", "round_trip", Shown::Bare("s"), false),
+    ("lost", "loss", Shown::Percent, false),
+    ("sent again", "retransmitted", Shown::Percent, false),
+];
+
 /// A chart has the cells with these segments and this congestion control.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
@@ -45,34 +81,35 @@ struct Load {
 }
 
 impl Report {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("What a TCP connection costs");
-        let kind = if self.energy_is_modelled { "modelled" } else { "measured" };
-        document.subtitle = Text::from(format!(
-            "Each figure is of one connection; energy is {kind} by {}; whiskers are 95 % intervals",
-            self.energy_source
-        ));
+        document.subtitle =
+            Text::from("Each figure is of one connection; whiskers are 95 % intervals");
         document.generated = generated;
-        let mut sections = Vec::new();
-        for bars in &BARS {
-            let charts: Vec<Block> = self
-                .loads()
-                .iter()
-                .filter_map(|load| self.bars(bars, load).map(Block::from))
-                .collect();
-            if !charts.is_empty() {
-                sections.push(Section::new(bars.title, charts));
-            }
-        }
-        sections.extend(self.times());
-        sections.push(Section::new("Links", vec![self.links().into()]));
-        sections.push(Section::new("Every figure", vec![self.all_figures().into()]));
-        let origin = if self.energy_is_modelled { Origin::Modelled } else { Origin::Measured };
-        let notes = self.notes.iter().map(|note| Note::new(origin, note.as_str()).into());
-        sections.push(Section::new("Notes", notes.collect()));
-        document.sections = sections;
+        let energy = Energy {
+            source: &self.energy_source,
+            is_modelled: self.energy_is_modelled,
+            wake_joules: self.wake_joules,
+        };
         document
+            .sections(self.scenarios.iter().map(ScenarioReport::section))
+            .sections([Section::new("Energy", energy.note().into_iter().collect())])
+            .sections(BARS.iter().map(|bars| {
+                let loads = self.loads();
+                Section::of_charts(bars.title, loads.iter().filter_map(|it| self.bars(bars, it)))
+            }))
+            .sections(self.times())
+            .sections([
+                Section::new("Links", vec![self.links().into()]).detail(),
+                Section::new("Every figure", vec![self.all_figures().into()]).detail(),
+                notes_section(&self.notes),
+            ])
     }
 
     /// Tables with the names of their files, for CSV.
@@ -136,80 +173,144 @@ impl Report {
     }
 
     fn links(&self) -> Table {
-        let mut table = Table::new(
-            "Links: wanted and found",
-            vec![
-                Column::text("scenario"),
-                Column::text("emulated"),
-                Column::number("wanted", "Mbit/s"),
-                Column::number("there", "Mbit/s"),
-                Column::number("back", "Mbit/s"),
-                Column::number("extra delay", "ms"),
-                Column::number("round trip", "ms"),
-                Column::number("wanted loss", "%"),
-                Column::number("loss there", "%"),
-                Column::number("loss back", "%"),
-                Column::text("loss known within 5 %"),
-                Column::text("verdict"),
-            ],
-        );
-        for it in &self.scenarios {
-            let [there, back] = it.link.directions;
-            let verdict = match (&it.link.complaints[..], it.link.is_accepted) {
-                ([], _) => "as it should be".to_owned(),
-                (found, true) => format!("accepted all the same: {}", found.join("; ")),
-                (found, false) => format!("refused: {}", found.join("; ")),
-            };
-            table = table.row(vec![
-                it.scenario.name.as_str().into(),
-                it.emulation.text().into(),
-                Cell::number(it.scenario.bits_per_second / 1e6, 2),
-                Cell::number(there.rate / 1e6, 3),
-                Cell::number(back.rate / 1e6, 3),
-                Cell::number(1e3 * it.scenario.delay.as_secs_f64(), 2),
-                Cell::number(1e3 * it.link.round_trip, 3),
-                Cell::number(100.0 * it.scenario.loss, 3),
-                Cell::number(100.0 * there.loss.share(), 3),
-                Cell::number(100.0 * back.loss.share(), 3),
-                if there.loss_is_known && back.loss_is_known { "yes" } else { "no" }.into(),
-                verdict.into(),
-            ]);
-        }
-        table
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        Table::of("Links: wanted and found", &self.scenarios)
+            .text("scenario", |it| it.scenario.name.as_str())
+            .text("emulated", |it| it.emulation.text())
+            .number("wanted", "Mbit/s", 2, |it| it.scenario.bits_per_second / 1e6)
+            .number("there", "Mbit/s", 3, |it| it.link.directions[0].rate / 1e6)
+            .number("back", "Mbit/s", 3, |it| it.link.directions[1].rate / 1e6)
+            .number("extra delay", "ms", 2, |it| 1e3 * it.scenario.delay.as_secs_f64())
+            .number("round trip", "ms", 3, |it| 1e3 * it.link.round_trip)
+            .number("wanted loss", "%", 3, |it| 100.0 * it.scenario.loss)
+            .number("loss there", "%", 3, |it| 100.0 * it.link.directions[0].loss.share())
+            .number("loss back", "%", 3, |it| 100.0 * it.link.directions[1].loss.share())
+            .text("loss known within 5 %", |it| {
+                yes(it.link.directions.iter().all(|it| it.loss_is_known))
+            })
+            .text("verdict", |it| it.link.verdict())
+            .into()
     }
 
     fn all_figures(&self) -> Table {
-        let mut columns = vec![
-            Column::text("scenario"),
-            Column::number("connections", ""),
-            Column::number("segments", ""),
-            Column::text("congestion control"),
-            Column::number("runs", ""),
-            Column::number("length of a run", "s"),
-        ];
+        let mut table = Table::of("Means, and half of their 95 % intervals", self.cells())
+            .text("scenario", |it| it.0)
+            .count("connections", |it| it.1.cell.connections)
+            .count("segments", |it| it.1.cell.segments)
+            .text("congestion control", |it| it.1.cell.congestion.as_str())
+            .count("runs", |it| it.1.runs.len())
+            .number("length of a run", "s", 3, |it| it.1.run_s);
         for figure in FIGURES {
             let unit = if figure.unit == "1" { "" } else { figure.unit };
-            columns.push(Column::number(figure.name, unit));
-            columns.push(Column::number(format!("{} ±", figure.name), unit));
+            let found = |it: &CellReport| it.figures.get(figure.name).copied();
+            table = table.number(figure.name, unit, 7, |it| found(it.1).map(|it| it.mean)).number(
+                format!("{} ±", figure.name),
+                unit,
+                7,
+                |it| found(it.1).and_then(|it| it.half_width),
+            );
         }
-        let mut table = Table::new("Means, and half of their 95 % intervals", columns);
-        for (scenario, it) in self.cells() {
-            let mut cells: Vec<Cell> = vec![
-                scenario.into(),
-                Cell::count(it.cell.connections.into()),
-                Cell::count(it.cell.segments),
-                it.cell.congestion.as_str().into(),
-                Cell::count(it.runs.len() as u64),
-                Cell::number(it.run_s, 3),
-            ];
-            for figure in FIGURES {
-                let found = it.figures.get(figure.name);
-                let number = |value: f64| Cell::number(value, 7);
-                cells.push(found.map_or(Cell::Empty, |it| number(it.mean)));
-                cells.push(found.and_then(|it| it.half_width).map_or(Cell::Empty, number));
+        table.into()
+    }
+}
+
+/// Where the energy of a study is from.
+pub(crate) struct Energy<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) is_modelled: bool,
+    /// What is added for each wake-up.
+    pub(crate) wake_joules: Option<f64>,
+}
+
+impl Energy<'_> {
+    pub(crate) fn note(&self) -> Option<Block> {
+        let origin = if self.is_modelled { Origin::Modelled } else { Origin::Measured };
+        let added =
+            self.wake_joules.map(|it| format!(", and {} for each wake-up", with_prefix(it, "J")));
+        let added = added.unwrap_or_default();
+        let text = format!("energy, by {}, beyond that of the idle machine{added}", self.source);
+        (!self.source.is_empty()).then(|| Note::new(origin, text).into())
+    }
+}
+
+pub(crate) fn notes_section(notes: &[String]) -> Section {
+    let notes: Vec<Text> = notes.iter().map(|note| Text::marked(note)).collect();
+    let list = (!notes.is_empty()).then_some(Block::List(notes));
+    Section::new("Notes", list.into_iter().collect())
+}
+
+impl ScenarioReport {
+    fn section(&self) -> Section {
+        let mut blocks = vec![Text::from(self.found()).into()];
+        if !self.cells.is_empty() {
+            blocks.push(self.figures().into());
+        }
+        for cell in &self.cells {
+            let load = cell.cell.text();
+            let mut say = |text: String| blocks.push(Text::from(format!("{load}: {text}")).into());
+            if let Some(times) = &cell.kernel_time {
+                say(times.text());
+                times.energy_text().into_iter().for_each(|energy| {
+                    say(format!("energy of a connection, by what CPUs did beyond idle: {energy}"));
+                });
             }
-            table = table.row(cells);
+            let captures = cell.runs.iter().filter_map(|run| run.capture.as_ref());
+            CaptureBooks::text(captures).into_iter().for_each(say);
         }
-        table
+        let wanted = &self.scenario;
+        Section::new(format!("Scenario {}: {}", wanted.name, wanted.text()), blocks)
+    }
+
+    /// What the link was found to be.
+    fn found(&self) -> String {
+        let found = &self.link;
+        let [there, back] = found.directions;
+        let loss = |of: &Direction| {
+            let (low, high) = (100.0 * of.loss_interval.0, 100.0 * of.loss_interval.1);
+            let share = 100.0 * of.loss.share();
+            if of.loss_is_known {
+                format!("{share:.3} %")
+            } else {
+                format!("{share:.3} % ({low:.3} to {high:.3} %, not known within 5 %)")
+            }
+        };
+        let verdict = if found.complaints.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", found.verdict())
+        };
+        format!(
+            "{}: found {:.4} and {:.4} Mbit/s, {:.3} ms, {} and {} lost{verdict}",
+            self.emulation.text(),
+            there.rate / 1e6,
+            back.rate / 1e6,
+            1e3 * found.round_trip,
+            loss(&there),
+            loss(&back),
+        )
+    }
+
+    /// A row for each figure, a column for each load.
+    fn figures(&self) -> Table {
+        let is_shown = |(_, figure, _, is_of_side): &(&str, &str, Shown, bool)| {
+            !is_of_side || self.cells.iter().any(|cell| cell.figures.contains_key(figure))
+        };
+        let mut table =
+            Table::of("", SHOWN.into_iter().filter(is_shown)).text("of a connection", |it| it.0);
+        for cell in &self.cells {
+            let title = format!("{} ({} runs)", cell.cell.text(), cell.runs.len());
+            table = table.written(&title, "", |(_, name, how, _)| {
+                match (cell.figures.get(name), how) {
+                    (None, _) => "–".to_owned(),
+                    (Some(it), Shown::Sure(unit)) => {
+                        let half = it.half_width.map(|half| sureness(it.mean, half, unit));
+                        format!("{}{}", with_prefix(it.mean, unit), half.unwrap_or_default())
+                    }
+                    (Some(it), Shown::Bare(unit)) => with_prefix(it.mean, unit),
+                    (Some(it), Shown::Percent) => format!("{:.3} %", 100.0 * it.mean),
+                }
+            });
+        }
+        table.into()
     }
 }

@@ -287,11 +287,9 @@ impl Report {
                 ));
             }
             if !it.link.complaints.is_empty() {
-                let found = it.link.complaints.join("; ");
-                let what = if it.link.is_accepted { "accepted all the same" } else { "refused" };
-                self.notes.push(format!(
-                    "scenario {name}: the link is not what it should be, {what}: {found}"
-                ));
+                let found = it.link.verdict();
+                let what = "the link is not what it should be";
+                self.notes.push(format!("scenario {name}: {what}, {found}"));
             }
             self.notes.extend(it.uncaptured.map(|why| format!("scenario {name}: {why}")));
             self.notes.extend(it.refused.iter().map(|no| {

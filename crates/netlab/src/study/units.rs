@@ -18,6 +18,15 @@ pub(crate) fn with_prefix(value: f64, unit: &str) -> String {
     format!("{scaled:.digits$} {prefix}{unit}")
 }
 
+/// In percent, where that says something.
+pub(super) fn sureness(mean: f64, half: f64, unit: &str) -> String {
+    if half <= mean.abs() && mean != 0.0 {
+        format!(" ± {:.0} %", 100.0 * half / mean.abs())
+    } else {
+        format!(" ± {}", with_prefix(half, unit))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +44,15 @@ mod tests {
         ] {
             assert_eq!(with_prefix(value, unit), text);
         }
+    }
+
+    #[test]
+    fn what_is_hardly_known_is_told_in_its_own_unit() {
+        assert_eq!(sureness(0.01, 0.0005, "s"), " ± 5 %");
+        assert_eq!(sureness(-1e-6, 5e-6, "J"), " ± 5.000 µJ");
+        assert_eq!(
+            (sureness(0.0, 0.0, "J"), sureness(0.0, 0.25, "")),
+            (" ± 0.00 J".to_owned(), " ± 0.25".to_owned())
+        );
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, Cause, PowerManager, Settings};
 use crate::hours::{DaysOff, Hours};
-use crate::lifecycle::Phase;
+use crate::lifecycle::{Change, Phase};
 use crate::sleep::SleepPolicy;
 use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_energy::zone::Zone;
@@ -20,6 +20,12 @@ const DAYS_BACK: i64 = 2;
 /// Days to look ahead for the next hours, first and at most: after a long holiday they may be far away.
 const DAYS_AHEAD: [i64; 2] = [8, 400];
 
+/// Days to look ahead for where the hours of one day end and those of the next begin.
+const NEXT_DAYS: i64 = 2;
+
+/// A server that went away in its hours may only be starting again: they wake it after this time.
+const COMES_BACK: Duration = Duration::from_mins(2);
+
 /// Hours without a break: of several that overlap or meet, from the first beginning to the last end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwakeRun {
@@ -30,6 +36,10 @@ pub struct AwakeRun {
 impl AwakeRun {
     const fn overlaps(&self, other: &Self) -> bool {
         self.begins.0 < other.ends.0 && other.begins.0 < self.ends.0
+    }
+
+    const fn has(&self, time: Wall) -> bool {
+        self.begins.0 <= time.0 && time.0 < self.ends.0
     }
 }
 
@@ -44,12 +54,18 @@ pub(super) struct AwakeHours {
     /// They have begun, or the wake-up ahead of them is due: until then.
     open_until: Option<Mono>,
     look_at: Mono,
-    /// The last for which it was woken. A server that an operator puts to sleep in its hours stays asleep.
+    /// The last for which it was woken: those that begin on one day.
     woken_for: Option<AwakeRun>,
+    /// How it went away in them. It is woken again once for each way, so that a broken server is left alone.
+    went_away: Vec<Change>,
+    /// When it is woken again.
+    again_at: Mono,
+    /// An operator has put it to sleep: within this time its hours do not wake it.
+    ordered: Option<AwakeRun>,
 }
 
 impl AwakeHours {
-    pub(super) fn new(settings: &Settings, woken_for: Option<AwakeRun>) -> Self {
+    pub(super) fn new(settings: &Settings, ordered: Option<AwakeRun>) -> Self {
         let Settings { awake, days_off, zone, .. } = settings;
         Self {
             hours: awake.clone(),
@@ -58,18 +74,48 @@ impl AwakeHours {
             next: None,
             open_until: None,
             look_at: if awake.is_empty() { Mono::NEVER } else { Mono::ZERO },
-            woken_for,
+            woken_for: None,
+            went_away: Vec::new(),
+            again_at: Mono::NEVER,
+            ordered,
         }
     }
 
     /// When to [`look`](Self::look) again.
-    pub(super) const fn next_timer(&self) -> Mono {
-        self.look_at
+    pub(super) fn next_timer(&self) -> Mono {
+        self.look_at.min(self.again_at)
     }
 
-    /// The last hours for which it was woken.
-    pub(super) const fn woken_for(&self) -> Option<AwakeRun> {
-        self.woken_for
+    /// The hours in which it stays asleep, since an operator has put it to sleep.
+    pub(super) const fn ordered(&self) -> Option<AwakeRun> {
+        self.ordered
+    }
+
+    /// An operator puts it to sleep: it stays so until the hours of the next day begin, or others of this one.
+    pub(super) fn put_to_sleep(&mut self, now: Now) {
+        let run = self.next.filter(|_| self.ends(now.mono).is_some());
+        self.ordered = run.map(|run| {
+            let part = self.part(run, now);
+            AwakeRun { begins: part.begins.min(now.wall), ..part }
+        });
+    }
+
+    /// It is awake: the order to sleep is over.
+    pub(super) fn is_awake(&mut self) {
+        self.ordered = None;
+    }
+
+    /// It went away by itself.
+    pub(super) fn lost(&mut self, now: Mono, how: Change) {
+        if self.ends(now).is_some() && !self.went_away.contains(&how) {
+            self.went_away.push(how);
+            self.again_at = now + COMES_BACK;
+        }
+    }
+
+    /// Whether its hours wake it, if it is in them.
+    fn wake(&self, now: Mono) -> bool {
+        self.ends(now).is_some() && self.ordered.is_none()
     }
 
     /// Until then the server stays awake, if it is in its hours.
@@ -86,7 +132,12 @@ impl AwakeHours {
     /// Looks whether the hours have come. Returns whether the server has to be woken for them.
     fn look(&mut self, now: Now, wake_time: Duration) -> bool {
         self.next = self.run_after(now);
+        self.ordered = self.ordered.filter(|ordered| ordered.has(now.wall));
         let latest = now.mono + LOOK_EVERY;
+        let is_again = self.again_at <= now.mono;
+        if is_again {
+            self.again_at = Mono::NEVER;
+        }
         let Some(run) = self.next else {
             (self.open_until, self.look_at) = (None, latest);
             return false;
@@ -96,11 +147,26 @@ impl AwakeHours {
             (self.open_until, self.look_at) = (None, latest.min(now.mono + opens_in));
             return false;
         }
-        let ends = now.mono + until(now.wall, run.ends);
-        (self.open_until, self.look_at) = (Some(ends), latest.min(ends));
-        let is_new = self.woken_for.is_none_or(|woken| !woken.overlaps(&run));
-        self.woken_for = Some(run);
-        is_new
+        let part = self.part(run, now);
+        let at = |wall| now.mono + until(now.wall, wall);
+        (self.open_until, self.look_at) = (Some(at(run.ends)), latest.min(at(part.ends)));
+        let is_new = self.woken_for.is_none_or(|woken| !woken.overlaps(&part));
+        if is_new {
+            self.went_away.clear();
+            self.again_at = Mono::NEVER;
+        }
+        self.woken_for = Some(part);
+        is_new || is_again
+    }
+
+    /// The part of a run that begins on the day of now: up to the first hours of the next day.
+    fn part(&self, run: AwakeRun, now: Now) -> AwakeRun {
+        let firsts =
+            self.days(now, NEXT_DAYS).filter_map(|day| day.into_iter().map(|it| it.begins).min());
+        let cuts: Vec<Wall> = firsts.filter(|it| run.begins < *it && *it < run.ends).collect();
+        let before = cuts.iter().copied().filter(|it| *it <= now.wall).max();
+        let after = cuts.iter().copied().filter(|it| *it > now.wall).min();
+        AwakeRun { begins: before.unwrap_or(run.begins), ends: after.unwrap_or(run.ends) }
     }
 
     /// The hours of now or, if there are none, the next ones.
@@ -111,18 +177,24 @@ impl AwakeHours {
         })
     }
 
-    /// All hours of these days, in order, joined where they overlap or meet.
-    fn runs(&self, now: Now, days_ahead: i64) -> Vec<AwakeRun> {
+    /// The hours that begin on each of these days.
+    fn days(&self, now: Now, days_ahead: i64) -> impl Iterator<Item = Vec<AwakeRun>> {
         let today = self.zone.offset_at(now.wall, now.utc_offset);
         let today = (now.wall.secs() + i64::from(today)).div_euclid(86_400);
-        let mut runs: Vec<AwakeRun> = Vec::new();
-        for day in (today - DAYS_BACK..=today + days_ahead).filter(|day| !self.days_off.has(*day)) {
+        let days = (today - DAYS_BACK..=today + days_ahead).filter(|day| !self.days_off.has(*day));
+        days.map(move |day| {
             let on_day = self.hours.iter().filter_map(|hours| hours.on_day(day));
-            runs.extend(on_day.map(|local| AwakeRun {
+            let runs = on_day.map(|local| AwakeRun {
                 begins: self.zone.first_at(local.start, now.utc_offset),
                 ends: self.zone.last_at(local.end, now.utc_offset),
-            }));
-        }
+            });
+            runs.collect()
+        })
+    }
+
+    /// All hours of these days, in order, joined where they overlap or meet.
+    fn runs(&self, now: Now, days_ahead: i64) -> Vec<AwakeRun> {
+        let mut runs: Vec<AwakeRun> = self.days(now, days_ahead).flatten().collect();
         runs.sort_by_key(|run| run.begins);
         let mut joined: Vec<AwakeRun> = Vec::with_capacity(runs.len());
         for run in runs {
@@ -143,8 +215,8 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// When [`open_for_hours`](Self::open_for_hours) wants to be called: also to try a server again that did not wake.
     pub(super) fn hours_timer(&self) -> Mono {
         let blocked_until = self.lifecycle.blocked_until();
-        let retries = self.lifecycle.phase() == Phase::Failed
-            && self.awake_hours.ends(blocked_until).is_some();
+        let retries =
+            self.lifecycle.phase() == Phase::Failed && self.awake_hours.wake(blocked_until);
         let retry = if retries { blocked_until } else { Mono::NEVER };
         self.awake_hours.next_timer().min(retry)
     }
@@ -156,7 +228,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             wakes |= self.awake_hours.look(now, self.wake_time.expected());
             self.reconsider(now);
         }
-        if wakes && self.awake_hours.ends(now.mono).is_some() {
+        if wakes && self.awake_hours.wake(now.mono) {
             let sleeps = matches!(self.lifecycle.phase(), Phase::Asleep | Phase::FallingAsleep);
             self.wake(now, Cause::AwakeHours, actions);
             // As long as no request uses it, the sleep that they interrupted goes on after them.

@@ -25,7 +25,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
         let of_hours = |it: &Settings| (it.awake.clone(), it.days_off.clone(), it.zone.clone());
         if of_hours(&settings) != of_hours(old) {
-            self.awake_hours = AwakeHours::new(&settings, self.awake_hours.woken_for());
+            self.awake_hours = AwakeHours::new(&settings, self.awake_hours.ordered());
         }
         if settings.patience != old.patience {
             self.lifecycle.set_patience(now.mono, settings.patience);

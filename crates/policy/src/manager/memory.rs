@@ -18,7 +18,7 @@ pub struct Memory {
     /// How long it took to wake, the last wake-ups' mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_time: Option<Duration>,
-    /// The last hours of `awake` for which it was woken.
+    /// The hours of `awake` in which an operator has put it to sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awake_run: Option<AwakeRun>,
+    pub ordered_to_sleep: Option<AwakeRun>,
 }

@@ -65,6 +65,14 @@ impl Group<'_> {
         Ok(())
     }
 
+    /// Waits until the leader does not run.
+    pub(super) async fn leader_gone(&self) -> io::Result<()> {
+        while self.leader_runs()? {
+            exited(self.leader.pid).await?;
+        }
+        Ok(())
+    }
+
     /// Takes the exit status of a leader that is our own ended child, which frees its pid.
     pub(super) fn reap(&self) -> Option<ExitStatus> {
         self.leader().ok()??.zombie.then_some(())?;

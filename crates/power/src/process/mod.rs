@@ -41,9 +41,10 @@ use nightwatt_energy::duration_text;
 use nightwatt_host::within;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Deserializer};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
-use crate::{ConfigError, Context, Controller, Error, Observed, Work};
+use crate::{ConfigError, Context, Controller, Error, Heard, News, Observed, Subject, Work};
 use group::Group;
 use pid_file::{Identity, PidFile};
 
@@ -142,6 +143,26 @@ impl Config {
         }
     }
 
+    /// Whether a child that this or another proxy started runs; changes nothing. `None` if this user cannot find
+    /// that out.
+    pub fn has_child(&self, context: &Context) -> Option<bool> {
+        let state_dir = match fs::canonicalize(&context.state_dir) {
+            Ok(path) => path,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(false),
+            Err(_) => return None,
+        };
+        fs::read_dir(&state_dir).ok()?;
+        let context = Context { state_dir, ..context.clone() };
+        let pid_file = PidFile::new(context.file("process.pid"), procfs::boot_id().ok()?);
+        let mark = mark_of(&context);
+        let is_ours = |leader| (Group { leader, mark: &mark }).leader_runs().ok();
+        match pid_file.read().map(is_ours) {
+            Some(None) => None,
+            Some(Some(true)) => Some(true),
+            _ => Some(find_marked(&mark).ok()?.is_some()),
+        }
+    }
+
     /// The controller so configured. A child that another proxy left running is found here.
     pub fn build(&self, context: &Context) -> Result<Process, ConfigError> {
         let wrong = |source| ConfigError::StateDir { path: context.state_dir.clone(), source };
@@ -152,7 +173,7 @@ impl Config {
             context.file("process.pid"),
             procfs::boot_id().map_err(ConfigError::Processes)?,
         );
-        let mark = format!("{MARK}={}/{}", context.state_dir.display(), context.site);
+        let mark = mark_of(&context);
         let child = find(&pid_file, &mark).map_err(ConfigError::Processes)?;
         if let Some(child) = child {
             info!(
@@ -169,9 +190,16 @@ impl Config {
             mark,
             pid_file,
             one_at_a_time: tokio::sync::Mutex::new(()),
-            child: Mutex::new(child.map(|identity| Child { identity, stopping: false })),
+            child: Mutex::new(child.map(Child::new)),
+            started: Notify::new(),
+            ended: Mutex::new(None),
         })
     }
+}
+
+/// What marks the child in its environment; the state directory's path is canonical.
+fn mark_of(context: &Context) -> String {
+    format!("{MARK}={}/{}", context.state_dir.display(), context.site)
 }
 
 /// The child that an earlier proxy started, or what is left of it.
@@ -235,6 +263,10 @@ pub struct Process {
     /// Starting and stopping take turns.
     one_at_a_time: tokio::sync::Mutex<()>,
     child: Mutex<Option<Child>>,
+    /// Notified when there is another child.
+    started: Notify,
+    /// The exit status of the last child, if it ended by itself.
+    ended: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -242,6 +274,14 @@ struct Child {
     identity: Identity,
     /// It was told to stop: that it still runs means nothing any more.
     stopping: bool,
+    /// Its end was passed on as news.
+    reported: bool,
+}
+
+impl Child {
+    const fn new(identity: Identity) -> Self {
+        Self { identity, stopping: false, reported: false }
+    }
 }
 
 impl Process {
@@ -319,8 +359,59 @@ impl Process {
             info!(site = self.site, pid, status, "process stopped");
         } else {
             warn!(site = self.site, pid, status, %log, "the process ended by itself");
+            *self.ended() = Some(status);
         }
         Ok(())
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Option<String>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error if the last child has ended by itself.
+    fn check_start(&self) -> Result<(), Error> {
+        if self.look()? != Observed::Down {
+            return Ok(());
+        }
+        Err(Error::Ended {
+            program: self.config.command.first().cloned().unwrap_or_default(),
+            status: self.ended().clone().unwrap_or_else(|| "exit status unknown".to_owned()),
+            log: self.log.clone(),
+        })
+    }
+
+    /// Waits for a child that ends by itself, and reaps it.
+    async fn end_of_child(&self) {
+        loop {
+            // Before the look at the child, so that no start is missed.
+            let started = self.started.notified();
+            let child = *self.child();
+            let Some(child) = child.filter(|child| !child.stopping && !child.reported) else {
+                started.await;
+                continue;
+            };
+            if self.group(child.identity).leader_gone().await.is_err() {
+                // Without news of it: the next probe finds it out.
+                started.await;
+                continue;
+            }
+            let _turn = self.one_at_a_time.lock().await;
+            if self.note_end(child.identity) {
+                if let Err(error) = self.settle() {
+                    warn!(site = self.site, %error, "cannot look after the process");
+                }
+                return;
+            }
+        }
+    }
+
+    /// Notes that the end of this child is news. False if another task stopped or reaped it.
+    fn note_end(&self, ended: Identity) -> bool {
+        let mut child = self.child();
+        let Some(child) = child.as_mut().filter(|it| it.identity == ended && !it.stopping) else {
+            return false;
+        };
+        !std::mem::replace(&mut child.reported, true)
     }
 
     /// Forgets a child that has ended, and removes its pid file.
@@ -357,7 +448,9 @@ impl Process {
                 cannot_look(source)
             })?;
         let identity = Identity { pid: stat.pid, started: stat.started };
-        *self.child() = Some(Child { identity, stopping: false });
+        *self.child() = Some(Child::new(identity));
+        *self.ended() = None;
+        self.started.notify_waiters();
         note(&self.pid_file, identity);
         let pid = identity.pid.as_raw_nonzero();
         info!(site = self.site, pid, "process started");
@@ -379,14 +472,14 @@ impl Process {
 
     /// Asks all of the group to end, insists when the time is up, and waits until it has.
     async fn stop(&self, child: Child) -> Result<(), Error> {
-        let Child { identity, stopping } = child;
+        let Child { identity, stopping, reported } = child;
         let group = self.group(identity);
         let pid = identity.pid.as_raw_nonzero().get();
         let failed = |source| Error::System { attempt: format!("stop process {pid}"), source };
         // Many take a second request for impatience and end at once, whatever they lose.
         if !stopping {
             group.signal(self.config.stop_signal.0).map_err(failed)?;
-            *self.child() = Some(Child { identity, stopping: true });
+            *self.child() = Some(Child { identity, stopping: true, reported });
             // One that is suspended notices only when it goes on.
             group.signal(Signal::CONT).map_err(failed)?;
         }
@@ -428,7 +521,20 @@ impl Controller for Process {
         true
     }
 
-    fn down_is_final(&self) -> bool {
-        true
+    fn still_starts(&self) -> Work<'_, ()> {
+        Box::pin(async { self.check_start() })
+    }
+
+    fn heard(&self) -> News<'_> {
+        Box::pin(async {
+            self.end_of_child().await;
+            Heard::Ended
+        })
+    }
+
+    /// What is left of its group may be what answers: that is no stranger.
+    fn subject(&self) -> Subject {
+        let _ = self.look();
+        if self.child().is_some() { Subject::Machine } else { Subject::Child }
     }
 }

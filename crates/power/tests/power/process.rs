@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 use nightwatt_power::process::{Config, Process};
-use nightwatt_power::{Controller, Error, Observed};
+use nightwatt_power::{Controller, Error, Heard, Observed, Subject};
 
 use crate::{Rig, ended, kill, runs, vanished};
 
@@ -72,6 +72,91 @@ fn one_that_dies_counts_as_down_and_leaves_no_zombie() {
         server.wake().await.unwrap();
         assert_eq!(server.state().await.unwrap(), Observed::Up);
         server.sleep().await.unwrap();
+    });
+}
+
+#[test]
+fn one_that_ends_early_is_reaped_at_once_and_reported_with_its_status_and_its_log() {
+    let rig = Rig::new();
+    // Dies as a server does whose port is taken.
+    let server = build(&rig, &script("echo 'address already in use' >&2; exit 98"));
+    rig.run(async {
+        server.wake().await.unwrap();
+        let pid = fs::read_to_string(rig.pid_file()).unwrap();
+        let pid = pid.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
+        assert_eq!(server.heard().await, Heard::Ended);
+        assert!(vanished(pid), "without another call");
+        assert_eq!(server.state().await.unwrap(), Observed::Down);
+        let error = server.still_starts().await.unwrap_err();
+        let log = rig.dir.path().canonicalize().unwrap().join("www.example.org.process.log");
+        assert!(fs::read_to_string(&log).unwrap().contains("already in use"));
+        let told = error.to_string();
+        assert!(told.contains("exit status: 98") && told.contains(log.to_str().unwrap()), "{told}");
+        assert!(error.hint().contains("foreground"));
+    });
+}
+
+#[test]
+fn only_an_end_of_its_own_accord_is_news() {
+    let rig = Rig::new();
+    let server = build(&rig, &Config::new(SERVER));
+    rig.run(async {
+        let mut news = server.heard();
+        let mut is_silent = async || {
+            let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(news.as_mut().poll(cx)));
+            polled.await.is_pending()
+        };
+        assert!(is_silent().await);
+        server.wake().await.unwrap();
+        server.still_starts().await.unwrap();
+        assert!(is_silent().await);
+        server.sleep().await.unwrap();
+        assert!(is_silent().await, "it was stopped");
+        server.wake().await.unwrap();
+        let pid = server.pid().unwrap();
+        kill(pid);
+        assert_eq!(news.await, Heard::Ended);
+        assert!(vanished(pid));
+    });
+}
+
+#[test]
+fn what_is_left_of_its_group_is_no_stranger() {
+    let rig = Rig::new();
+    let mut news = rig.news("news");
+    let mut config = script("sleep 1000 & echo done > news");
+    config.dir = Some(rig.dir.path().to_owned());
+    let server = build(&rig, &config);
+    rig.run(async {
+        assert_eq!(server.subject(), Subject::Child);
+        server.wake().await.unwrap();
+        assert_eq!(news.line().await, "done");
+        assert_eq!(server.heard().await, Heard::Ended);
+        assert_eq!(server.state().await.unwrap(), Observed::Down);
+        assert_eq!(server.subject(), Subject::Machine);
+        server.sleep().await.unwrap();
+        assert_eq!(server.subject(), Subject::Child);
+    });
+}
+
+#[test]
+fn whether_it_runs_is_found_out_without_a_controller() {
+    let rig = Rig::new();
+    let config = Config::new(SERVER);
+    assert_eq!(config.has_child(&rig.context()), Some(false));
+    let nowhere = rig.path("nowhere");
+    let elsewhere = nightwatt_power::Context { state_dir: nowhere.clone(), ..rig.context() };
+    assert_eq!(config.has_child(&elsewhere), Some(false));
+    assert!(!nowhere.exists(), "nothing is made");
+    let server = build(&rig, &config);
+    rig.run(async {
+        server.wake().await.unwrap();
+        assert_eq!(config.has_child(&rig.context()), Some(true));
+        fs::remove_file(rig.pid_file()).unwrap();
+        assert_eq!(config.has_child(&rig.context()), Some(true), "by its mark");
+        assert!(!rig.pid_file().exists(), "nothing is written");
+        server.sleep().await.unwrap();
+        assert_eq!(config.has_child(&rig.context()), Some(false));
     });
 }
 

@@ -1,15 +1,14 @@
 //! What sections do now, while the program runs.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_energy::sections::{Tree, Usage};
 use nightwatt_energy::time::Mono;
 use nightwatt_probes::Calls;
+use nightwatt_report::Table;
 
 use crate::cells::end_of;
-
-use super::text::{NAME, figure, seconds};
+use crate::text::{NAME, figure, seconds};
 
 /// Between two tables.
 pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(1);
@@ -137,33 +136,20 @@ impl Live {
 impl LiveReport {
     /// A row for each section.
     pub fn text(&self) -> String {
-        let mut text = String::new();
         let by =
             self.channel.as_ref().map_or_else(String::new, |channel| format!(", by {channel}"));
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n Sections after {:.0} s{by}:\n", self.elapsed_s);
-        let _ = writeln!(
-            text,
-            " {:<NAME$} {:>11} {:>11} {:>8} {:>10} {:>9} {:>11}",
-            "section", "calls", "calls/s", "on CPU", "mean", "W", "J"
-        );
-        for section in &self.sections {
-            let shown = |value: Option<f64>, show: fn(f64) -> String| {
-                value.map_or_else(|| "-".to_owned(), show)
-            };
-            let _ = writeln!(
-                text,
-                " {:<NAME$} {:>11} {:>11.0} {:>8} {:>10} {:>9} {:>11}",
-                end_of(&section.name, NAME),
-                section.calls,
-                section.calls_per_s,
-                format!("{:.1} %", 100.0 * section.cpus),
-                shown(section.mean_s, seconds),
-                shown(section.watts, |watts| format!("{watts:.3}")),
-                shown(section.joules, figure),
-            );
-        }
-        text
+        let shown =
+            |value: Option<f64>, show: fn(f64) -> String| value.map_or("–".to_owned(), show);
+        let table = Table::of("", &self.sections)
+            .text("section", |it| end_of(&it.name, NAME))
+            .count("calls", |it| it.calls)
+            .number("calls/s", "", 0, |it| it.calls_per_s)
+            .number("on CPU", "%", 1, |it| 100.0 * it.cpus)
+            .written("mean", "", |it| shown(it.mean_s, seconds))
+            .number("power", "W", 3, |it| it.watts)
+            .written("energy", "J", |it| shown(it.joules, figure));
+        let table = Table::from(table).to_text();
+        format!("\n Sections after {:.0} s{by}:\n\n{table}", self.elapsed_s)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The report for people.
 
-use std::fmt::Write;
-
-use crate::cells::end_of;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_report::Table;
 
 use super::report::{DeviceReport, DiskReport};
 use super::row::DiskRow;
 use super::totals::DiskTotal;
+use crate::cells::end_of;
+use crate::text::{digits, ended};
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
@@ -23,106 +24,76 @@ const COMMAND: usize = 15;
 impl DiskReport {
     /// The rows with the most bytes, then the devices.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n Bytes of processes on devices, {:.1} s:\n", self.elapsed_s);
-        if self.rows.len() > FEW {
-            write_totals(&mut text, "program", &self.programs);
-            write_totals(&mut text, "folder", &self.folders);
-        }
-        let _ = writeln!(
-            text,
-            " {:<15} {:>7} {:<PATH$} {:<8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>10}",
-            "command", "pid", "file", "device", "dirtied", "written", "%", "direct", "read", "J"
-        );
         // What was dirty before is in the devices' column of what is unknown.
-        let mut rows = self.rows.iter().filter(|row| row.pid.is_some() || row.folded > 0);
-        rows.by_ref().take(ROWS).for_each(|row| row.write(&mut text));
-        let more = rows.count();
-        if more > 0 {
-            let _ = writeln!(text, " ... and {more} more rows (--json has all)");
-        }
-        let _ = writeln!(
-            text,
-            "\n {:<8} {:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}",
-            "device",
-            "kind",
-            "written",
-            "by files",
-            "journal",
-            "metadata",
-            "stacked",
-            "unknown",
-            "read",
-            "J",
-            "±"
-        );
-        for device in &self.devices {
-            device.write(&mut text);
-        }
+        let rows = self.rows.iter().filter(|row| row.pid.is_some() || row.folded > 0);
+        let rows = Table::of("", rows)
+            .text("command", |it| match it.pid {
+                Some(_) => end_of(&it.command, COMMAND),
+                None => "(others)".to_owned(),
+            })
+            .written("pid", "", |it| it.pid.map(|pid| pid.to_string()).unwrap_or_default())
+            .text("file", |it| end_of(&it.what(), PATH))
+            .text("device", |it| it.device.as_str())
+            .written("dirtied", "", |it| size(it.dirtied))
+            .written("written", "", |it| size(it.written))
+            .number("%", "", 0, |it| it.on_device_percent)
+            .written("direct", "", |it| size(it.direct))
+            .written("read", "", |it| size(it.read))
+            .written("energy", "J", |it| match (&it.carries, it.joules) {
+                (Some(device), None) => format!("in {device}"),
+                (_, joules) => joules.map(figure).unwrap_or_default(),
+            })
+            .most(ROWS);
+        let devices = Table::of("", &self.devices)
+            .text("device", |it| it.device.as_str())
+            .text("kind", DeviceReport::kind)
+            .written("written", "", |it| size(it.written))
+            .written("by files", "", |it| size(it.attributed))
+            .written("journal", "", |it| size(it.journal))
+            .written("metadata", "", |it| size(it.metadata))
+            .written("stacked", "", |it| size(it.stacked))
+            .written("unknown", "", |it| size(it.unattributed))
+            .written("read", "", |it| size(it.read))
+            .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
+            .written("±", "J", |it| it.uncertainty_j.map(figure).unwrap_or_default());
         let modelled = self.devices.iter().find_map(|device| match device.provenance.as_ref()? {
-            nightwatt_energy::energy::Provenance::Modelled { model } => Some(model),
+            Provenance::Modelled { model } => {
+                Some(format!("\n J: above the idle device, modelled: {model}\n"))
+            }
             _ => None,
         });
-        if let Some(model) = modelled {
-            let _ = writeln!(text, "\n J: above the idle device, modelled: {model}");
-        }
-        if self.exit_status != 0 {
-            let _ = writeln!(text, "\n the command ended with exit status {}", self.exit_status);
-        }
-        text
+        let added_up = if self.rows.len() > FEW {
+            totals("program", &self.programs) + &totals("folder", &self.folders)
+        } else {
+            String::new()
+        };
+        format!(
+            "\n Bytes of processes on devices, {:.1} s:\n\n{added_up}{}\n{}{}{}",
+            self.elapsed_s,
+            Table::from(rows).to_text(),
+            Table::from(devices).to_text(),
+            modelled.unwrap_or_default(),
+            ended(self.exit_status)
+        )
     }
 }
 
 /// The largest totals of a kind.
-fn write_totals(text: &mut String, kind: &str, totals: &[DiskTotal]) {
-    let _ = writeln!(
-        text,
-        " {kind:<PATH$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10}",
-        "processes", "files", "dirtied", "written", "direct", "read", "J"
-    );
-    for total in totals.iter().take(TOTALS) {
-        let _ = writeln!(
-            text,
-            " {:<PATH$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10}",
-            end_of(&total.name, PATH),
-            total.processes,
-            total.files,
-            size(total.dirtied),
-            size(total.written),
-            size(total.direct),
-            size(total.read),
-            total.joules.map(figure).unwrap_or_default(),
-        );
-    }
-    let more = totals.len().saturating_sub(TOTALS);
-    if more > 0 {
-        let _ = writeln!(text, " ... and {more} more (--json has all)");
-    }
-    text.push('\n');
+fn totals(kind: &str, totals: &[DiskTotal]) -> String {
+    let table = Table::of("", totals)
+        .text(kind, |it| end_of(&it.name, PATH))
+        .count("processes", |it| it.processes)
+        .count("files", |it| it.files)
+        .written("dirtied", "", |it| size(it.dirtied))
+        .written("written", "", |it| size(it.written))
+        .written("direct", "", |it| size(it.direct))
+        .written("read", "", |it| size(it.read))
+        .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
+        .most(TOTALS);
+    Table::from(table).to_text() + "\n"
 }
 
 impl DiskRow {
-    fn write(&self, text: &mut String) {
-        let pid = self.pid.map(|pid| pid.to_string()).unwrap_or_default();
-        let command = if self.pid.is_none() { "(others)" } else { &end_of(&self.command, COMMAND) };
-        let percent = self.on_device_percent.map(|it| format!("{it:.0}")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            " {command:<COMMAND$} {pid:>7} {:<PATH$} {:<8} {:>9} {:>9} {percent:>6} {:>9} {:>9} {:>10}",
-            end_of(&self.what(), PATH),
-            self.device,
-            size(self.dirtied),
-            size(self.written),
-            size(self.direct),
-            size(self.read),
-            match (&self.carries, self.joules) {
-                (Some(device), None) => format!("in {device}"),
-                (_, joules) => joules.map(figure).unwrap_or_default(),
-            }
-        );
-    }
-
     fn what(&self) -> String {
         match (&self.path, self.inode, self.folded) {
             (Some(path), ..) => path.clone(),
@@ -134,26 +105,12 @@ impl DiskRow {
 }
 
 impl DeviceReport {
-    fn write(&self, text: &mut String) {
-        let kind = match (self.class, self.lies_on.as_slice()) {
+    fn kind(&self) -> String {
+        match (self.class, self.lies_on.as_slice()) {
             (_, [first, ..]) => format!("on {first}"),
             (Some(class), _) => class.name().to_owned(),
             (None, _) => "?".to_owned(),
-        };
-        let _ = writeln!(
-            text,
-            " {:<8} {kind:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}",
-            self.device,
-            size(self.written),
-            size(self.attributed),
-            size(self.journal),
-            size(self.metadata),
-            size(self.stacked),
-            size(self.unattributed),
-            size(self.read),
-            self.joules.map(figure).unwrap_or_default(),
-            self.uncertainty_j.map(figure).unwrap_or_default(),
-        );
+        }
     }
 }
 
@@ -170,7 +127,5 @@ fn size(bytes: u64) -> String {
 
 /// Joules with three digits that count.
 fn figure(joules: f64) -> String {
-    let digits = if joules > 0.0 { 2 - joules.log10().floor() as i32 } else { 0 };
-    let digits = digits.clamp(0, 6) as usize;
-    format!("{joules:.digits$}")
+    digits(joules, 3)
 }

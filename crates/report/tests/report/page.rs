@@ -168,3 +168,12 @@ proptest! {
         prop_assert_eq!(found, elements(&everywhere("x").to_html()));
     }
 }
+
+#[test]
+fn words_between_backticks_in_a_warning_are_code() {
+    let mut document = Document::new("title");
+    document.warnings =
+        vec!["the clock was changed: `--fresh` starts over, <as> before".to_owned()];
+    let page = document.to_html();
+    assert!(page.contains(": <code>--fresh</code> starts over, &lt;as&gt; before"), "{page}");
+}

@@ -29,7 +29,7 @@ impl Analysis {
         let mut chart = Chart::new("Saving against delayed visits", x, y)
             .description(
                 "Further up saves more; further left delays fewer. The line joins all fixed time-outs \
-                 when nobody is promised anything; what lies above it is better than any of them. The \
+                 when there is no SLA; what lies above it is better than any of them. The \
                  policies as served are held back by the promise, but have a cache that knows when \
                  the server sleeps.",
             )
@@ -38,9 +38,9 @@ impl Analysis {
         for (kind, name, style) in [
             ("oracle", "oracle", Kind::Scatter),
             ("learned", "learned without a promise, by price of a delayed visit", Kind::Scatter),
-            ("window", "window without a promise", Kind::Scatter),
-            ("ski-rental", "ski-rental without a promise", Kind::Scatter),
-            ("timeout", "fixed time-outs without a promise", Kind::Line),
+            ("window", "window without SLA", Kind::Scatter),
+            ("ski-rental", "ski-rental without SLA", Kind::Scatter),
+            ("timeout", "fixed time-outs without SLA", Kind::Line),
         ] {
             let mut series = Series::new(name, style);
             for point in self.frontier.iter().filter(|point| point.kind == kind) {
@@ -60,7 +60,7 @@ impl Analysis {
         if self.scenario.sla.enabled {
             format!("as served: at most {:.0} % of requests wait", 100.0 * self.scenario.sla.share)
         } else {
-            "as served: no promise".to_owned()
+            "as served: no SLA".to_owned()
         }
     }
 

@@ -1,14 +1,22 @@
-//! The analysis as a page for people.
+//! The analysis as a report for people.
+
+use std::fmt::Write as _;
 
 use nightwatt_energy::energy::Energy;
-use nightwatt_energy::quantity::Joules;
+use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
 
 use super::formats::{amount, counted, days_text, money};
-use super::result::Analysis;
+use super::result::{Analysis, PolicyFigures};
 use super::tables::{counts_table, samples_table, wakers_table};
 
 impl Analysis {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        let more = "Charts, gaps, hours and clients: `--html report.html`.";
+        format!("{}{more}\n", self.document(String::new()).to_text())
+    }
+
     /// One page with all that is known; `generated` says by what and when it was made.
     pub fn document(&self, generated: impl Into<String>) -> Document {
         let names: Vec<&str> = self.logs.iter().map(|log| log.name.as_str()).collect();
@@ -18,25 +26,26 @@ impl Analysis {
             grouped(self.requests as f64, 0),
             days_text(self.span_s)
         ));
+        document.warnings.clone_from(&self.warnings);
+        document.verdict = Text::marked(&self.in_short());
         document.generated = generated.into();
-        document.sections = vec![
+        document.sections([
             self.short_section(),
             self.policies_section(),
             self.wakers_section(),
             self.ideal_section(),
-            self.hours_section(),
+            Section::of_charts("Hours", [self.day_chart(), self.week_chart()]),
             self.clients_section(),
             self.answers_section(),
             self.log_section(),
+            self.unread_section(),
             self.assumptions_section(),
-        ];
-        document
+        ])
     }
 
     fn short_section(&self) -> Section {
-        let mut blocks = vec![marked(&self.in_short()).into()];
+        let mut blocks = Vec::from(self.mirror_blocks());
         blocks.push(Block::Figures(self.key_figures()));
-        blocks.extend(self.mirror_blocks());
         if let Some(chosen) = self.chosen() {
             let energy = Energy::modelled(
                 Joules(chosen.energy_j),
@@ -47,18 +56,16 @@ impl Analysis {
             blocks.push(Note::of_energy(&energy).into());
         }
         blocks.push(self.price_note().into());
-        let counted = "requests, classes, gaps and hours, in the log; who is a crawler is told by \
+        let counted = "requests, classes, gaps and hours, in the log; crawlers are known by \
                        name and by behaviour.";
         blocks.push(Note::new(Origin::Counted, counted).into());
-        blocks
-            .extend(self.warnings.iter().map(|it| Note::new(Origin::Caution, it.as_str()).into()));
         Section::new("In short", blocks)
     }
 
     fn price_note(&self) -> Note {
         let electricity = &self.scenario.electricity;
         let mut text = format!(
-            "a kilowatt-hour costs {} {} and its generation emits {} g CO2e",
+            "electricity costs {} {}/kWh, and its generation emits {} g CO2e/kWh",
             electricity.price_per_kwh, electricity.currency, electricity.co2_g_per_kwh
         );
         if *electricity == nightwatt_policy::electricity::Electricity::default() {
@@ -98,8 +105,8 @@ impl Analysis {
             let wakeups = format!("{:.1}", chosen.wakeups_per_day);
             figures.push(KeyFigure::new("Wake-ups a day", wakeups));
         }
-        let best = KeyFigure::new("Perfect knowledge saves", percent(self.oracle.saving));
-        figures.push(best.note("nobody waits"));
+        let best = KeyFigure::new("Known future saves", percent(self.oracle.saving));
+        figures.push(best.note("no visit waits"));
         let crawlers = KeyFigure::new("Crawlers", percent(self.crawler_share));
         figures.push(crawlers.note("of all requests"));
         let cache = KeyFigure::new("A cache answers", percent(self.cache_share.default));
@@ -109,27 +116,24 @@ impl Analysis {
     }
 
     fn policies_section(&self) -> Section {
-        let served = Text::from("The very policies of ")
-            .code("serve")
-            .plain(", run over the log with the promise, cache and classes of the scenario. ")
-            .plain("Saving is 1 − (server + proxy) / always on. A visit is what one client asks ")
-            .plain("for with no more than half an hour between two requests; it is delayed if one ")
-            .plain("of its requests is.");
-        let compared = Text::from("The same policies without a promise, behind one cache that is ")
-            .plain("the same for all, when sparing one visit its wait is worth so many joules. ")
-            .emphasis("Best fixed")
-            .plain(" is the fixed time-out that would have been cheapest on this very log, chosen ")
-            .plain("with hindsight; below 1 beats it. The oracle knows the future.");
+        let served = "The very policies of `serve`, run over the log with the SLA, cache and classes \
+                      of the scenario. Saving is 1 − (server + proxy) / always on. A visit is what one \
+                      client asks for with no more than half an hour between two requests; it is delayed \
+                      if one of its requests is.";
+        let compared = "The same policies without an SLA, behind one cache that is the same for all, \
+                        when sparing one visit its wait is worth so many joules. Best fixed is the fixed \
+                        time-out that would have been cheapest on this very log, chosen with hindsight; \
+                        below 1 beats it. The oracle knows the future.";
         let costs = Block::Details {
             summary: "All costs in joules".to_owned(),
             blocks: vec![self.costs_table().into()],
         };
         let title = "Policies";
         let blocks = vec![
-            served.into(),
+            Text::marked(served).into(),
             self.policies_short_table().into(),
             self.frontier_chart().into(),
-            compared.into(),
+            Text::from(compared).into(),
             self.ratios_table().into(),
             costs,
         ];
@@ -138,23 +142,23 @@ impl Analysis {
 
     fn wakers_section(&self) -> Section {
         let wakers = &self.wakers;
-        let text = Text::from("Under ")
-            .code(self.default_policy.as_str())
-            .plain(
-                ". A wake-up is put down to the request that caused it; others may wait with it. ",
-            )
-            .plain("Where one URL or client stands out, a rule in ")
-            .code("[site.cache]")
-            .plain(" for it may save more than any policy.");
-        Section::new(
-            "Who wakes the server",
-            vec![
-                text.into(),
-                wakers_table("Classes that wake it", "class", &wakers.classes).into(),
-                wakers_table("URLs that wake it", "URL", &wakers.resources).into(),
-                wakers_table("Clients that wake it", "client", &wakers.clients).into(),
-            ],
-        )
+        let mut text = format!(
+            "Under `{}`. A wake-up is put down to the request that caused it; others may wait with it. Where \
+             one URL or client stands out, a rule in `[site.cache]` for it may save more than any policy.",
+            self.default_policy
+        );
+        if !self.suspects.is_empty() {
+            let agents = counted(self.suspects.len() as u64, "agent");
+            let _ = write!(text, " {agents} on no list behave like crawlers: the page names them.");
+        }
+        let tables = [
+            wakers_table("Classes that wake it", "class", &wakers.classes),
+            wakers_table("URLs that wake it", "URL", &wakers.resources),
+            wakers_table("Clients that wake it", "client", &wakers.clients),
+        ];
+        let tables = tables.into_iter().filter(|it| !it.rows.is_empty()).map(Block::from);
+        let text = std::iter::once(Text::marked(&text).into());
+        Section::new("Who wakes the server", text.chain(tables).collect())
     }
 
     fn ideal_section(&self) -> Section {
@@ -172,16 +176,14 @@ impl Analysis {
                 self.gaps_table().into(),
             ],
         )
-    }
-
-    fn hours_section(&self) -> Section {
-        Section::new("Hours", vec![self.day_chart().into(), self.week_chart().into()])
+        .detail()
     }
 
     fn clients_section(&self) -> Section {
-        let text =
-            Text::from("Crawlers, monitors and scanners wake nobody: crawlers are told when ")
-                .plain("to come back, the others are answered by the proxy.");
+        let text = Text::from(
+            "Crawlers, monitors and scanners wake no server: crawlers are told when to come \
+                        back, the others are answered by the proxy.",
+        );
         let mut blocks: Vec<Block> = vec![text.into(), self.classes_table().into()];
         push_filled(&mut blocks, self.crawlers_table(), "No crawler was seen.");
         push_filled(
@@ -194,7 +196,7 @@ impl Analysis {
                         people, and wake the server.";
             blocks.push(Text::from(text).into());
         }
-        Section::new("Clients", blocks)
+        Section::new("Clients", blocks).detail()
     }
 
     fn answers_section(&self) -> Section {
@@ -215,18 +217,24 @@ impl Analysis {
                 counts_table("Statuses", "status", &self.statuses).into(),
             ],
         )
+        .detail()
     }
 
     fn log_section(&self) -> Section {
         let text = Text::from(format!(
-            "{}: {} analysed; {} hold no HTTP request, {} could not be read, {} earlier than the line before them.",
+            "{}: {} in {}; {} hold no HTTP request, {} could not be read, {} earlier than the line before them.",
             counted(self.lines, "line"),
             counted(self.requests, "request"),
+            days_text(self.span_s),
             grouped(self.bad_requests as f64, 0),
             grouped(self.malformed as f64, 0),
             grouped(self.unsorted as f64, 0)
         ));
-        let mut blocks: Vec<Block> = vec![text.into(), self.logs_table().into()];
+        Section::new("The log", vec![text.into()])
+    }
+
+    fn unread_section(&self) -> Section {
+        let mut blocks = vec![Block::from(self.logs_table())];
         let bad =
             samples_table("The first lines without an HTTP request", &self.bad_request_samples);
         let malformed =
@@ -234,39 +242,110 @@ impl Analysis {
         push_filled(&mut blocks, bad, "Every line that could be read holds an HTTP request.");
         push_filled(&mut blocks, malformed, "Every line could be read.");
         push_filled(&mut blocks, self.holes_table(), "No pause is absurd against the others.");
-        Section::new("The log", blocks)
+        Section::new("The logs, and what is odd in them", blocks).detail()
     }
 
     fn assumptions_section(&self) -> Section {
         let server = &self.scenario.server;
         let break_even = self.scenario.power_states().break_even();
-        let text = Text::from(format!(
-            "{} W awake, {} W asleep, {} J for each sleep, known within {:.0} %: a sleep pays if it \
-             lasts longer than {:.1} s. Put the figures of your server under ",
+        let text = format!(
+            "{} W awake, {} W asleep, {} J for each sleep, known within {:.0} %; {} W for the proxy: a sleep \
+             pays if it lasts longer than {:.1} s. Put the figures of your server under `--scenario FILE`: \
+             watts and seconds decide all of this.",
             server.on_w,
             server.off_w,
             server.switch_j,
             100.0 * server.uncertainty,
+            self.scenario.proxy.power_w,
             break_even.as_secs_f64()
-        ))
-        .code("--scenario FILE")
-        .plain(": watts and seconds decide everything on this page.");
-        Section::new(
-            "What was taken for granted",
-            vec![text.into(), self.assumptions_table().into()],
-        )
+        );
+        let summary = "Every figure of the scenario".to_owned();
+        let all = Block::Details { summary, blocks: vec![self.assumptions_table().into()] };
+        Section::new("What was taken for granted", vec![Text::marked(&text).into(), all])
     }
-}
 
-/// Strong text, in which what stands between backticks is code.
-fn marked(text: &str) -> Text {
-    let parts = text.split('`').enumerate();
-    parts.fold(
-        Text::default(),
-        |text, (index, part)| {
-            if index % 2 == 1 { text.code(part) } else { text.strong(part) }
-        },
-    )
+    /// The scenario's policy.
+    pub fn chosen(&self) -> Option<&PolicyFigures> {
+        self.policies.get(&self.default_policy)
+    }
+
+    /// What it comes to, in two or three sentences. Figures are tied to their units by spaces that
+    /// do not break.
+    pub fn in_short(&self) -> String {
+        let Some(chosen) = self.chosen() else { return String::new() };
+        let mut text = self.saved_in_short(chosen);
+        // The price of the SLA, where it is most of the saving.
+        if let Some(free) = self.without_sla.as_ref().filter(|it| it.saving > 1.3 * chosen.saving) {
+            let (percent, wait) = (
+                100.0 * free.saving,
+                100.0 * free.delayed_visits as f64 / free.visits.max(1) as f64,
+            );
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(
+                text,
+                " Without the SLA it would be {percent:.0} %, and {wait:.0} % of visits would wait."
+            );
+        }
+        let wake = format!("{} s", self.scenario.server.wake_time.as_secs_f64());
+        let days = self.days();
+        let (delayed, visits) = (chosen.delayed_visits as f64, chosen.visits as f64);
+        if days >= 1.0 {
+            let _ = write!(
+                text,
+                " {} of {} visits a day would wait {wake} for the server to wake.",
+                amount(delayed / days),
+                amount(visits / days),
+            );
+        } else {
+            let (delayed, visits) = (grouped(delayed, 0), grouped(visits, 0));
+            let _ = write!(
+                text,
+                " {delayed} of {visits} visits would have waited {wake} for the server to wake."
+            );
+        }
+        for unit in ["kWh", "Wh", "kg", "%", "s", &self.scenario.electricity.currency] {
+            text = text.replace(&format!(" {unit} "), &format!("\u{a0}{unit} "));
+        }
+        text
+    }
+
+    /// Is it the SLA that keeps the server awake, and not the traffic?
+    fn kept_by_promise(&self, chosen: &PolicyFigures) -> bool {
+        let promise = &self.scenario.sla;
+        let few = 0.5 * promise.share * chosen.admitted as f64;
+        promise.enabled && self.oracle.saving > 0.0 && chosen.delayed_requests as f64 <= few
+    }
+
+    fn saved_in_short(&self, chosen: &PolicyFigures) -> String {
+        let policy = &self.default_policy;
+        let saved_j = self.always_on_j - chosen.energy_j;
+        let percent = format!("{:.0} %", 100.0 * chosen.saving);
+        match &self.year {
+            Some(year) if saved_j > 0.0 => format!(
+                "With `{policy}` you would save {} kWh and {} {} a year ({} kg CO2e): {percent} of \
+                 the {} kWh of a server that is always on, the proxy's own use counted in.",
+                amount(year.saved_kwh),
+                money(year.saved_cost),
+                year.currency,
+                amount(year.saved_co2_kg),
+                amount(year.always_on_kwh),
+            ),
+            None if saved_j > 0.0 => format!(
+                "With `{policy}` you would have saved {} Wh, {percent}, in {}: too short a time to \
+                 speak of a year.",
+                amount(1000.0 * saved_j / JOULES_PER_KWH),
+                days_text(self.span_s),
+            ),
+            _ if self.kept_by_promise(chosen) => format!(
+                "With `{policy}` you would save nothing: the SLA leaves hardly any room for sleep, \
+                 with so few requests of people and programs. See what `--no-sla` would save."
+            ),
+            _ => format!(
+                "With `{policy}` you would save nothing: the proxy uses more than the server's sleep \
+                 saves."
+            ),
+        }
+    }
 }
 
 /// A table, or what is to be said instead of an empty one.

@@ -1,15 +1,15 @@
-//! The analysis as tables: for the page, and for CSV.
+//! The analysis as tables: for the report, and for CSV.
 
 use std::collections::BTreeMap;
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
-use nightwatt_report::{Cell, Column, Table};
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
-use super::result::{Analysis, PolicyFigures};
+use super::result::{Analysis, OracleFigures, PolicyFigures};
 use super::wakers::Waker;
-use super::what_if::WhatIf;
 use crate::gaps::GapFigures;
 
 /// Names of the four sequences, in the order of [`BySequence`](super::result::BySequence)'s fields.
@@ -17,6 +17,16 @@ pub(super) const SEQUENCES: [&str; 4] =
     ["all requests", "without crawlers", "behind the cache", "without crawlers, behind the cache"];
 
 pub(super) const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// A policy in a table.
+struct Ranked<'a> {
+    name: &'a str,
+    saving: f64,
+    energy_j: f64,
+    bill: f64,
+    /// Nothing for the oracle, which delays no request.
+    figures: Option<&'a PolicyFigures>,
+}
 
 impl Analysis {
     /// Every table, with the name of its file: `policies`. Names stay from version to version.
@@ -61,122 +71,104 @@ impl Analysis {
         ranked
     }
 
+    /// The same with the oracle at the end.
+    fn with_oracle(&self) -> Vec<Ranked<'_>> {
+        let OracleFigures { saving, energy_j, bill } = self.oracle;
+        let oracle = Ranked { name: "oracle", saving, energy_j, bill, figures: None };
+        let all = self.ranked().into_iter().map(|(name, it)| {
+            let PolicyFigures { saving, energy_j, bill, .. } = *it;
+            Ranked { name, saving, energy_j, bill, figures: Some(it) }
+        });
+        all.chain([oracle]).collect()
+    }
+
+    fn name_of(&self, policy: &str) -> String {
+        let own = if policy == self.default_policy { " (yours)" } else { "" };
+        format!("{policy}{own}")
+    }
+
     pub(super) fn days(&self) -> f64 {
         self.span_s / 86_400.0
     }
 
     fn summary_table(&self) -> Table {
-        let columns =
-            vec![Column::text("figure"), Column::number("value", ""), Column::text("unit")];
-        let mut table = Table::new("Key figures", columns);
-        let mut add = |name: &str, value: f64, decimals, unit: &str| {
-            table.rows.push(vec![name.into(), Cell::number(value, decimals), unit.into()]);
-        };
-        add("lines", self.lines as f64, 0, "");
-        add("requests", self.requests as f64, 0, "");
-        add("bad requests", self.bad_requests as f64, 0, "");
-        add("malformed lines", self.malformed as f64, 0, "");
-        add("span", self.span_s, 0, "s");
-        add("resolution", self.resolution_s, 3, "s");
-        add("distinct targets", self.targets as f64, 0, "");
-        add("share of crawlers", self.crawler_share, 4, "");
-        add("cache answers", self.cache_share.default, 4, "");
-        add("cache with an hour of grace answers", self.cache_share.grace, 4, "");
-        add("requests that reach the server", self.reach_server as f64, 0, "");
-        add("always on", self.always_on_j, 0, "J");
+        let mut rows = vec![
+            ("lines", self.lines as f64, 0, ""),
+            ("requests", self.requests as f64, 0, ""),
+            ("bad requests", self.bad_requests as f64, 0, ""),
+            ("malformed lines", self.malformed as f64, 0, ""),
+            ("span", self.span_s, 0, "s"),
+            ("resolution", self.resolution_s, 3, "s"),
+            ("distinct targets", self.targets as f64, 0, ""),
+            ("share of crawlers", self.crawler_share, 4, ""),
+            ("cache answers", self.cache_share.default, 4, ""),
+            ("cache with an hour of grace answers", self.cache_share.grace, 4, ""),
+            ("requests that reach the server", self.reach_server as f64, 0, ""),
+            ("always on", self.always_on_j, 0, "J"),
+        ];
         if let Some(year) = &self.year {
-            add("always on, in a year", year.always_on_kwh, 1, "kWh");
-            add("saved in a year", year.saved_kwh, 1, "kWh");
-            add("saved in a year", year.saved_cost, 2, &year.currency);
-            add("saved in a year", year.saved_co2_kg, 1, "kg CO2e");
+            rows.extend([
+                ("always on, in a year", year.always_on_kwh, 1, "kWh"),
+                ("saved in a year", year.saved_kwh, 1, "kWh"),
+                ("saved in a year", year.saved_cost, 2, &*year.currency),
+                ("saved in a year", year.saved_co2_kg, 1, "kg CO2e"),
+            ]);
         }
-        table
+        Table::of("Key figures", &rows)
+            .text("figure", |it| it.0)
+            .column(Column::number("value", ""), |it| Cell::number(it.1, it.2))
+            .text("unit", |it| it.3)
+            .into()
     }
 
     fn policies_table(&self) -> Table {
-        let mut columns = vec![
-            Column::text("policy"),
-            Column::number("saving", "%"),
-            Column::number("energy", "kWh"),
-            Column::number("±", "kWh"),
-            Column::number("wake-ups", "1/d"),
-            Column::number("delayed requests", ""),
-            Column::number("all requests", ""),
-            Column::number("delayed visits", ""),
-            Column::number("all visits", ""),
-            Column::number("delayed visits", "%"),
-            Column::number("of the oracle", "%"),
-            Column::number("days with 30 requests", ""),
-            Column::number("days over the promise", ""),
-        ];
-        if let Some(year) = &self.year {
-            columns.push(Column::number("saved in a year", &year.currency));
+        let rows = self.with_oracle();
+        let kwh = |joules: f64| joules / JOULES_PER_KWH;
+        let table = Table::of("What each policy would have done", &rows)
+            .text("policy", |it| self.name_of(it.name))
+            .number("saving", "%", 1, |it| 100.0 * it.saving)
+            .number("energy", "kWh", 2, |it| kwh(it.energy_j))
+            .number("±", "kWh", 2, |it| it.figures.map(|it| kwh(it.energy_uncertainty_j)))
+            .number("wake-ups", "1/d", 1, |it| it.figures.map(|it| it.wakeups_per_day))
+            .count("delayed requests", |it| it.figures.map(|it| it.delayed_requests))
+            .count("all requests", |it| it.figures.map(|it| it.admitted))
+            .count("delayed visits", |it| it.figures.map(|it| it.delayed_visits))
+            .count("all visits", |it| it.figures.map(|it| it.visits))
+            .number("delayed visits", "%", 1, |it| {
+                it.figures.map(|it| 100.0 * ratio(it.delayed_visits, it.visits))
+            })
+            .number("of the oracle", "%", 1, |it| oracle_share(it.figures))
+            .count("days with 30 requests", |it| it.figures.map(|it| it.days))
+            .count("days over the promise", |it| it.figures.map(|it| it.days_over));
+        match &self.year {
+            Some(year) => table
+                .number("saved in a year", &*year.currency, 2, |it| self.saved_in_a_year(it.bill))
+                .into(),
+            None => table.into(),
         }
-        let mut table = Table::new("What each policy would have done", columns);
-        for (name, it) in self.ranked() {
-            let own = if name == self.default_policy { " (yours)" } else { "" };
-            let visits = 100.0 * it.delayed_visits as f64 / it.visits.max(1) as f64;
-            let mut row = vec![
-                format!("{name}{own}").into(),
-                Cell::number(100.0 * it.saving, 1),
-                Cell::number(it.energy_j / JOULES_PER_KWH, 2),
-                Cell::number(it.energy_uncertainty_j / JOULES_PER_KWH, 2),
-                Cell::number(it.wakeups_per_day, 1),
-                Cell::count(it.delayed_requests),
-                Cell::count(it.admitted),
-                Cell::count(it.delayed_visits),
-                Cell::count(it.visits),
-                Cell::number(visits, 1),
-                share_cell(it.oracle_share),
-                Cell::count(it.days),
-                Cell::count(it.days_over),
-            ];
-            row.extend(self.saved_in_a_year(it.bill).map(|money| Cell::number(money, 2)));
-            table.rows.push(row);
-        }
-        let mut oracle = vec![
-            "oracle".into(),
-            Cell::number(100.0 * self.oracle.saving, 1),
-            Cell::number(self.oracle.energy_j / JOULES_PER_KWH, 2),
-        ];
-        oracle.extend(std::iter::repeat_n(Cell::Empty, 7));
-        oracle.extend([Cell::number(100.0, 1), Cell::Empty, Cell::Empty]);
-        oracle.extend(self.saved_in_a_year(self.oracle.bill).map(|it| Cell::number(it, 2)));
-        table.row(oracle)
     }
 
     /// The same with what people want to know of it.
     pub(super) fn policies_short_table(&self) -> Table {
-        let mut columns = vec![Column::text("policy"), Column::number("saving", "%")];
+        let rows = self.with_oracle();
+        let mut table = Table::of("What each policy would have done", &rows)
+            .text("policy", |it| self.name_of(it.name))
+            .number("saving", "%", 1, |it| 100.0 * it.saving);
         if let Some(year) = &self.year {
-            columns.push(Column::number(format!("{} a year", year.currency), ""));
+            let title = format!("{} a year", year.currency);
+            table = table.number(title, "", 2, |it| self.saved_in_a_year(it.bill));
         }
-        columns.extend([
-            Column::number("wake-ups", "a day"),
-            Column::number("late requests", "%"),
-            Column::number("late visits", "%"),
-            Column::number("of oracle", "%"),
-        ]);
-        let mut table = Table::new("What each policy would have done", columns);
-        let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-        for (name, it) in self.ranked() {
-            let own = if name == self.default_policy { " (yours)" } else { "" };
-            let mut row = vec![format!("{name}{own}").into(), Cell::number(100.0 * it.saving, 1)];
-            row.extend(self.saved_in_a_year(it.bill).map(|money| Cell::number(money, 2)));
-            row.extend([
-                Cell::number(it.wakeups_per_day, 1),
-                Cell::number(share(it.delayed_requests, it.admitted), 1),
-                Cell::number(share(it.delayed_visits, it.visits), 1),
-                share_cell(it.oracle_share),
-            ]);
-            table.rows.push(row);
-        }
-        let mut oracle = vec!["oracle".into(), Cell::number(100.0 * self.oracle.saving, 1)];
-        oracle.extend(self.saved_in_a_year(self.oracle.bill).map(|it| Cell::number(it, 2)));
-        let nobody = Cell::number(0.0, 1);
-        oracle.extend([Cell::Empty, nobody.clone(), nobody]);
-        oracle.push(Cell::number(100.0, 1));
-        table.row(oracle)
+        let late = |some: u64, all: u64| 100.0 * ratio(some, all);
+        table
+            .number("wake-ups", "a day", 1, |it| it.figures.map(|it| it.wakeups_per_day))
+            .number("late requests", "%", 1, |it| {
+                it.figures.map_or(0.0, |it| late(it.delayed_requests, it.admitted))
+            })
+            .number("late visits", "%", 1, |it| {
+                it.figures.map_or(0.0, |it| late(it.delayed_visits, it.visits))
+            })
+            .number("of oracle", "%", 1, |it| oracle_share(it.figures))
+            .into()
     }
 
     /// What a policy with this bill would save in a year, in the currency of the scenario.
@@ -186,72 +178,48 @@ impl Analysis {
     }
 
     fn frontier_table(&self) -> Table {
-        let columns = vec![
-            Column::text("policy"),
-            Column::text("kind"),
-            Column::number("saving", "%"),
-            Column::number("delayed visits", ""),
-            Column::number("delayed requests", ""),
-        ];
-        let mut table = Table::new("Saving against delays, nobody promised anything", columns);
-        for point in &self.frontier {
-            table.rows.push(vec![
-                point.policy.as_str().into(),
-                point.kind.into(),
-                Cell::number(100.0 * point.saving, 2),
-                Cell::count(point.delayed_visits),
-                Cell::count(point.delayed_requests),
-            ]);
-        }
-        table
+        Table::of("Saving against delays, without an SLA", &self.frontier)
+            .text("policy", |it| it.policy.as_str())
+            .text("kind", |it| it.kind)
+            .number("saving", "%", 2, |it| 100.0 * it.saving)
+            .count("delayed visits", |it| it.delayed_visits)
+            .count("delayed requests", |it| it.delayed_requests)
+            .into()
     }
 
     pub(super) fn costs_table(&self) -> Table {
-        let columns = vec![
-            Column::number("price of a delayed visit", "J"),
-            Column::text("policy"),
-            Column::number("cost", "J"),
-            Column::number("by best fixed", ""),
-            Column::number("best time-out", "s"),
-        ];
-        let caption = "Cost: the server's joules + price × delayed visits";
-        let mut table = Table::new(caption, columns);
-        for (&price, row) in &self.costs {
-            let best = row.get("best_fixed").copied().filter(|best| *best > 0.0);
-            for (policy, &cost) in row {
-                let timeout = self.best_timeout_s(price).filter(|_| policy == "best_fixed");
-                table.rows.push(vec![
-                    Cell::count(price.into()),
-                    policy.as_str().into(),
-                    Cell::number(cost, 0),
-                    best.map_or(Cell::Empty, |best| Cell::number(cost / best, 3)),
-                    timeout.map_or(Cell::Empty, |timeout| Cell::number(timeout, 0)),
-                ]);
-            }
-        }
-        table
+        let best = |row: &BTreeMap<String, f64>| row.get("best_fixed").copied();
+        let costs = self.costs.iter().flat_map(|(&price, row)| {
+            let best = best(row).filter(|best| *best > 0.0);
+            row.iter().map(move |(policy, &cost)| (price, policy.as_str(), cost, best))
+        });
+        Table::of("Cost: the server's joules + price × delayed visits", costs)
+            .number("price of a delayed visit", "J", 0, |it| it.0)
+            .text("policy", |it| it.1)
+            .number("cost", "J", 0, |it| it.2)
+            .number("by best fixed", "", 3, |it| it.3.map(|best| it.2 / best))
+            .number("best time-out", "s", 0, |it| {
+                self.best_timeout_s(it.0).filter(|_| it.1 == "best_fixed")
+            })
+            .into()
     }
 
     /// One row a price: what each policy costs, in units of the best fixed time-out.
     pub(super) fn ratios_table(&self) -> Table {
-        let policies = self.priced();
-        let mut columns = vec![Column::number("a visit's wait", "J"), Column::text("best fixed")];
-        columns.extend(policies.iter().map(|name| Column::number(*name, "×")));
-        let mut table =
-            Table::new("Cost at a price per delayed visit, as a multiple of best fixed", columns);
-        for (&price, row) in &self.costs {
-            let Some(best) = row.get("best_fixed").copied() else { continue };
-            let timeout = self.best_timeout_s(price);
-            let timeout = timeout.map_or_else(|| "never sleeps".to_owned(), seconds);
-            let mut cells = vec![Cell::count(price.into()), timeout.into()];
-            let ratio = |name: &&str| {
-                let cost = row.get(*name).copied().filter(|_| best > 0.0);
-                cost.map_or(Cell::Empty, |cost| Cell::number(cost / best, 3))
-            };
-            cells.extend(policies.iter().map(ratio));
-            table.rows.push(cells);
-        }
-        table
+        let rows = self.costs.iter().filter_map(|it| Some((*it.0, it.1, *it.1.get("best_fixed")?)));
+        let caption = "Cost at a price per delayed visit, as a multiple of best fixed";
+        let table = Table::of(caption, rows)
+            .number("a visit's wait", "J", 0, |it| it.0)
+            .text("best fixed", |it| {
+                self.best_timeout_s(it.0).map_or_else(|| "never sleeps".to_owned(), seconds)
+            });
+        let policies = self.priced().into_iter();
+        let with = |table: Rows<_>, name: &str| {
+            table.number(name, "×", 3, |(_, row, best): (u32, &BTreeMap<String, f64>, f64)| {
+                row.get(name).filter(|_| best > 0.0).map(|cost| cost / best)
+            })
+        };
+        policies.fold(table, with).into()
     }
 
     /// The best fixed time-out at this price, s; none is never.
@@ -260,7 +228,7 @@ impl Analysis {
     }
 
     /// Policies that are compared at prices, other than the best fixed time-out.
-    pub(super) fn priced(&self) -> Vec<&str> {
+    fn priced(&self) -> Vec<&str> {
         let known = self.costs.values().next();
         let mut names: Vec<&str> =
             known.into_iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
@@ -271,22 +239,15 @@ impl Analysis {
     }
 
     fn ideal_table(&self) -> Table {
-        let mut columns = vec![Column::number("threshold", "s")];
-        columns.extend(SEQUENCES.map(|name| Column::number(name, "J")));
-        columns.push(Column::number("always on", "J"));
-        let mut table = Table::new("Energy with perfect knowledge", columns);
-        for (&threshold, row) in &self.ideal {
-            let cell = |joules: Option<f64>| joules.map_or(Cell::Empty, |it| Cell::number(it, 0));
-            table.rows.push(vec![
-                Cell::count(threshold.into()),
-                cell(row.all),
-                cell(row.without_crawlers),
-                cell(row.behind_cache),
-                cell(row.both),
-                cell(Some(self.always_on_j)),
-            ]);
-        }
-        table
+        let [all, without_crawlers, behind_cache, both] = SEQUENCES;
+        Table::of("Energy with perfect knowledge", &self.ideal)
+            .number("threshold", "s", 0, |it| *it.0)
+            .number(all, "J", 0, |it| it.1.all)
+            .number(without_crawlers, "J", 0, |it| it.1.without_crawlers)
+            .number(behind_cache, "J", 0, |it| it.1.behind_cache)
+            .number(both, "J", 0, |it| it.1.both)
+            .number("always on", "J", 0, |_| self.always_on_j)
+            .into()
     }
 
     /// The gaps of the four sequences, by name.
@@ -297,67 +258,38 @@ impl Analysis {
     }
 
     pub(super) fn gaps_table(&self) -> Table {
-        let columns = vec![
-            Column::text("sequence"),
-            Column::number("requests", ""),
-            Column::number("mean", "s"),
-            Column::number("median at most", "s"),
-            Column::number("90 % at most", "s"),
-            Column::number("99 % at most", "s"),
-            Column::number("longest", "s"),
-        ];
-        let mut table = Table::new("Gaps between requests", columns);
-        for (name, it) in self.gap_figures() {
-            table.rows.push(vec![
-                name.into(),
-                Cell::count(it.requests),
-                Cell::number(it.mean_s, 1),
-                Cell::number(it.p50_s, 1),
-                Cell::number(it.p90_s, 1),
-                Cell::number(it.p99_s, 1),
-                Cell::number(it.longest_s, 0),
-            ]);
-        }
-        table
+        Table::of("Gaps between requests", self.gap_figures())
+            .text("sequence", |it| it.0)
+            .count("requests", |it| it.1.requests)
+            .number("mean", "s", 1, |it| it.1.mean_s)
+            .number("median at most", "s", 1, |it| it.1.p50_s)
+            .number("90 % at most", "s", 1, |it| it.1.p90_s)
+            .number("99 % at most", "s", 1, |it| it.1.p99_s)
+            .number("longest", "s", 0, |it| it.1.longest_s)
+            .into()
     }
 
     fn gap_histogram_table(&self) -> Table {
-        let columns = vec![
-            Column::text("sequence"),
-            Column::number("from", "s"),
-            Column::number("to", "s"),
-            Column::number("gaps", ""),
-            Column::number("sum", "s"),
-        ];
-        let mut table = Table::new("Gaps by length", columns);
-        for (name, it) in self.gap_figures() {
-            for band in &it.histogram {
-                table.rows.push(vec![
-                    name.into(),
-                    Cell::number(band.from_s, 3),
-                    Cell::number(band.to_s, 3),
-                    Cell::count(band.gaps),
-                    Cell::number(band.seconds, 0),
-                ]);
-            }
-        }
-        table
+        let figures = self.gap_figures().into_iter();
+        let bands = figures.flat_map(|(name, it)| it.histogram.iter().map(move |it| (name, it)));
+        Table::of("Gaps by length", bands)
+            .text("sequence", |it| it.0)
+            .number("from", "s", 3, |it| it.1.from_s)
+            .number("to", "s", 3, |it| it.1.to_s)
+            .count("gaps", |it| it.1.gaps)
+            .number("sum", "s", 0, |it| it.1.seconds)
+            .into()
     }
 
     fn hours_of_day_table(&self) -> Table {
-        let hours = &self.hours;
-        hours_table(
-            "hour",
-            (0..24).map(|it| format!("{it:02}:00")),
-            &hours.of_day,
-            &hours.crawlers_of_day,
-        )
+        let name = |hour: usize| format!("{hour:02}:00");
+        hours_table("hour", name, &self.hours.of_day, &self.hours.crawlers_of_day)
     }
 
     fn hours_of_week_table(&self) -> Table {
-        let hours = &self.hours;
         let name = |hour: usize| format!("{} {:02}:00", DAYS[hour / 24], hour % 24);
-        hours_table("hour of the week", (0..168).map(name), &hours.of_week, &hours.crawlers_of_week)
+        let hours = &self.hours;
+        hours_table("hour of the week", name, &hours.of_week, &hours.crawlers_of_week)
     }
 
     pub(super) fn classes_table(&self) -> Table {
@@ -367,112 +299,82 @@ impl Analysis {
     }
 
     pub(super) fn crawlers_table(&self) -> Table {
-        let columns = vec![
-            Column::text("crawler"),
-            Column::number("requests", ""),
-            Column::number("of all", "%"),
-        ];
-        let mut table = Table::new("Crawlers", columns);
-        for (name, count) in &self.crawlers {
-            let share = 100.0 * *count as f64 / self.requests.max(1) as f64;
-            table.rows.push(vec![
-                name.as_str().into(),
-                Cell::count(*count),
-                Cell::number(share, 2),
-            ]);
-        }
-        table
+        Table::of("Crawlers", &self.crawlers)
+            .text("crawler", |it| it.0.as_str())
+            .count("requests", |it| it.1)
+            .number("of all", "%", 2, |it| 100.0 * ratio(it.1, self.requests))
+            .into()
     }
 
     pub(super) fn suspects_table(&self) -> Table {
-        let columns = vec![
-            Column::text("agent"),
-            Column::number("requests", ""),
-            Column::text("why it looks like a crawler"),
-        ];
-        let mut table = Table::new("Agents on no list that behave like crawlers", columns);
-        for suspect in &self.suspects {
-            let habits: Vec<String> = suspect.habits.iter().map(ToString::to_string).collect();
-            table.rows.push(vec![
-                suspect.agent.as_str().into(),
-                Cell::count(suspect.requests),
-                habits.join("; ").into(),
-            ]);
-        }
-        table
+        Table::of("Agents on no list that behave like crawlers", &self.suspects)
+            .text("agent", |it| it.agent.as_str())
+            .count("requests", |it| it.requests)
+            .text("why it looks like a crawler", |it| {
+                it.habits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            })
+            .into()
     }
 
     fn sizes_table(&self) -> Table {
-        let columns = vec![
-            Column::number("from", "B"),
-            Column::number("to", "B"),
-            Column::number("answers", ""),
-        ];
-        let mut table = Table::new("Sizes of answers", columns);
-        for &(from, to, answers) in &self.sizes.histogram {
-            table.rows.push(vec![Cell::count(from), Cell::count(to), Cell::count(answers)]);
-        }
-        table
+        Table::of("Sizes of answers", &self.sizes.histogram)
+            .number("from", "B", 0, |it| it.0)
+            .number("to", "B", 0, |it| it.1)
+            .count("answers", |it| it.2)
+            .into()
     }
 
     pub(super) fn logs_table(&self) -> Table {
-        let columns =
-            vec![Column::text("log"), Column::text("format"), Column::number("lines", "")];
-        let mut table = Table::new("Logs", columns);
-        for log in &self.logs {
-            let within = || log.containers.iter().rev().map(|container| format!(" in {container}"));
-            let named =
-                log.format.as_ref().map(|format| format.clone() + &within().collect::<String>());
-            let format = named.as_deref().map_or(Cell::Empty, Cell::from);
-            table.rows.push(vec![log.name.as_str().into(), format, Cell::count(log.lines)]);
-        }
-        table
+        Table::of("Logs", &self.logs)
+            .text("log", |it| it.name.as_str())
+            .column(Column::text("format"), |log| {
+                let within = log.containers.iter().rev().map(|it| format!(" in {it}"));
+                let named = log.format.as_ref().map(|it| it.clone() + &within.collect::<String>());
+                named.map_or(Cell::Empty, Cell::from)
+            })
+            .count("lines", |it| it.lines)
+            .into()
     }
 
     pub(super) fn holes_table(&self) -> Table {
-        let columns = vec![
-            Column::text("after (UTC)"),
-            Column::text("before (UTC)"),
-            Column::number("length", "s"),
-        ];
-        let mut table = Table::new("Holes: pauses that are absurd against all others", columns);
-        for hole in &self.holes {
-            let civil = |at: nightwatt_energy::time::Wall| {
-                nightwatt_energy::civil::to_minute(at.secs()).into()
-            };
-            let length = Cell::number(hole.length_s, 0);
-            table.rows.push(vec![civil(hole.after), civil(hole.before), length]);
-        }
-        table
+        let civil =
+            |at: nightwatt_energy::time::Wall| nightwatt_energy::civil::to_minute(at.secs());
+        Table::of("Holes: pauses that are absurd against all others", &self.holes)
+            .text("after (UTC)", |it| civil(it.after))
+            .text("before (UTC)", |it| civil(it.before))
+            .number("length", "s", 0, |it| it.length_s)
+            .into()
     }
 
     /// The scenario, key by key.
     pub(super) fn assumptions_table(&self) -> Table {
-        let columns = vec![Column::text("key"), Column::text("value"), Column::text("from")];
-        let mut table = Table::new("What was taken for granted", columns);
-        let flat = |scenario: &nightwatt_policy::scenario::Scenario| {
+        let flat = |scenario: &Scenario| {
             let mut keys = BTreeMap::new();
             if let Ok(value) = toml::Value::try_from(scenario) {
                 flatten("", &value, &mut keys);
             }
             keys
         };
-        let defaults = flat(&nightwatt_policy::scenario::Scenario::default());
-        for (key, value) in flat(&self.scenario) {
-            let from = if defaults.get(&key) == Some(&value) { "default" } else { "yours" };
-            table.rows.push(vec![key.into(), value.into(), from.into()]);
-        }
-        table
+        let defaults = flat(&Scenario::default());
+        Table::of("What was taken for granted", &flat(&self.scenario))
+            .text("key", |it| it.0.as_str())
+            .text("value", |it| it.1.as_str())
+            .text("from", |it| if defaults.get(it.0) == Some(it.1) { "default" } else { "yours" })
+            .into()
     }
 }
 
-/// A share in per cent.
-fn share_cell(share: Option<f64>) -> Cell {
-    share.map_or(Cell::Empty, |share| Cell::number(100.0 * share, 1))
+/// What a policy saves of what the oracle saves, in per cent: the oracle all of it.
+fn oracle_share(of: Option<&PolicyFigures>) -> Option<f64> {
+    of.map_or(Some(1.0), |it| it.oracle_share).map(|share| 100.0 * share)
+}
+
+pub(super) fn ratio(some: u64, all: u64) -> f64 {
+    some as f64 / all.max(1) as f64
 }
 
 /// A time-out in seconds, as people write it.
-pub(super) fn seconds(seconds: f64) -> String {
+fn seconds(seconds: f64) -> String {
     let time = std::time::Duration::from_secs_f64(seconds.round());
     nightwatt_energy::duration_text::format(time)
 }
@@ -491,50 +393,36 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
 }
 
 pub(super) fn wakers_table(caption: &str, what: &str, wakers: &[Waker]) -> Table {
-    let columns = vec![
-        Column::text(what),
-        Column::number("wake-ups", ""),
-        Column::number("delayed requests", ""),
-        Column::text("rule"),
-        Column::number("which would save per day", "Wh"),
-        Column::number("wake-ups per day", ""),
-        Column::number("delays per day", ""),
-    ];
-    let mut table = Table::new(caption, columns);
-    for waker in wakers {
-        let mut row = vec![
-            waker.name.as_str().into(),
-            Cell::count(waker.caused.wakeups),
-            Cell::count(waker.caused.delayed_requests),
-        ];
-        row.extend(what_if_cells(waker.what_if.as_ref()));
-        table.rows.push(row);
-    }
-    table
+    Table::of(caption, wakers)
+        .text(what, |it| it.name.as_str())
+        .count("wake-ups", |it| it.caused.wakeups)
+        .count("delayed requests", |it| it.caused.delayed_requests)
+        .column(Column::text("rule"), |it| {
+            it.what_if.as_ref().map_or(Cell::Empty, |it| it.rule.into())
+        })
+        .number("which would save per day", "Wh", 2, |it| {
+            it.what_if.as_ref().map(|it| it.saved_j_per_day / 3600.0)
+        })
+        .number("wake-ups per day", "", 2, |it| {
+            it.what_if.as_ref().map(|it| it.wakeups_avoided_per_day)
+        })
+        .number("delays per day", "", 2, |it| {
+            it.what_if.as_ref().map(|it| it.delays_avoided_per_day)
+        })
+        .detail()
+        .most(WAKERS)
+        .into()
 }
 
-fn what_if_cells(what_if: Option<&WhatIf>) -> [Cell; 4] {
-    let number =
-        |figure: fn(&WhatIf) -> f64| what_if.map_or(Cell::Empty, |it| Cell::number(figure(it), 2));
-    [
-        what_if.map_or(Cell::Empty, |it| it.rule.into()),
-        number(|it| it.saved_j_per_day / 3600.0),
-        number(|it| it.wakeups_avoided_per_day),
-        number(|it| it.delays_avoided_per_day),
-    ]
-}
+/// Rows of who wakes the server, on a terminal.
+const WAKERS: usize = 3;
 
 pub(super) fn samples_table(caption: &str, samples: &[Sample]) -> Table {
-    let columns = vec![Column::text("where"), Column::text("why"), Column::text("begins with")];
-    let mut table = Table::new(caption, columns);
-    for sample in samples {
-        table.rows.push(vec![
-            format!("{}:{}", sample.file, sample.line).into(),
-            sample.reason.to_string().into(),
-            sample.excerpt.as_str().into(),
-        ]);
-    }
-    table
+    Table::of(caption, samples)
+        .text("where", |it| format!("{}:{}", it.file, it.line))
+        .text("why", |it| it.reason.to_string())
+        .text("begins with", |it| it.excerpt.as_str())
+        .into()
 }
 
 pub(super) fn counts_table<K: ToString>(
@@ -542,45 +430,30 @@ pub(super) fn counts_table<K: ToString>(
     what: &str,
     counts: &BTreeMap<K, u64>,
 ) -> Table {
-    let columns =
-        vec![Column::text(what), Column::number("requests", ""), Column::number("of all", "%")];
-    let mut table = Table::new(caption, columns);
     let all: u64 = counts.values().sum();
     let mut rows: Vec<_> = counts.iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    for (name, &count) in rows {
-        let share = 100.0 * count as f64 / all.max(1) as f64;
-        let cells = vec![name.to_string().into(), Cell::count(count), Cell::number(share, 2)];
-        table.rows.push(cells);
-    }
-    table
+    Table::of(caption, rows)
+        .text(what, |it| it.0.to_string())
+        .count("requests", |it| *it.1)
+        .number("of all", "%", 2, |it| 100.0 * ratio(*it.1, all))
+        .into()
 }
 
 fn hours_table(
     what: &str,
-    names: impl Iterator<Item = String>,
+    name: impl Fn(usize) -> String,
     all: &[Typical],
     crawlers: &[Typical],
 ) -> Table {
-    let columns = vec![
-        Column::text(what),
-        Column::number("median", "1/h"),
-        Column::number("mean", "1/h"),
-        Column::number("crawlers' median", "1/h"),
-        Column::number("crawlers' mean", "1/h"),
-    ];
-    let mut table = Table::new("Requests per hour", columns);
-    for (index, name) in names.enumerate() {
-        let cell = |typical: &[Typical], figure: fn(&Typical) -> f64| {
-            typical.get(index).map_or(Cell::Empty, |it| Cell::number(figure(it), 1))
-        };
-        table.rows.push(vec![
-            name.into(),
-            cell(all, |it| it.median),
-            cell(all, |it| it.mean),
-            cell(crawlers, |it| it.median),
-            cell(crawlers, |it| it.mean),
-        ]);
-    }
-    table
+    let of = |typical: &[Typical], hour: usize, figure: fn(&Typical) -> f64| {
+        typical.get(hour).map(figure)
+    };
+    Table::of("Requests per hour", 0..all.len())
+        .text(what, name)
+        .number("median", "1/h", 1, |it| of(all, it, |it| it.median))
+        .number("mean", "1/h", 1, |it| of(all, it, |it| it.mean))
+        .number("crawlers' median", "1/h", 1, |it| of(crawlers, it, |it| it.median))
+        .number("crawlers' mean", "1/h", 1, |it| of(crawlers, it, |it| it.mean))
+        .into()
 }

@@ -1,11 +1,11 @@
 //! `nightwatt fleet fit`: what a server can do, from its measured response times.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::PerSecond;
 use nightwatt_policy::queueing::{ResponsePoint, Station, fit_service, places_within};
+use nightwatt_report::{Table, wrapped};
 use serde::Serialize;
 
 use super::Error;
@@ -114,45 +114,33 @@ fn allowed(service: PerSecond, sla: Duration) -> Result<FitSla, Error> {
 }
 
 impl FitResult {
-    /// The result as text for a terminal.
+    /// The result for a terminal.
     pub fn text(&self) -> String {
         let error = self
             .standard_error
             .map_or(String::new(), |error| format!(" ± {} (standard error)", shown(error)));
-        let mut text = format!(
-            "service rate {}/s{error}, by least squares on M/D/1\n\n{:>12} {:>12} {:>12} {:>12}\n",
-            shown(self.service_rate),
-            "requests/s",
-            "measured ms",
-            "fitted ms",
-            "residual ms"
-        );
-        for point in &self.points {
-            let _ = writeln!(
-                text,
-                "{:>12} {:>12.3} {:>12.3} {:>+12.3}",
-                shown(point.rate),
-                1e3 * point.measured_s,
-                1e3 * point.fitted_s,
-                1e3 * point.residual_s
-            );
-        }
-        let _ = writeln!(
-            text,
-            "root mean square of the residuals: {:.3} ms",
-            1e3 * self.rms_residual_s
-        );
-        if let Some(sla) = &self.sla {
-            let _ = write!(
-                text,
-                "\nTo answer each request within {} ms, one server takes at most {} at a time;\nthe mean \
+        let rate = shown(self.service_rate);
+        let table = Table::of("", &self.points)
+            .written("rate", "requests/s", |it| shown(it.rate))
+            .number("measured", "ms", 3, |it| 1e3 * it.measured_s)
+            .number("fitted", "ms", 3, |it| 1e3 * it.fitted_s)
+            .number("residual", "ms", 3, |it| 1e3 * it.residual_s);
+        let sla = self.sla.as_ref().map(|sla| {
+            format!(
+                "To answer each request within {} ms, one server takes at most {} at a time; the mean \
                  keeps it up to {} requests/s.",
                 shown(1e3 * sla.response_s),
                 sla.places,
                 shown(sla.highest_rate)
-            );
-        }
-        text
+            )
+        });
+        format!(
+            "service rate {rate}/s{error}, by least squares on M/D/1\n\n{}root mean square of the residuals: \
+             {:.3} ms\n{}",
+            Table::from(table).to_text(),
+            1e3 * self.rms_residual_s,
+            sla.map(|text| format!("\n{}", wrapped(&text, 0))).unwrap_or_default()
+        )
     }
 }
 

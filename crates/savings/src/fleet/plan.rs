@@ -12,7 +12,6 @@ mod policies;
 mod result;
 mod servers;
 mod service;
-mod text;
 mod traffic;
 
 use std::ops::ControlFlow;

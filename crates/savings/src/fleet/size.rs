@@ -5,13 +5,12 @@
 //! the limit, energy + price x transitions, of those below. All of it is played on the whole log; fixed
 //! parameters are therefore chosen with hindsight, `predictive` is not.
 
-use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nightwatt_policy::electricity::{Electricity, Tariff};
 use nightwatt_policy::fleet::{FleetChoice, FleetSettings};
-use nightwatt_report::grouped;
+use nightwatt_report::{Table, grouped, wrapped};
 use nightwatt_sim::fleet::Window;
 use serde::Serialize;
 
@@ -243,43 +242,25 @@ fn kind(
 }
 
 impl SizeResult {
-    /// The result as text for a terminal: the answer in a sentence, then all that was tried.
+    /// The result for a terminal: the answer in a sentence, then all that was tried.
     pub fn text(&self) -> String {
-        let mut text = self.answer();
-        let _ = write!(
-            text,
-            "\n\n{:<20} {:>7} {:<18} {:>10} {:>9} {:>13} {:>8} {:>12}\n",
-            "kind",
-            "servers",
-            "policy",
-            "servers on",
-            "kWh/year",
-            "all on: kWh",
-            "refused",
-            "switched/day"
-        );
-        for kind in &self.kinds {
-            let _ = writeln!(
-                text,
-                "{:<20} {:>7} {:<18} {:>10} {:>9} {:>13} {:>7}% {:>12}",
-                kind.server,
-                kind.servers,
-                kind.policy.as_deref().unwrap_or("none keeps the limit"),
-                grouped(kind.servers_on, 2),
-                grouped(kind.kwh_per_year, 0),
-                grouped(kind.kwh_per_year_all_on, 0),
-                grouped(100.0 * kind.refused, 2),
-                grouped(kind.transitions_per_server_day, 1)
-            );
-        }
-        let _ = write!(
-            text,
-            "\nModelled: the watts that were given x the times that the policy makes of {} requests in {}\n\
-             (a year is extrapolated from it). `--json` has every policy that was tried.",
+        let table = Table::of("", &self.kinds)
+            .text("kind", |it| it.server.as_str())
+            .count("servers", |it| it.servers)
+            .text("policy", |it| it.policy.as_deref().unwrap_or("none keeps the limit"))
+            .number("servers on", "", 2, |it| it.servers_on)
+            .number("energy of a year", "kWh", 0, |it| it.kwh_per_year)
+            .number("all on", "kWh", 0, |it| it.kwh_per_year_all_on)
+            .number("refused", "%", 2, |it| 100.0 * it.refused)
+            .number("switched", "1/d", 1, |it| it.transitions_per_server_day);
+        let modelled = format!(
+            "Modelled: the watts that were given x the times that the policy makes of {} requests in {} (a \
+             year is extrapolated from it). `--json` has every policy that was tried.",
             grouped(self.requests as f64, 0),
             days(self.span_s)
         );
-        text
+        let (answer, modelled) = (wrapped(&self.answer(), 0), wrapped(&modelled, 0));
+        format!("{answer}\n{}\n{modelled}", Table::from(table).to_text())
     }
 
     /// One paragraph.
@@ -302,9 +283,9 @@ impl SizeResult {
         let missed = if best.late > 0.0 { "refused or late" } else { "refused" };
         let saved = 1.0 - best.kwh_per_year / best.kwh_per_year_all_on;
         format!(
-            "Take {what}, switched by `{}`: {:.2} are on in the mean and use {} kWh a year{money},\n\
+            "Take {what}, switched by `{}`: {:.2} are on in the mean and use {} kWh a year{money}, \
              {:.0} % less than if all were always on. {:.2} % of the requests are {missed} (allowed: {limit} \
-             %), all others\nanswered within {:.0} ms; each server is switched {:.1} times a day.",
+             %), all others answered within {:.0} ms; each server is switched {:.1} times a day.",
             best.policy.as_deref().unwrap_or_default(),
             best.servers_on,
             grouped(best.kwh_per_year, 1),

@@ -1,41 +1,54 @@
-//! The comparison as a page.
+//! The comparison as a report.
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section,
-    Series, Table, Text,
+    Axis, Block, Cell, Chart, Column, Document, Figure as _, KeyFigure, Kind, Note, Origin, Scale,
+    Section, Series, Table, Text,
 };
 
-use super::result::{Comparison, Figure};
+use super::result::{Comparison, Configuration, Figure};
 use super::yardstick::{CONFIGURATIONS, TABLE};
 
+/// Delays of the distribution that the table has, s.
+const TOLD: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 1.0, 2.0, 5.0, 7.0, 10.0];
+
 impl Comparison {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("The published comparison over your log");
-        let days = self.span_s / 86_400.0;
-        document.subtitle = Text::from(format!(
-            "{}: {} requests in {days:.1} days, {:.1} % of crawlers ({}); policy {}",
-            self.logs.join(", "),
+        let rule = match self.crawlers {
+            super::Crawlers::Published => "by the nine published strings",
+            super::Crawlers::Classifier => "by nightwatt's classifier",
+        };
+        document.verdict = Text::marked(&format!(
+            "{} requests in {:.1} days, {:.1} % of crawlers ({rule}); policy `{}`.",
             self.requests,
+            self.span_s / 86_400.0,
             100.0 * self.crawler_share,
-            self.rule(),
             self.policy
         ));
+        document.subtitle = Text::from(self.logs.join(", "));
         document.generated = generated;
-        document.sections = vec![
+        document.warnings.clone_from(&self.warnings);
+        document.sections([
             Section::new("In short", vec![Block::Figures(self.key_figures())]),
             Section::new("Who answered what, and how fast", self.table_blocks()),
             Section::new("Energy", self.energy_blocks()),
-            Section::new("Delays", vec![self.delays_chart().into(), modelled_delays().into()]),
-            Section::new("Their figures, of another log", theirs()),
-        ];
-        if !self.warnings.is_empty() {
-            let warnings = self.warnings.iter().map(|warning| Text::from(warning.as_str()));
-            let block = Block::List(warnings.collect());
-            document.sections.insert(1, Section::new("What to mind", vec![block]));
-        }
-        document
+            Section::new(
+                "Delays",
+                vec![
+                    self.delays_chart().into(),
+                    self.delays_table().into(),
+                    modelled_delays().into(),
+                ],
+            ),
+            Section::new("Their figures, of another log", theirs()).detail(),
+        ])
     }
 
     fn key_figures(&self) -> Vec<KeyFigure> {
@@ -55,13 +68,15 @@ impl Comparison {
     fn table_blocks(&self) -> Vec<Block> {
         let mut table = Table::new("Five configurations, each from an empty cache", columns());
         for (name, cells) in self.rows() {
-            let cells = cells.into_iter().map(|figure| match figure {
-                Figure::Count(count) => Cell::count(count),
-                Figure::Seconds(seconds) => Cell::number(seconds, 3),
-                Figure::Nothing => Cell::Empty,
-            });
-            table = table.row(std::iter::once(name.into()).chain(cells).collect());
+            table = table.row(row(name, cells.into_iter().map(Figure::cell)));
         }
+        let share = |of: fn(&Configuration) -> f64| {
+            self.configurations.iter().map(move |it| Cell::number(100.0 * of(it), 1))
+        };
+        let table = table
+            .row(row("wake-ups", self.configurations.iter().map(|it| it.wakeups.cell(0))))
+            .row(row("within 50 ms [%]", share(|it| it.within_50ms_share)))
+            .row(row("energy saved [%]", share(|it| it.saving)));
         let counted = Text::from("Requests, statuses and clients are those of the log. ")
             .code("malformed")
             .plain(" are lines that hold no HTTP request; nothing is sent for them.");
@@ -82,7 +97,25 @@ impl Comparison {
         .description("The energy of server and proxy in each configuration, on top of each other.")
         .series(Series::new("Server", Kind::Stacked).points(kwh(|it| it.server_j)))
         .series(Series::new("Proxy", Kind::Stacked).points(kwh(|it| it.proxy_j)));
-        vec![chart.into(), Note::of_energy(&self.energy()).into()]
+        let table = Table::of("", &self.configurations)
+            .text("configuration", |it| it.name)
+            .number("server", "kWh", 3, |it| it.server_j / JOULES_PER_KWH)
+            .number("proxy", "kWh", 3, |it| it.proxy_j / JOULES_PER_KWH)
+            .number("energy", "kWh", 3, |it| it.energy_j / JOULES_PER_KWH)
+            .number("saved", "%", 1, |it| 100.0 * it.saving);
+        vec![chart.into(), table.into(), Note::of_energy(&self.energy()).into()]
+    }
+
+    fn delays_table(&self) -> Table {
+        let table = Table::of("Share of the answers within a delay", TOLD);
+        let table = table.text("delay [s]", |delay_s| delay_s.to_string());
+        let with = |table: nightwatt_report::Rows<f64>, it: &Configuration| {
+            table.number(it.name, "%", 2, |delay_s| {
+                let at = it.delays.iter().find(|at| at.delay_s >= delay_s * (1.0 - 1e-9));
+                at.map(|at| 100.0 * at.share)
+            })
+        };
+        self.configurations.iter().fold(table, with).into()
     }
 
     fn delays_chart(&self) -> Chart {
@@ -100,6 +133,10 @@ impl Comparison {
             chart.series(Series::new(it.name, Kind::Step).points(points))
         })
     }
+}
+
+fn row(name: &'static str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+    std::iter::once(name.into()).chain(cells).collect()
 }
 
 fn columns() -> Vec<Column> {
@@ -121,7 +158,7 @@ fn theirs() -> Vec<Block> {
         let cell = |value: f64| {
             if value.is_nan() { Cell::Empty } else { Cell::number(value, decimals) }
         };
-        table = table.row(std::iter::once(name.into()).chain(values.map(cell)).collect());
+        table = table.row(row(name, values.map(cell)));
     }
     let text = "A yardstick only: another log, a real test bed, delays measured there. K. J. \
                 O'Dwyer, Topics in Power Usage in Network Services, PhD thesis, Maynooth \

@@ -7,6 +7,7 @@ use nightwatt_energy::energy::Energy;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::ledger::Bill;
 use nightwatt_policy::scenario::Scenario;
+use nightwatt_report::Cell;
 use nightwatt_traffic::scan::Scan;
 use serde::Serialize;
 
@@ -123,8 +124,16 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    /// As it stands in the table.
-    pub(super) fn text(self) -> String {
+    pub(super) fn cell(self) -> Cell {
+        match self {
+            Self::Count(count) => Cell::count(count),
+            Self::Seconds(seconds) => Cell::number(seconds, 3),
+            Self::Nothing => Cell::Empty,
+        }
+    }
+
+    /// As it stands in CSV.
+    fn text(self) -> String {
         match self {
             Self::Count(count) => count.to_string(),
             Self::Seconds(seconds) => format!("{seconds:.3}"),

@@ -225,9 +225,9 @@ fn the_yardstick_is_the_published_table() {
 fn the_page_has_both_tables_and_says_which_is_theirs() {
     let document = compared(&by_hand(), scenario(), Crawlers::Published).document("now".to_owned());
     let tables = document.tables();
-    assert_eq!(tables.len(), 2);
-    assert!(tables[1].caption.contains("O'Dwyer"));
-    assert!(tables[1].to_csv().contains("bot_redirection,,,,7511,7525"));
+    assert_eq!(tables.len(), 4);
+    assert!(tables[3].caption.contains("O'Dwyer"));
+    assert!(tables[3].to_csv().contains("bot_redirection,,,,7511,7525"));
     assert!(tables[0].to_csv().contains("http_other,1,1,1,1,1"));
     assert!(document.to_html().contains("Their figures, of another log"));
 }

@@ -47,6 +47,11 @@ impl Ranges {
         self.0.iter().map(|(start, end)| [*start, *end])
     }
 
+    /// How many ranges there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// How many numbers are in the set.
     pub fn total(&self) -> u64 {
         self.iter().map(|[start, end]| end - start).sum()
@@ -73,6 +78,7 @@ mod tests {
             }
             prop_assert_eq!(ranges.total(), numbers.iter().filter(|has| **has).count() as u64);
             let list: Vec<[u64; 2]> = ranges.iter().collect();
+            prop_assert_eq!(list.len(), ranges.count());
             prop_assert!(list.windows(2).all(|two| two[0][1] < two[1][0]));
             let (start, end) = (asked.0, asked.0 + asked.1);
             let within = &numbers[start as usize..end as usize];

@@ -3,35 +3,45 @@
 //! A file is written under a temporary name beside its final one. Complete files are synced together and renamed then,
 //! so that a final name never has half a file, also after a power cut. No link is followed below the folder.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
-    XattrFlags, fchmod, flock, fsetxattr, fstat, ftruncate, futimens, mkdirat, open, openat,
-    renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, ftruncate,
+    futimens, mkdirat, open, openat, renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
 
+use super::access::{
+    FOLDER, allow, attach, explained, is_same, mode, name_of, of_entry, of_io, redress, remove,
+    times,
+};
 use super::journal::{Described, Journal, Parts, read};
-use super::remove::{Kept, others};
+use super::remove::Removal;
 use super::session::{Standing, Store, StoreError};
+use super::trial::{Trial, in_the_way};
 use crate::pure::exclude::Exclude;
-use crate::pure::paths::OWN;
+use crate::pure::paths::{self, OWN};
 use crate::pure::ranges::Ranges;
-use crate::wire::{Attribute, Entry, EntryKind, Rejected, Stamp};
+use crate::wire::{Change, Entry, EntryKind, Rejected};
 
 /// Files that are open at once.
 const OPEN: usize = 64;
 /// Complete files are renamed when there are this many, or this many bytes were written.
 const PENDING: usize = 512;
 const PENDING_BYTES: u64 = 64 << 20;
+/// Times that a journal is tried which another receiver has, and the time between, ns: 2 s together.
+const TRIES: u32 = 40;
+const BETWEEN: i64 = 50_000_000;
 /// The name of a temporary file: own prefix, session, and the place of the final name's parts.
 const TEMPORARY: &str = "part";
 
@@ -39,10 +49,12 @@ const TEMPORARY: &str = "part";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Whether it was made just now.
+    is_new: bool,
     root: OwnedFd,
     boot: String,
     session: String,
-    entries: Vec<Entry>,
+    entries: Arc<[Entry]>,
     journal: Option<Journal>,
     open: HashMap<usize, File>,
     /// Open files, the one that was opened first first.
@@ -53,6 +65,12 @@ pub struct Folder {
     pending: Vec<usize>,
     unsynced: u64,
     failed: Vec<Rejected>,
+    /// Entries that were rejected before anything was written.
+    refused: HashSet<usize>,
+    /// Whether what has no entry is removed, and what of it is not.
+    delete: Option<Vec<Exclude>>,
+    removed: u64,
+    is_wary_of_links: bool,
 }
 
 #[derive(Debug)]
@@ -61,51 +79,23 @@ struct Parent {
     folder: OwnedFd,
 }
 
-/// The error of an entry, or of all where no other entry would fare better.
-fn of_entry(errno: Errno) -> StoreError {
-    match errno {
-        Errno::NOSPC
-        | Errno::DQUOT
-        | Errno::ROFS
-        | Errno::IO
-        | Errno::NFILE
-        | Errno::MFILE
-        | Errno::NOMEM => StoreError::All(errno.into()),
-        Errno::LOOP | Errno::NOTDIR => {
-            StoreError::Entry("a part of its path is a link or no folder".to_owned())
-        }
-        Errno::ISDIR | Errno::NOTEMPTY => StoreError::Entry("a folder has its name".to_owned()),
-        errno => StoreError::Entry(io::Error::from(errno).to_string()),
-    }
-}
-
-fn of_io(error: io::Error) -> StoreError {
-    match error.raw_os_error() {
-        Some(number) => of_entry(Errno::from_raw_os_error(number)),
-        None => StoreError::All(error),
-    }
-}
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
 impl Folder {
     /// Opens the folder, and makes it if only its last part is missing.
     pub fn open(path: &Path) -> io::Result<Self> {
-        if let Err(error) = std::fs::create_dir(path)
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
+        let is_new = match std::fs::create_dir(path) {
+            Ok(()) => true,
             // Where the folder cannot be made and is there, opening it says what is wrong.
-            if !path.is_dir() {
-                return Err(error);
-            }
-        }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists || path.is_dir() => false,
+            Err(error) => return Err(error),
+        };
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Ok(Self {
             path: path.to_owned(),
+            is_new,
             root: open(path, FOLDER, Mode::empty())?,
             boot: boot.trim().to_owned(),
             session: String::new(),
-            entries: Vec::new(),
+            entries: Arc::default(),
             journal: None,
             open: HashMap::new(),
             order: VecDeque::new(),
@@ -113,27 +103,48 @@ impl Folder {
             pending: Vec::new(),
             unsynced: 0,
             failed: Vec::new(),
+            refused: HashSet::new(),
+            delete: None,
+            removed: 0,
+            is_wary_of_links: false,
         })
+    }
+
+    /// Refuses links that could lead outside: for folders that other programs serve. This one follows none.
+    #[must_use]
+    pub fn wary_of_links(mut self) -> Self {
+        self.is_wary_of_links = true;
+        self
     }
 
     fn journal_name(&self) -> String {
         format!("{}{}.journal", String::from_utf8_lossy(OWN), self.session)
     }
 
-    /// Opens the journal, and waits until no other receiver of the same session has it: one whose sender was killed is
-    /// still busy with what has arrived.
+    /// Opens the journal, and waits a while for another receiver of the same session: one whose sender was killed may be
+    /// busy with what has arrived.
     fn locked(&self, name: &str) -> Result<File, StoreError> {
-        loop {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..TRIES {
             let file = openat(&self.root, name, flags, Mode::RUSR | Mode::WUSR)
                 .map_err(io::Error::from)?;
-            flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: BETWEEN });
+                    continue;
+                }
+                Err(errno) => return Err(io::Error::from(errno).into()),
+            }
             let ours = fstat(&file).map_err(io::Error::from)?;
             let named = statat(&self.root, name, AtFlags::SYMLINK_NOFOLLOW);
             if named.is_ok_and(|named| (named.st_ino, named.st_dev) == (ours.st_ino, ours.st_dev)) {
                 return Ok(File::from(file));
             }
         }
+        let text =
+            "another receiver has the same files: end its sender, or send again when it is done";
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, text).into())
     }
 
     /// Opens the folder that holds an entry, without following links.
@@ -153,8 +164,8 @@ impl Folder {
         Ok(self.parent.as_ref().map_or(&self.root, |parent| &parent.folder))
     }
 
-    fn temporary(&self, place: usize) -> Vec<u8> {
-        let name = name_of(&self.entries[place].path);
+    fn temporary(&self, path: &[u8]) -> Vec<u8> {
+        let name = name_of(path);
         // Names of full length would become too long: their start and a sum of all of it stand for them.
         let sum = crate::wire::content_sum(0, name);
         let kept = &name[..name.len().min(100)];
@@ -169,12 +180,18 @@ impl Folder {
             {
                 self.open.remove(&oldest);
             }
-            let temporary = self.temporary(place);
             let path = self.entries[place].path.clone();
+            let temporary = self.temporary(&path);
+            let temporary = OsStr::from_bytes(&temporary);
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let parent = self.parent(&path)?;
-            let file =
-                openat(parent, OsStr::from_bytes(&temporary), flags, Mode::RUSR | Mode::WUSR);
+            let own = Mode::RUSR | Mode::WUSR;
+            let file = openat(parent, temporary, flags, own).or_else(|errno| match errno {
+                // It was complete already, and has the permissions of its entry.
+                Errno::ACCESS => allow(parent.as_fd(), temporary, own)
+                    .and_then(|()| openat(parent, temporary, flags, own)),
+                errno => Err(errno),
+            });
             self.open.insert(place, File::from(file.map_err(of_entry)?));
             self.order.push_back(place);
         }
@@ -196,42 +213,91 @@ impl Folder {
             Err(errno) => return Err(of_entry(errno)),
         };
         let kind = there.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
-        match (&entry.kind, kind) {
-            (EntryKind::Folder, Some(FileType::Directory)) => {
+        let is_folder = kind == Some(FileType::Directory);
+        let in_the_way = in_the_way(&entry, kind, self.delete.is_some())?;
+        match &entry.kind {
+            EntryKind::Folder => self.folder_standing(&entry, is_folder, in_the_way),
+            EntryKind::Link(target) => {
+                let check = paths::check_link(&entry.path, target);
+                if self.is_wary_of_links {
+                    check.map_err(|error| StoreError::Entry(error.to_string()))?;
+                }
                 Ok(Standing::Parts(Ranges::default()))
             }
-            (EntryKind::Folder, None) => {
-                let parent = self.parent(&entry.path)?;
-                mkdirat(parent, name, Mode::RWXU).map_err(of_entry)?;
-                Ok(Standing::Parts(Ranges::default()))
+            EntryKind::File(_) => self.file_standing(&entry, there.as_ref(), before),
+        }
+    }
+
+    fn folder_standing(
+        &mut self,
+        entry: &Entry,
+        is_there: bool,
+        in_the_way: bool,
+    ) -> Result<Standing, StoreError> {
+        let name = OsStr::from_bytes(name_of(&entry.path));
+        let parent = self.parent(&entry.path)?;
+        if is_there {
+            // It gets the permissions of its entry at the end. Where it belongs to another user, those that it has may do.
+            let _ = allow(parent.as_fd(), name, Mode::RWXU);
+        } else {
+            if in_the_way {
+                remove(parent.as_fd(), name)?;
             }
-            (EntryKind::Folder, Some(_)) => {
-                Err(StoreError::Entry("a file or a link has its name".to_owned()))
-            }
-            (_, Some(FileType::Directory)) => {
-                Err(StoreError::Entry("a folder has its name".to_owned()))
-            }
-            (EntryKind::Link(_), _) => Ok(Standing::Parts(Ranges::default())),
-            (EntryKind::File(bytes), _) => {
-                if there.is_some_and(|stat| is_same(&stat, *bytes, entry.modified)) {
-                    return Ok(Standing::Complete);
-                }
-                let parts = before.remove(&Described::of(&entry)).unwrap_or_default();
-                // A journal without its file is worth nothing.
-                let temporary = self.temporary(place);
-                let parent = self.parent(&entry.path)?;
-                let is_there =
-                    statat(parent, OsStr::from_bytes(&temporary), AtFlags::SYMLINK_NOFOLLOW);
-                let is_there =
-                    is_there.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_file());
-                if is_there && parts.total() > 0 {
-                    return Ok(Standing::Parts(parts));
-                }
+            mkdirat(parent, name, Mode::RWXU).map_err(of_entry)?;
+            self.removed += u64::from(in_the_way);
+        }
+        Ok(Standing::Parts(Ranges::default()))
+    }
+
+    fn file_standing(
+        &mut self,
+        entry: &Entry,
+        there: Option<&Stat>,
+        before: &mut Parts,
+    ) -> Result<Standing, StoreError> {
+        let temporary = self.temporary(&entry.path);
+        let parent = self.parent(&entry.path)?;
+        if let Some(there) = there.filter(|it| is_same(it, entry.bytes(), entry.modified)) {
+            let name = OsStr::from_bytes(name_of(&entry.path));
+            redress(parent.as_fd(), name, there, entry)?;
+            return Ok(Standing::Complete);
+        }
+        // A journal without its file is worth nothing.
+        let is_there = statat(parent, OsStr::from_bytes(&temporary), AtFlags::SYMLINK_NOFOLLOW);
+        let is_there = is_there.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_file());
+        match before.remove(&Described::of(entry)) {
+            Some(parts) if is_there && parts.total() > 0 => Ok(Standing::Parts(parts)),
+            _ => {
                 // What is in it may be of an earlier state of the file.
-                self.abandon(place)?;
+                self.remove_temporary(&entry.path)?;
                 Ok(Standing::Parts(Ranges::default()))
             }
         }
+    }
+
+    fn remove_temporary(&mut self, path: &[u8]) -> Result<(), StoreError> {
+        let temporary = self.temporary(path);
+        remove(self.parent(path)?.as_fd(), OsStr::from_bytes(&temporary))
+    }
+
+    /// Removes what an earlier attempt has begun and this one does not go on with.
+    fn remove_left(&mut self, before: Parts, standings: &[Standing]) -> Result<(), StoreError> {
+        let goes_on =
+            |standing: &Standing| matches!(standing, Standing::Parts(parts) if parts.total() > 0);
+        let going_on = standings.iter().zip(self.entries.iter()).filter(|(it, _)| goes_on(it));
+        let going_on: HashSet<Vec<u8>> = going_on.map(|(_, entry)| entry.path.clone()).collect();
+        for described in before.into_keys() {
+            let path = described.path();
+            if going_on.contains(path) || paths::check(path).is_err() {
+                continue;
+            }
+            match self.remove_temporary(path) {
+                // The folder that it was in is gone as well, or is one no longer.
+                Ok(()) | Err(StoreError::Entry(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Syncs what was written, and gives complete files their names.
@@ -254,28 +320,54 @@ impl Folder {
     }
 
     fn rename(&mut self, place: usize) -> Result<(), StoreError> {
-        let temporary = self.temporary(place);
         let path = self.entries[place].path.clone();
-        let parent = self.parent(&path)?;
+        let temporary = self.temporary(&path);
+        let temporary = OsStr::from_bytes(&temporary);
         let name = OsStr::from_bytes(name_of(&path));
-        renameat(parent, OsStr::from_bytes(&temporary), parent, name).map_err(of_entry)
+        let parent = self.parent(&path)?;
+        let result = match renameat(parent, temporary, parent, name) {
+            Err(Errno::ISDIR) if self.delete.is_some() => self.replace_folder(&path, temporary),
+            result => result.map_err(of_entry),
+        };
+        if let Err(StoreError::Entry(_)) = &result {
+            self.remove_temporary(&path)?;
+        }
+        result
+    }
+
+    /// Removes a folder that has the name of a file or a link, and gives that its name.
+    fn replace_folder(&mut self, path: &[u8], temporary: &OsStr) -> Result<(), StoreError> {
+        let excludes = self.delete.clone().unwrap_or_default();
+        let none = HashSet::new();
+        let mut removal = Removal::new(&none, &excludes);
+        let name = OsStr::from_bytes(name_of(path));
+        let parent = self.parent(path)?;
+        let result = removal.empty(parent.as_fd(), name, path).and_then(|is_empty| {
+            if is_empty {
+                removal.remove(parent.as_fd(), name, path.to_vec(), true)?;
+                renameat(parent, temporary, parent, name)?;
+            }
+            Ok(is_empty)
+        });
+        self.removed += removal.count;
+        if result.map_err(of_entry)? {
+            return Ok(());
+        }
+        let text = "a folder has its name, with something in it that `--exclude` keeps";
+        Err(StoreError::Entry(text.to_owned()))
     }
 
     fn link(&mut self, place: usize) -> Result<(), StoreError> {
         let entry = self.entries[place].clone();
         let EntryKind::Link(target) = &entry.kind else { return Ok(()) };
-        let temporary = self.temporary(place);
+        let temporary = self.temporary(&entry.path);
         let temporary = OsStr::from_bytes(&temporary);
-        let name = OsStr::from_bytes(name_of(&entry.path));
         let parent = self.parent(&entry.path)?;
-        match unlinkat(parent, temporary, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(of_entry(errno)),
-        }
+        remove(parent.as_fd(), temporary)?;
         symlinkat(OsStr::from_bytes(target), parent, temporary).map_err(of_entry)?;
         let times = times(entry.modified);
         utimensat(parent, temporary, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(of_entry)?;
-        renameat(parent, temporary, parent, name).map_err(of_entry)
+        self.rename(place)
     }
 
     fn dress_folder(&mut self, place: usize) -> Result<(), StoreError> {
@@ -290,44 +382,6 @@ impl Folder {
     }
 }
 
-fn attach(file: BorrowedFd<'_>, entry: &Entry) -> Result<(), StoreError> {
-    for Attribute { name, value } in &entry.attributes {
-        let name = OsStr::from_bytes(name);
-        fsetxattr(file, name, value, XattrFlags::empty()).map_err(|errno| match errno {
-            Errno::OPNOTSUPP => {
-                StoreError::Entry("its file system has no extended attributes".to_owned())
-            }
-            errno => of_entry(errno),
-        })?;
-    }
-    Ok(())
-}
-
-/// Only permissions are taken from the sender: a file that was sent gets no set-uid bit.
-fn mode(bits: u16) -> Mode {
-    Mode::from_raw_mode(u32::from(bits & 0o777))
-}
-
-fn times(modified: Stamp) -> Timestamps {
-    let modified = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: modified,
-    }
-}
-
-fn name_of(path: &[u8]) -> &[u8] {
-    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-}
-
-/// Whether the file is the one that is to be sent, as far as can be seen without reading it.
-fn is_same(stat: &Stat, bytes: u64, modified: Stamp) -> bool {
-    FileType::from_raw_mode(stat.st_mode).is_file()
-        && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes)
-        && stat.st_mtime == modified.seconds
-        && u32::try_from(stat.st_mtime_nsec) == Ok(modified.nanos)
-}
-
 impl Store for Folder {
     fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError> {
         self.session = format!("{:032x}", u128::from_be_bytes(session));
@@ -335,23 +389,33 @@ impl Store for Folder {
         Ok(())
     }
 
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError> {
-        self.entries = entries.to_vec();
+    fn prepare(
+        &mut self,
+        entries: Arc<[Entry]>,
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Standing>, StoreError> {
+        self.entries = Arc::clone(&entries);
+        self.delete = delete.map(<[Exclude]>::to_vec);
         let name = self.journal_name();
         let old = self.locked(&name)?;
         let mut before = read(old.try_clone()?, &self.boot)?;
         let mut standings = Vec::with_capacity(entries.len());
         for (place, entry) in entries.iter().enumerate() {
-            if entry.path.is_empty() {
-                standings.push(Standing::Rejected("its path was refused".to_owned()));
-                continue;
-            }
-            standings.push(match self.standing(place, &mut before) {
+            let standing = if entry.path.is_empty() {
+                Err(StoreError::Entry("its path was refused".to_owned()))
+            } else {
+                self.standing(place, &mut before)
+            };
+            standings.push(match standing {
                 Ok(standing) => standing,
-                Err(StoreError::Entry(reason)) => Standing::Rejected(reason),
+                Err(StoreError::Entry(reason)) => {
+                    self.refused.insert(place);
+                    Standing::Rejected(reason)
+                }
                 Err(error) => return Err(error),
             });
         }
+        self.remove_left(before, &standings)?;
         // The new journal replaces the old one when it has all that still counts.
         let new = format!("{name}.new");
         let flags =
@@ -401,6 +465,10 @@ impl Store for Folder {
 
     fn complete(&mut self, place: usize) -> Result<(), StoreError> {
         let entry = self.entries[place].clone();
+        if entry.bytes() == 0 {
+            // Nothing was written, so the journal has nothing of it yet.
+            self.note(place, 0, 0)?;
+        }
         let file = self.file(place)?.as_fd();
         ftruncate(file, entry.bytes()).map_err(of_entry)?;
         futimens(file, &times(entry.modified)).map_err(of_entry)?;
@@ -416,36 +484,40 @@ impl Store for Folder {
 
     fn abandon(&mut self, place: usize) -> Result<(), StoreError> {
         self.close(place);
-        let temporary = self.temporary(place);
         let path = self.entries[place].path.clone();
-        let parent = self.parent(&path)?;
-        match unlinkat(parent, OsStr::from_bytes(&temporary), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(of_entry(errno)),
-        }
+        self.remove_temporary(&path)
     }
 
-    fn remove_others(&mut self, excludes: &[Exclude]) -> Result<u64, StoreError> {
+    fn remove_others(&mut self) -> Result<u64, StoreError> {
         self.rename_pending()?;
-        if !self.failed.is_empty() {
-            return Ok(0);
-        }
-        let entries = self.entries.clone();
+        let Some(excludes) = self.delete.clone().filter(|_| self.failed.is_empty()) else {
+            return Ok(self.removed);
+        };
+        let entries = Arc::clone(&self.entries);
         let paths = entries.iter().map(|entry| entry.path.as_slice()).collect();
-        let kept = Kept { paths: &paths, excludes };
-        let mut removed = 0;
+        let mut removal = Removal::new(&paths, &excludes);
         for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
             let name = OsStr::from_bytes(name_of(&entry.path));
             let parent = self.parent(&entry.path)?;
-            let flags = FOLDER | OFlags::NOFOLLOW;
-            let result = openat(parent, name, flags, Mode::empty())
-                .and_then(|folder| others(folder.as_fd(), &entry.path, &kept, &mut removed));
-            if let Err(errno) = result {
+            if let Err(errno) = removal.empty(parent.as_fd(), name, &entry.path) {
                 let reason = format!("not all that is to be deleted in it could be: {errno}");
                 self.failed.push(Rejected { path: entry.path.clone(), reason });
             }
         }
-        Ok(removed)
+        self.removed += removal.count;
+        Ok(self.removed)
+    }
+
+    fn compared(
+        &mut self,
+        entries: &[Entry],
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Change>, StoreError> {
+        if self.is_new {
+            std::fs::remove_dir(&self.path)?;
+        }
+        let root = self.root.as_fd();
+        Trial { root, entries, delete, is_wary_of_links: self.is_wary_of_links }.changes()
     }
 
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {
@@ -455,11 +527,8 @@ impl Store for Folder {
             .filter(|it| matches!(self.entries[*it].kind, EntryKind::Link(_)));
         let folders =
             (0..self.entries.len()).filter(|it| self.entries[*it].kind == EntryKind::Folder);
-        let places: Vec<usize> = links.chain(folders.rev()).collect();
-        for place in places {
-            if self.entries[place].path.is_empty() {
-                continue;
-            }
+        let places = links.chain(folders.rev()).filter(|place| !self.refused.contains(place));
+        for place in places.collect::<Vec<usize>>() {
             let result = match self.entries[place].kind {
                 EntryKind::Link(_) => self.link(place),
                 _ => self.dress_folder(place),
@@ -489,15 +558,4 @@ impl Folder {
         }
         Ok(())
     }
-}
-
-fn explained(error: &io::Error, folder: &Path) -> io::Error {
-    let text = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
-            "no room is left for {}: make room and send again; what has arrived is kept",
-            folder.display()
-        ),
-        _ => format!("cannot write to {}: {error}", folder.display()),
-    };
-    io::Error::new(error.kind(), text)
 }

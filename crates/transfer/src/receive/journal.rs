@@ -31,6 +31,10 @@ pub(super) struct Described {
 }
 
 impl Described {
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
     pub(super) fn of(entry: &Entry) -> Self {
         let Stamp { seconds, nanos } = entry.modified;
         Self {
@@ -151,7 +155,9 @@ impl Reading {
     }
 
     fn parts(self) -> Parts {
-        let parts = if self.is_same_boot { self.parts } else { self.synced };
+        let mut parts = if self.is_same_boot { self.parts } else { self.synced };
+        // Of a file that was begun after the last sync nothing counts, except that it was begun.
+        parts.resize(self.files.len(), Ranges::default());
         self.files.into_iter().zip(parts).collect()
     }
 }

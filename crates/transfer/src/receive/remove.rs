@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
+use super::access::{FOLDER, allow};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 
@@ -24,39 +25,67 @@ impl Kept<'_> {
     }
 }
 
-/// Removes all in an open folder that does not stay. Adds what was removed to `removed`, and tells whether the folder is
-/// empty now. No link is followed.
-pub(super) fn others(
-    folder: BorrowedFd<'_>,
-    path: &[u8],
-    kept: &Kept<'_>,
-    removed: &mut u64,
-) -> Result<bool, Errno> {
-    let mut is_empty = true;
-    for name in names(folder)? {
-        let within = [path, b"/", name.as_slice()].concat();
-        let name = OsStr::from_bytes(&name);
-        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        if name.as_bytes().starts_with(OWN) || kept.has(&within, is_folder) {
-            is_empty = false;
-            continue;
+/// What is removed.
+#[derive(Debug)]
+pub(super) struct Removal<'a> {
+    pub(super) kept: Kept<'a>,
+    /// Only listed: nothing is removed.
+    pub(super) trial: Option<Vec<Vec<u8>>>,
+    pub(super) count: u64,
+}
+
+impl<'a> Removal<'a> {
+    pub(super) fn new(paths: &'a HashSet<&'a [u8]>, excludes: &'a [Exclude]) -> Self {
+        Self { kept: Kept { paths, excludes }, trial: None, count: 0 }
+    }
+
+    pub(super) fn trial(paths: &'a HashSet<&'a [u8]>, excludes: &'a [Exclude]) -> Self {
+        Self { trial: Some(Vec::new()), ..Self::new(paths, excludes) }
+    }
+
+    /// Removes all in a folder that does not stay, and returns whether the folder is empty now. No link is followed.
+    pub(super) fn empty(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &[u8],
+    ) -> Result<bool, Errno> {
+        if self.trial.is_none() {
+            // A folder may allow only reading. Where it belongs to another user, the permissions that it has may do.
+            let _ = allow(parent, name, Mode::RWXU);
         }
-        let flags = if is_folder {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let inner = openat(folder, name, flags, Mode::empty())?;
-            if !others(inner.as_fd(), &within, kept, removed)? {
+        let folder = openat(parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        let mut is_empty = true;
+        for name in names(folder.as_fd())? {
+            let within = [path, b"/", name.as_slice()].concat();
+            let name = OsStr::from_bytes(&name);
+            let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let stays = name.as_bytes().starts_with(OWN) || self.kept.has(&within, is_folder);
+            if stays || (is_folder && !self.empty(folder.as_fd(), name, &within)?) {
                 is_empty = false;
                 continue;
             }
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
-        unlinkat(folder, name, flags)?;
-        *removed += 1;
+            self.remove(folder.as_fd(), name, within, is_folder)?;
+        }
+        Ok(is_empty)
     }
-    Ok(is_empty)
+
+    /// Removes a file, a link, or a folder that is empty.
+    pub(super) fn remove(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        path: Vec<u8>,
+        is_folder: bool,
+    ) -> Result<(), Errno> {
+        self.count += 1;
+        if let Some(trial) = &mut self.trial {
+            trial.push(path);
+            return Ok(());
+        }
+        unlinkat(folder, name, if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() })
+    }
 }
 
 /// All are listed before any is removed: a folder that changes while it is read may list a name twice, or not at all.

@@ -88,6 +88,14 @@ pub fn run(
     result
 }
 
+/// Reports to the sender that nothing can be received, and why.
+pub fn refuse(writer: impl Write, text: String) -> io::Result<()> {
+    let mut writer = FrameWriter::new(writer);
+    let (kind, body) = Message::Failed(Failed { failure: Failure::NotWritable, text }).encode();
+    writer.write(kind, &body)?;
+    writer.flush()
+}
+
 fn messages<W: Write>(
     arrived: &Receiver<Result<Arrival, ReadError>>,
     writer: &mut FrameWriter<W>,

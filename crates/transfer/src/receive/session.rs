@@ -1,6 +1,7 @@
 //! What the receiver does with each message.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
@@ -11,14 +12,16 @@ use crate::pure::layout::Layout;
 use crate::pure::paths;
 use crate::pure::ranges::Ranges;
 use crate::wire::{
-    Ack, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Hole, Message, Nack,
-    Receipt, Rejected, VERSIONS, content_sum, negotiated,
+    Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
+    Hole, Message, Nack, Receipt, Rejected, VERSIONS, content_sum, negotiated,
 };
 
-/// Most entries of a manifest.
-const MOST_ENTRIES: usize = 20_000_000;
+/// Most bytes of memory for what the manifest says: some million files.
+const MOST_MANIFEST: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// Ranges in one message.
 const RANGES: usize = 1024;
+/// Changes in one message: even the longest paths and reasons fit.
+const CHANGES: usize = 256;
 /// Rejected entries that a receipt names.
 const NAMED: usize = 100;
 
@@ -48,8 +51,19 @@ pub enum StoreError {
 pub trait Store {
     /// A session begins.
     fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError>;
-    /// What there is of each entry. Folders are made.
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Standing>, StoreError>;
+    /// What there is of each entry; one that was refused has no path. Folders are made. With `delete`, what has no entry
+    /// is to be removed, except what these patterns leave out.
+    fn prepare(
+        &mut self,
+        entries: Arc<[Entry]>,
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Standing>, StoreError>;
+    /// What would be done, instead of [`Store::prepare`] and all that follows.
+    fn compared(
+        &mut self,
+        entries: &[Entry],
+        delete: Option<&[Exclude]>,
+    ) -> Result<Vec<Change>, StoreError>;
     /// Writes a part of a file.
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
     /// Makes a part of a file zeros.
@@ -60,8 +74,8 @@ pub trait Store {
     fn complete(&mut self, place: usize) -> Result<(), StoreError>;
     /// What was written of a file is of no use.
     fn abandon(&mut self, place: usize) -> Result<(), StoreError>;
-    /// Removes what is in the folders of the manifest and not in it, nor left out by a pattern. Gives how much that was.
-    fn remove_others(&mut self, excludes: &[Exclude]) -> Result<u64, StoreError>;
+    /// Removes what is to be removed. Gives how much that was.
+    fn remove_others(&mut self) -> Result<u64, StoreError>;
     /// All files are complete or rejected. Gives what could not be put in its place.
     fn end(&mut self) -> Result<Vec<Rejected>, StoreError>;
 }
@@ -136,8 +150,12 @@ pub struct Receiver<S> {
     store: S,
     stage: Stage,
     entries: Vec<Entry>,
+    /// The same, when the manifest is complete.
+    manifest: Arc<[Entry]>,
+    manifest_bytes: usize,
     /// Whether other entries are to be removed, and which are not.
     delete: Option<Vec<Exclude>>,
+    is_trial: bool,
     layout: Layout,
     /// What is there, in the address space.
     there: Ranges,
@@ -159,7 +177,10 @@ impl<S: Store> Receiver<S> {
             store,
             stage: Stage::Hello,
             entries: Vec::new(),
+            manifest: Arc::default(),
+            manifest_bytes: 0,
             delete: None,
+            is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
             is_settled: Vec::new(),
@@ -195,6 +216,11 @@ impl<S: Store> Receiver<S> {
                 self.delete = Some(excludes);
                 Ok(())
             }
+            (Stage::Manifest, Message::Trial) => {
+                self.is_trial = true;
+                Ok(())
+            }
+            (Stage::Manifest, Message::End) if self.is_trial => self.trial(answers),
             (Stage::Manifest, Message::End) => self.end_of_manifest(answers),
             (Stage::Blocks, Message::Data(data)) => {
                 let before = (clocks.cpu)();
@@ -241,46 +267,82 @@ impl<S: Store> Receiver<S> {
     }
 
     fn manifest(&mut self, entries: Vec<Entry>) -> Result<(), SessionError> {
-        if self.entries.len() + entries.len() > MOST_ENTRIES {
-            return Err(SessionError::Protocol(format!("more than {MOST_ENTRIES} entries")));
-        }
-        for entry in entries {
+        for mut entry in entries {
             let is_fine = paths::check(&entry.path).and_then(|()| match &entry.kind {
-                EntryKind::Link(target) => paths::check_link(&entry.path, target),
+                EntryKind::Link(target) => paths::check_target(target),
                 EntryKind::File(_) | EntryKind::Folder => Ok(()),
             });
-            let place = self.entries.len();
             self.is_settled.push(is_fine.is_err());
             if !self.layout.push(entry.bytes()) {
                 return Err(SessionError::protocol("files of more than 2^64 bytes"));
             }
-            self.entries.push(entry);
             if let Err(error) = is_fine {
-                self.reject(place, error.to_string());
+                // The store must not see a path that was refused, and nothing of the entry is needed any more.
+                let path = std::mem::take(&mut entry.path);
+                self.rejected(self.entries.len(), path, error.to_string());
+                entry.attributes = Vec::new();
+                if entry.bytes() == 0 {
+                    entry.kind = EntryKind::Folder;
+                }
             }
+            self.manifest_bytes += held(&entry);
+            self.entries.push(entry);
+        }
+        if self.manifest_bytes > MOST_MANIFEST {
+            return Err(SessionError::Protocol(format!(
+                "more than {} MiB of names and attributes: send the folders one by one",
+                MOST_MANIFEST >> 20
+            )));
         }
         Ok(())
     }
 
     fn reject(&mut self, place: usize, reason: String) {
+        let path = self.manifest[place].path.clone();
+        self.rejected(place, path, reason);
+    }
+
+    fn rejected(&mut self, place: usize, path: Vec<u8>, reason: String) {
         self.is_settled[place] = true;
         self.rejected_count += 1;
         let [start, end] = self.layout.range(place);
         self.there.add(start, end);
         if self.rejected.len() < NAMED {
-            self.rejected.push(Rejected { path: self.entries[place].path.clone(), reason });
+            self.rejected.push(Rejected { path, reason });
         }
     }
 
+    /// What is of no use is not kept.
+    fn drop_entry(&mut self, place: usize, reason: String) -> Result<(), SessionError> {
+        if let Err(error @ StoreError::All(_)) = self.store.abandon(place) {
+            return Err(error.into());
+        }
+        self.reject(place, reason);
+        Ok(())
+    }
+
+    fn trial(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        let entries = std::mem::take(&mut self.entries);
+        let changes = self.store.compared(&entries, self.delete.as_deref())?;
+        answers.extend(changes.chunks(CHANGES).map(|some| Message::Changes(some.to_vec())));
+        answers.push(Message::Receipt(Receipt {
+            entries: 0,
+            bytes: 0,
+            cpu_nanos: 0,
+            joules: None,
+            rejected: std::mem::take(&mut self.rejected),
+            rejected_count: self.rejected_count,
+            removed: 0,
+        }));
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
     fn end_of_manifest(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
-        let is_refused = |(entry, settled): (&Entry, &bool)| match settled {
-            // The store must not see a path that was refused; an empty one is never written.
-            true => Entry { path: Vec::new(), ..entry.clone() },
-            false => entry.clone(),
-        };
-        let shown: Vec<Entry> = self.entries.iter().zip(&self.is_settled).map(is_refused).collect();
-        let standings = self.store.prepare(&shown)?;
-        for (place, standing) in standings.into_iter().enumerate().take(self.entries.len()) {
+        self.manifest = std::mem::take(&mut self.entries).into();
+        let manifest = Arc::clone(&self.manifest);
+        let standings = self.store.prepare(Arc::clone(&manifest), self.delete.as_deref())?;
+        for (place, standing) in standings.into_iter().enumerate().take(manifest.len()) {
             if self.is_settled[place] {
                 continue;
             }
@@ -313,13 +375,13 @@ impl<S: Store> Receiver<S> {
     /// Puts a file in its place if all of it is there.
     fn settle(&mut self, place: usize) -> Result<(), SessionError> {
         let [start, end] = self.layout.range(place);
-        let is_file = matches!(self.entries[place].kind, EntryKind::File(_));
+        let is_file = matches!(self.manifest[place].kind, EntryKind::File(_));
         if self.is_settled[place] || !is_file || !self.there.covers(start, end) {
             return Ok(());
         }
         match self.store.complete(place) {
             Ok(()) => self.is_settled[place] = true,
-            Err(StoreError::Entry(reason)) => self.reject(place, reason),
+            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason)?,
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -389,10 +451,7 @@ impl<S: Store> Receiver<S> {
     ) -> Result<(), SessionError> {
         match result {
             Ok(()) => Ok(()),
-            Err(StoreError::Entry(reason)) => {
-                self.reject(place, reason);
-                Ok(())
-            }
+            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason),
             Err(error) => Err(error.into()),
         }
     }
@@ -410,18 +469,16 @@ impl<S: Store> Receiver<S> {
     }
 
     fn stale(&mut self, place: u64) -> Result<(), SessionError> {
-        let place = usize::try_from(place).ok().filter(|place| *place < self.entries.len());
+        let place = usize::try_from(place).ok().filter(|place| *place < self.manifest.len());
         let place =
             place.ok_or_else(|| SessionError::protocol("a file that is not in the manifest"))?;
-        if !matches!(self.entries[place].kind, EntryKind::File(_)) {
+        if !matches!(self.manifest[place].kind, EntryKind::File(_)) {
             return Err(SessionError::protocol("a folder or a link that changed"));
         }
         if self.is_settled[place] {
             return Ok(());
         }
-        self.store.abandon(place)?;
-        self.reject(place, "it changed, or went, while it was sent".to_owned());
-        Ok(())
+        self.drop_entry(place, "it changed, or went, while it was sent".to_owned())
     }
 
     fn fin(&mut self, fin: &Fin, answers: &mut Vec<Message>) -> Result<(), SessionError> {
@@ -433,7 +490,7 @@ impl<S: Store> Receiver<S> {
         }
         // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
         let removed = match &self.delete {
-            Some(excludes) if self.rejected_count == 0 => self.store.remove_others(excludes)?,
+            Some(_) if self.rejected_count == 0 => self.store.remove_others()?,
             _ => 0,
         };
         for rejected in self.store.end()? {
@@ -444,7 +501,7 @@ impl<S: Store> Receiver<S> {
         }
         self.stage = Stage::Done;
         answers.push(Message::Receipt(Receipt {
-            entries: (self.entries.len() as u64).saturating_sub(self.rejected_count),
+            entries: (self.manifest.len() as u64).saturating_sub(self.rejected_count),
             bytes: self.bytes,
             cpu_nanos: self.cpu_nanos,
             joules: None,
@@ -454,6 +511,14 @@ impl<S: Store> Receiver<S> {
         }));
         Ok(())
     }
+}
+
+/// Bytes of memory for an entry, roughly.
+fn held(entry: &Entry) -> usize {
+    let target = if let EntryKind::Link(target) = &entry.kind { target.len() } else { 0 };
+    let attributes = entry.attributes.iter();
+    let attributes = attributes.map(|it| size_of::<Attribute>() + it.name.len() + it.value.len());
+    size_of::<Entry>() + entry.path.len() + target + attributes.sum::<usize>()
 }
 
 fn acknowledged(id: u64, at: Mono, now: Mono, cpu_nanos: u64) -> Message {

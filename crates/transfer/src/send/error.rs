@@ -1,7 +1,9 @@
 //! Why sending ended.
 
 use std::io;
+use std::time::Duration;
 
+use crate::pure::shown;
 use crate::wire::{Failure, FrameError, MessageError, ReadError, VERSIONS};
 
 /// Why sending ended without a receipt. The receiver keeps what it has, and a later attempt goes on from there.
@@ -41,6 +43,12 @@ pub enum SendError {
     /// The connection failed.
     #[error("the connection to the receiver failed: {0}; send again to go on from there")]
     Connection(#[from] io::Error),
+    /// The receiver says nothing.
+    #[error(
+        "nothing came from the receiver for {} minutes; send again to go on from there",
+        .0.as_secs() / 60
+    )]
+    Silent(Duration),
     /// The user stopped it.
     #[error("sending was stopped; send again to go on from there")]
     Cancelled,
@@ -58,6 +66,10 @@ impl From<ReadError> for SendError {
 }
 
 impl SendError {
+    pub(super) fn refused(failure: Failure, text: &str) -> Self {
+        Self::Refused { failure, text: shown::line(text) }
+    }
+
     pub(super) fn protocol(text: &str) -> Self {
         Self::Protocol(text.to_owned())
     }

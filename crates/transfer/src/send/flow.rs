@@ -10,6 +10,13 @@ use crate::wire::Ack;
 
 /// Blocks that are on the way at once. What must be sent again after a failure is at most this and one block.
 const WINDOW: usize = 4;
+/// A block that the link carried for less than this, or for less than some empty ones need there and back, shows nothing
+/// of the link alone: what the two programs did meanwhile counts as much.
+const CARRIED: Duration = Duration::from_millis(20);
+const ROUND_TRIPS: u32 = 4;
+/// Rates that are kept: the last ones. Fewer than the other show nothing.
+const RATES: usize = 1024;
+const FEWEST_RATES: usize = 8;
 /// Times shorter than this are put together with the next: they would be mostly those of the two programs, s.
 const LEAST: f64 = 2e-3;
 
@@ -43,6 +50,8 @@ pub struct Flow {
     /// Of the blocks that were too quick to be counted alone.
     bytes: f64,
     seconds: f64,
+    /// Of blocks that the link carried for long enough, bytes per second.
+    rates: VecDeque<f64>,
 }
 
 impl Flow {
@@ -85,6 +94,12 @@ impl Flow {
         if busy.is_zero() || block.packed == 0 {
             return Some((block, None));
         }
+        // Where blocks follow each other, how long there and back takes does not matter.
+        let least = if busy < own { CARRIED } else { CARRIED.max(round_trip * ROUND_TRIPS) };
+        if busy >= least {
+            self.rates.truncate(RATES - 1);
+            self.rates.push_front(block.packed as f64 / busy.as_secs_f64());
+        }
         self.bytes += block.packed as f64;
         self.seconds += busy.as_secs_f64();
         if self.seconds < LEAST {
@@ -93,6 +108,17 @@ impl Flow {
         let acknowledged = Acknowledged { bytes: self.bytes, seconds: self.seconds };
         (self.bytes, self.seconds) = (0.0, 0.0);
         Some((block, Some(acknowledged)))
+    }
+
+    /// Half of the rates of blocks that the link carried for long were between these, if there were enough of them.
+    pub fn rates(&self) -> Option<[f64; 2]> {
+        if self.rates.len() < FEWEST_RATES {
+            return None;
+        }
+        let mut rates: Vec<f64> = self.rates.iter().copied().collect();
+        rates.sort_by(f64::total_cmp);
+        let quarter = rates.len() / 4;
+        Some([rates[quarter], rates[rates.len() - 1 - quarter]])
     }
 
     /// The blocks that are on the way.
@@ -150,6 +176,12 @@ mod tests {
 
     /// Sends an empty block and then these, and gives the link's bytes and seconds as the sender sees them.
     fn seen(rate: f64, way: f64, blocks: &[Planned]) -> [f64; 2] {
+        let (sum, _) = carried(rate, way, blocks);
+        sum
+    }
+
+    /// The same, and the rates of single blocks.
+    fn carried(rate: f64, way: f64, blocks: &[Planned]) -> ([f64; 2], Option<[f64; 2]>) {
         let mut world = World { rate, way, ..World::default() };
         let mut flow = Flow::default();
         let (mut now, mut sum) = (0.0, [0.0; 2]);
@@ -183,7 +215,7 @@ mod tests {
             }
         }
         assert!(flow.is_empty());
-        sum
+        (sum, flow.rates())
     }
 
     proptest! {
@@ -212,6 +244,18 @@ mod tests {
         blocks.push((65_536, 0.001, 11.0));
         let [bytes, seconds] = seen(1e7, 0.0005, &blocks);
         assert!((bytes / seconds / 1e7 - 1.0).abs() < 1e-3, "{bytes} {seconds}");
+    }
+
+    /// Blocks that are packed so well that the link has them at once show how quick the programs are, and not the link.
+    #[test]
+    fn only_blocks_that_fill_the_link_show_its_rate() {
+        let blocks = vec![(100_000, 0.001, 0.0); 40];
+        let (_, rates) = carried(1e6, 0.005, &blocks);
+        let [slow, fast] = rates.unwrap();
+        assert!((slow / 1e6 - 1.0).abs() < 1e-3 && (fast / 1e6 - 1.0).abs() < 1e-3, "{rates:?}");
+        // At 100 MB/s each takes a millisecond.
+        assert_eq!(carried(1e8, 0.005, &blocks).1, None);
+        assert_eq!(carried(1e6, 0.005, &blocks[..7]).1, None, "too few");
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_energy::time::Mono;
-use serde::Serialize;
 
 use super::error::SendError;
 use super::flow::{Flow, InFlight};
+use super::report::Report;
 use super::source::{Piece, Source};
 use super::walk::Plan;
 use crate::codec::{CodecError, MOST_BYTES, Packer, thread_seconds};
 use crate::pure::arm::{Arm, Codec};
-use crate::pure::bill::{Bill, Prices};
+use crate::pure::bill::Bill;
 use crate::pure::compress::{Compress, Settings};
 use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
@@ -21,15 +21,20 @@ use crate::pure::policy::{
     Block, Extent, Kind, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
 };
 use crate::pure::ranges::Ranges;
+use crate::pure::shown;
 use crate::wire::{
-    Ack, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS, content_sum,
-    negotiated,
+    Ack, Change, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS,
+    content_sum, negotiated,
 };
 
 /// Bytes of entries in one message of the manifest, roughly.
 const MANIFEST: usize = 32 << 10;
 /// Times that a block may be refused.
 const REFUSALS: u32 = 100;
+/// Most changes that a receiver may announce, besides one for each entry: so many it may delete.
+const MOST_CHANGES: usize = 5_000_000;
+/// Most ranges that a receiver may have, besides one for each entry.
+const MOST_RANGES: usize = 1 << 16;
 
 /// What can be set.
 #[derive(Debug, Clone)]
@@ -44,65 +49,12 @@ pub struct Options {
     pub fixed: Option<Arm>,
     /// Remove what is in the receiver's folders and not here, except what these patterns leave out.
     pub delete: Option<Vec<Exclude>>,
+    /// Only find out what would be done.
+    pub trial: bool,
     /// The same for each attempt to send the same to the same place.
     pub session: [u8; 16],
     /// Ends packing.
     pub cancelled: Arc<AtomicBool>,
-}
-
-/// What one arm did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ArmTotals {
-    /// Which.
-    pub arm: Arm,
-    /// Blocks.
-    pub blocks: u64,
-    /// Bytes before.
-    pub bytes: u64,
-    /// Bytes after.
-    pub packed: u64,
-    /// CPU time, s.
-    pub cpu_seconds: f64,
-}
-
-/// What was done so far.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Report {
-    /// Bytes of all files.
-    pub total_bytes: u64,
-    /// Of them, bytes that the receiver had already.
-    pub had_bytes: u64,
-    /// Of them, bytes that the receiver acknowledged.
-    pub acknowledged_bytes: u64,
-    /// Of them, in holes, which were not sent.
-    pub hole_bytes: u64,
-    /// Blocks on the wire, packed.
-    pub wire_bytes: u64,
-    /// Blocks that were refused and sent again.
-    pub refused: u64,
-    /// Files that changed or went while they were read.
-    pub stale: u64,
-    /// By arm, those that sent something.
-    pub arms: Vec<ArmTotals>,
-    /// CPU time for the canary and for trials, s.
-    pub trial_seconds: f64,
-    /// CPU time for packing, trials among it, s.
-    pub cpu_seconds: f64,
-    /// CPU time of the receiver, s.
-    pub receiver_seconds: f64,
-    /// Mean rate of the link while it carried blocks, bytes per second.
-    pub link_rate: Option<f64>,
-}
-
-impl Report {
-    /// Joules of the sender by a model: idle power for the whole time, CPU time, time and bytes on the wire.
-    pub fn modelled(&self, prices: &Prices, seconds: f64) -> f64 {
-        let wire_seconds = self.link_rate.map_or(0.0, |rate| self.wire_bytes as f64 / rate);
-        prices.base.get() * seconds
-            + prices.cpu.get() * self.cpu_seconds
-            + prices.nic.get() * wire_seconds.min(seconds)
-            + prices.nic_byte * self.wire_bytes as f64
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +93,7 @@ pub struct Session {
     is_stale: Vec<bool>,
     report: Report,
     receipt: Option<Receipt>,
+    changes: Vec<Change>,
 }
 
 impl Session {
@@ -181,6 +134,7 @@ impl Session {
             acknowledged: 0,
             content: Vec::new(),
             receipt: None,
+            changes: Vec::new(),
         }
     }
 
@@ -204,6 +158,21 @@ impl Session {
         self.receipt.as_ref()
     }
 
+    /// What would be done, if only that was asked for.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// What is to be sent.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether the user has stopped it.
+    pub fn is_cancelled(&self) -> bool {
+        self.options.cancelled.load(Ordering::Relaxed)
+    }
+
     /// What the policy did and knows.
     pub fn policy(&self) -> &Compress {
         &self.policy
@@ -213,7 +182,7 @@ impl Session {
     pub fn on(&mut self, message: Message, at: Mono) -> Result<Vec<Message>, SendError> {
         match (self.stage, message) {
             (_, Message::Failed(Failed { failure, text })) => {
-                Err(SendError::Refused { failure, text })
+                Err(SendError::refused(failure, &text))
             }
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello),
             (Stage::Have, Message::Have(have)) => {
@@ -221,9 +190,24 @@ impl Session {
                     let end = start.saturating_add(length).min(self.layout.bytes());
                     self.handed.add(start, end);
                 }
+                if self.handed.count() > self.entries.len().saturating_add(MOST_RANGES) {
+                    return Err(SendError::protocol("it has more ranges than there can be"));
+                }
                 Ok(Vec::new())
             }
-            (Stage::Have, Message::End) => {
+            (Stage::Have, Message::Changes(changes)) if self.options.trial => {
+                self.changes.extend(changes);
+                if self.changes.len() > self.entries.len().saturating_add(MOST_CHANGES) {
+                    return Err(SendError::protocol("it would change more than there can be"));
+                }
+                Ok(Vec::new())
+            }
+            (Stage::Have, Message::Receipt(receipt)) if self.options.trial => {
+                self.receipt = Some(receipt);
+                self.stage = Stage::Done;
+                Ok(Vec::new())
+            }
+            (Stage::Have, Message::End) if !self.options.trial => {
                 self.report.had_bytes = self.handed.total();
                 self.left = self.layout.bytes() - self.report.had_bytes;
                 self.stage = Stage::Blocks;
@@ -240,7 +224,7 @@ impl Session {
                 if self.refusals > REFUSALS {
                     return Err(SendError::Protocol(format!(
                         "too many blocks were refused, the last: {}",
-                        nack.reason
+                        shown::line(&nack.reason)
                     )));
                 }
                 self.again.push_back([block.start, block.start + block.length]);
@@ -262,6 +246,7 @@ impl Session {
 
     fn hello(&mut self, hello: Hello) -> Result<Vec<Message>, SendError> {
         let Hello { versions, codecs, program, .. } = hello;
+        let program = shown::line(&program);
         if negotiated(VERSIONS, versions).is_none() {
             return Err(SendError::Version { program, theirs: versions });
         }
@@ -294,6 +279,9 @@ impl Session {
         if let Some(excludes) = &self.options.delete {
             messages.push(Message::Delete(excludes.clone()));
         }
+        if self.options.trial {
+            messages.push(Message::Trial);
+        }
         messages.push(Message::End);
         self.stage = Stage::Have;
         Ok(messages)
@@ -309,6 +297,7 @@ impl Session {
             let [bytes, seconds] = self.carried;
             self.carried = [bytes + shown.bytes, seconds + shown.seconds];
             self.report.link_rate = Some(self.carried[0] / self.carried[1]);
+            self.report.link_rates = self.flow.rates();
         }
         let seconds = ack.cpu_nanos as f64 * 1e-9;
         match block.arm {
@@ -340,10 +329,10 @@ impl Session {
         };
         if self.next_id == 0 {
             // An empty block: it shows how long there and back takes where nothing has to be carried.
-            return Ok(vec![self.hole(start, 0, clock())]);
+            return Ok(self.hole(start, 0, clock()));
         }
         match self.source.piece(&self.layout, start, end) {
-            Piece::Hole(length) => Ok(vec![self.hole(start, length, clock())]),
+            Piece::Hole(length) => Ok(self.hole(start, length, clock())),
             Piece::Data(until) => {
                 let wanted = self.options.block.unwrap_or_else(|| {
                     let link = self.policy.link();
@@ -367,12 +356,34 @@ impl Session {
         }
     }
 
-    fn hole(&mut self, start: u64, length: u64, now: Mono) -> Message {
-        self.hand_over(start, start + length);
+    fn hole(&mut self, start: u64, length: u64, now: Mono) -> Vec<Message> {
+        let end = start + length;
+        self.hand_over(start, end);
+        let stale = self.source.stale_in_hole(&self.layout, &self.handed, [start, end]);
+        let mut messages = self.stale(stale, end);
         let id = self.id();
         let sum = content_sum(start, &length.to_le_bytes());
         self.flow.sent(InFlight { id, start, length, packed: 0, arm: None, sum, sent: now });
-        Message::Hole(Hole { id, start, length })
+        messages.push(Message::Hole(Hole { id, start, length }));
+        messages
+    }
+
+    /// Announces entries that are not what the manifest says. What is left of them behind `end` need not be sent: the
+    /// receiver takes it for done.
+    fn stale(&mut self, stale: Vec<usize>, end: u64) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for entry in stale {
+            if !std::mem::replace(&mut self.is_stale[entry], true) {
+                self.report.stale += 1;
+                messages.push(Message::Stale(entry as u64));
+                let [from, until] = self.layout.range(entry);
+                let from = from.max(end);
+                if from < until {
+                    self.hand_over(from, until);
+                }
+            }
+        }
+        messages
     }
 
     fn id(&mut self) -> u64 {
@@ -388,21 +399,9 @@ impl Session {
         fixed: Option<usize>,
     ) -> Result<Vec<Message>, SendError> {
         let mut content = std::mem::take(&mut self.content);
-        let stale = self.source.read(&self.layout, start, end, &mut content);
-        let mut messages = Vec::new();
         self.hand_over(start, end);
-        for entry in stale {
-            if !std::mem::replace(&mut self.is_stale[entry], true) {
-                self.report.stale += 1;
-                messages.push(Message::Stale(entry as u64));
-                let [from, until] = self.layout.range(entry);
-                // What is left of it need not be sent: the receiver takes it for done.
-                let from = from.max(end);
-                if from < until {
-                    self.hand_over(from, until);
-                }
-            }
-        }
+        let stale = self.source.read(&self.layout, &self.handed, [start, end], &mut content);
+        let mut messages = self.stale(stale, end);
         let packed = self.pack(&content, fixed);
         let sum = content_sum(start, &content);
         let length = content.len();
@@ -469,10 +468,11 @@ impl Session {
                         self.policy.sent(&outcome);
                     }
                     let used = self.policy.arms()[arm];
-                    self.count(used, &outcome);
                     return Ok(if has_grown {
+                        self.report.count(Arm::NONE, &outcome);
                         (arm, Codec::None, content.to_vec())
                     } else {
+                        self.report.count(used, &outcome);
                         (arm, used.codec, packed)
                     });
                 }
@@ -505,18 +505,5 @@ impl Session {
         self.report.cpu_seconds += seconds;
         let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
         Ok((Outcome { arm, extent, bytes, packed: length, seconds }, packed))
-    }
-
-    fn count(&mut self, arm: Arm, outcome: &Outcome) {
-        let arms = &mut self.report.arms;
-        let place = arms.iter().position(|totals| totals.arm == arm).unwrap_or_else(|| {
-            arms.push(ArmTotals { arm, blocks: 0, bytes: 0, packed: 0, cpu_seconds: 0.0 });
-            arms.len() - 1
-        });
-        let totals = &mut arms[place];
-        totals.blocks += 1;
-        totals.bytes += u64::from(outcome.bytes);
-        totals.packed += u64::from(outcome.packed);
-        totals.cpu_seconds += outcome.seconds;
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::pure::layout::{Layout, Slice};
+use crate::pure::ranges::Ranges;
 use crate::wire::Entry;
 
 /// Holes that are shorter are sent as data.
@@ -102,13 +103,13 @@ impl Source {
         None
     }
 
-    /// Reads from `start` up to `end`. Gives the entries that are not what the manifest says: what could not be read of
-    /// them is zeros.
+    /// Reads `range`, which `handed` has already. Gives the entries that are not what the manifest says: what could not
+    /// be read of them is zeros.
     pub(super) fn read(
         &mut self,
         layout: &Layout,
-        start: u64,
-        end: u64,
+        handed: &Ranges,
+        [start, end]: [u64; 2],
         block: &mut Vec<u8>,
     ) -> Vec<usize> {
         block.clear();
@@ -119,25 +120,39 @@ impl Source {
             let bytes = usize::try_from(slice.bytes).unwrap_or(0);
             let part = &mut block[at..at + bytes];
             at += bytes;
-            if !self.read_slice(&slice, part) {
+            let is_read = self
+                .open(slice.entry)
+                .is_ok_and(|open| open.file.read_exact_at(part, slice.offset).is_ok());
+            if !is_read {
                 part.fill(0);
+            }
+            if !is_read || self.has_changed(layout, handed, slice.entry) {
                 stale.push(slice.entry);
             }
         }
         stale
     }
 
-    fn read_slice(&mut self, slice: &Slice, part: &mut [u8]) -> bool {
-        let is_last = slice.offset + slice.bytes == self.entries[slice.entry].bytes();
-        let Ok(open) = self.open(slice.entry) else { return false };
-        if open.file.read_exact_at(part, slice.offset).is_err() {
+    /// The same for a hole, of which nothing is read.
+    pub(super) fn stale_in_hole(
+        &mut self,
+        layout: &Layout,
+        handed: &Ranges,
+        [start, end]: [u64; 2],
+    ) -> Vec<usize> {
+        let entries = layout.slices(start, end).map(|slice| slice.entry);
+        entries.filter(|entry| self.has_changed(layout, handed, *entry)).collect()
+    }
+
+    /// Whether the entry is left, because all of it was handed over, and has changed since it was listed. What was read
+    /// of it may then be of two states.
+    fn has_changed(&mut self, layout: &Layout, handed: &Ranges, entry: usize) -> bool {
+        let [start, end] = layout.range(entry);
+        if !handed.covers(start, end) {
             return false;
         }
-        if !is_last {
-            return true;
-        }
-        let metadata = open.file.metadata();
-        metadata.is_ok_and(|metadata| is_as_listed(&self.entries[slice.entry], &metadata))
+        let metadata = self.open(entry).and_then(|open| open.file.metadata());
+        !metadata.is_ok_and(|metadata| is_as_listed(&self.entries[entry], &metadata))
     }
 }
 

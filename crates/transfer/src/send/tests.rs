@@ -1,5 +1,8 @@
 //! Both ends together, over a socket in this process.
 
+mod changes;
+mod faults;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -15,6 +18,7 @@ use std::time::Duration;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
@@ -41,6 +45,7 @@ fn options() -> Options {
         block: None,
         fixed: None,
         delete: None,
+        trial: false,
         session: [3; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
     }
@@ -67,6 +72,15 @@ impl Write for Cut<UnixStream> {
     }
 }
 
+/// This thread may do with files only what their permissions allow their owner.
+fn as_an_ordinary_user() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(
+        CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER,
+    );
+    set_capabilities(None, sets).unwrap();
+}
+
 struct Both {
     sent: Result<(), SendError>,
     received: Result<Received, ReceiveError>,
@@ -82,6 +96,7 @@ fn sent(plan: Plan, to: &Path, options: Options, cut_after: usize) -> Both {
     let (here, there) = UnixStream::pair().unwrap();
     let store = Folder::open(to).unwrap();
     let receiver = thread::spawn(move || {
+        as_an_ordinary_user();
         let writer = there.try_clone().unwrap();
         let result = receive::run(there.try_clone().unwrap(), &writer, store, clock);
         let _ = there.shutdown(Shutdown::Both);
@@ -90,8 +105,20 @@ fn sent(plan: Plan, to: &Path, options: Options, cut_after: usize) -> Both {
     let mut session = Session::new(plan, options);
     let writer = Cut { inner: here.try_clone().unwrap(), left: cut_after };
     let close = || drop(here.shutdown(Shutdown::Both));
-    let sent = run(&here, writer, &close, &mut session, &clock, &mut |_| {});
+    let reader = here.try_clone().unwrap();
+    let sent = run(reader, writer, &close, &mut session, clock, &mut |_| {});
     Both { sent, received: receiver.join().unwrap(), session }
+}
+
+fn run_over(
+    stream: &UnixStream,
+    session: &mut Session,
+    watch: &mut dyn FnMut(&Session),
+) -> Result<(), SendError> {
+    let close = || drop(stream.shutdown(Shutdown::Both));
+    let streams = [0, 1].map(|_| stream.try_clone().unwrap());
+    let [reader, writer] = streams;
+    run(reader, writer, &close, session, clock, watch)
 }
 
 fn whole(paths: &[PathBuf], to: &Path, options: Options) -> Both {
@@ -109,6 +136,15 @@ fn text(length: usize, seed: u32) -> Vec<u8> {
     }
     text.truncate(length);
     text
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..length).map(next).collect()
 }
 
 /// Names below a folder that are not links, with their contents.
@@ -231,14 +267,15 @@ fn what_is_no_longer_here_is_deleted_there_on_request() {
     symlink(&outside, to.path().join("tree/way")).unwrap();
     let deleting = || Options { delete: Some(vec!["*.log".parse().unwrap()]), ..options() };
 
-    // A file that cannot be written: nothing is deleted.
+    // A file that cannot be written, because a pattern keeps what is in a folder of its name: nothing is deleted.
     fs::create_dir(to.path().join("tree/nothing")).unwrap();
+    fs::write(to.path().join("tree/nothing/kept.log"), "x").unwrap();
     let both = whole(from_ref(&top), to.path(), deleting());
     let receipt = both.session.receipt().unwrap();
     assert_eq!((receipt.rejected_count, receipt.removed), (1, 0));
     assert!(old.join("older/file").exists());
 
-    fs::remove_dir(to.path().join("tree/nothing")).unwrap();
+    fs::remove_dir_all(to.path().join("tree/nothing")).unwrap();
     let both = whole(from_ref(&top), to.path(), deleting());
     // The file, its folder, and the link; not what the link leads to, and not what a pattern leaves out.
     assert_eq!(both.session.receipt().unwrap().removed, 3);
@@ -255,15 +292,7 @@ fn what_is_no_longer_here_is_deleted_there_on_request() {
 fn sending_goes_on_where_it_was_cut() {
     let from = tempfile::tempdir().unwrap();
     let top = tree(from.path());
-    fs::write(top.join("noise"), {
-        let mut state = 1_u64;
-        let next = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 56) as u8
-        };
-        (0..900_000).map(next).collect::<Vec<u8>>()
-    })
-    .unwrap();
+    fs::write(top.join("noise"), noise(900_000)).unwrap();
     let block = 16 << 10;
     let options = || Options { block: Some(block), ..options() };
     for cut in [10, 300, 20_000, 60_000, 200_000, 300_000, 500_000, 800_000, 1_000_000] {
@@ -337,7 +366,7 @@ fn a_file_that_changes_or_goes_is_not_written() {
     let store = Folder::open(to.path()).unwrap();
     let receiver =
         thread::spawn(move || receive::run(there.try_clone().unwrap(), &there, store, clock));
-    run(&here, &here, &|| (), &mut session, &clock, &mut |_| {}).unwrap();
+    run_over(&here, &mut session, &mut |_| {}).unwrap();
     let receipt = receiver.join().unwrap().unwrap().receipt;
     assert_eq!((receipt.rejected_count, session.report().stale), (3, 3));
     let there: Vec<String> = contents(to.path()).into_iter().map(|(name, _)| name).collect();
@@ -353,8 +382,20 @@ fn a_receiver_that_is_something_else_is_an_error() {
         let _ = there.read_to_end(&mut rest);
     });
     let mut session = Session::new(Plan::default(), options());
-    let close = || drop(here.shutdown(Shutdown::Both));
-    let error = run(&here, &here, &close, &mut session, &clock, &mut |_| {}).unwrap_err();
+    let error = run_over(&here, &mut session, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("no nightwatt"), "{error}");
+    assert!(error.to_string().contains("it sent `bash: nightwatt: command not found`"), "{error}");
     other.join().unwrap();
+}
+
+#[test]
+fn what_does_not_get_smaller_is_counted_as_sent_plain() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("noise");
+    fs::write(&path, noise(300_000)).unwrap();
+    let fixed = Some(Arm::new(Codec::Gzip, 6));
+    let both = whole(from_ref(&path), to.path(), Options { fixed, ..options() });
+    let arms: Vec<(Arm, u64)> =
+        both.session.report().arms.iter().map(|totals| (totals.arm, totals.bytes)).collect();
+    assert_eq!(arms, [(Arm::NONE, 300_000)]);
 }

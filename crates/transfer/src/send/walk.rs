@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::attributes::attributes;
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
+use crate::pure::shown;
 use crate::wire::{Entry, EntryKind, Stamp};
 
 /// What is to be sent.
@@ -18,8 +19,10 @@ pub struct Plan {
     pub entries: Vec<Entry>,
     /// Where each entry is here.
     pub sources: Vec<PathBuf>,
-    /// What is left out, and why.
+    /// What should be sent and cannot be, and why.
     pub skipped: Vec<String>,
+    /// Sockets, pipes and devices: they have no contents, and are left out.
+    pub special: Vec<String>,
 }
 
 /// What of the files is sent.
@@ -87,7 +90,11 @@ impl Plan {
                 Ok(target) => EntryKind::Link(target.as_os_str().as_bytes().to_vec()),
                 Err(error) => return self.skip(source, &error.to_string()),
             },
-            _ => return self.skip(source, "it is no file, folder or link"),
+            _ => {
+                let path = shown::name(source.as_os_str().as_bytes());
+                self.special.push(format!("{path} is left out: it is a socket, pipe or device"));
+                return;
+            }
         };
         let is_folder = kind == EntryKind::Folder;
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -130,7 +137,18 @@ impl Plan {
     }
 
     fn skip(&mut self, source: &Path, why: &str) {
-        self.skipped.push(format!("{} is left out: {why}", source.display()));
+        let path = shown::name(source.as_os_str().as_bytes());
+        self.skipped.push(format!("{path} is left out: {why}"));
+    }
+
+    /// Folders that were named and have nothing in them that is sent. With `--delete`, all of them would go.
+    pub fn empty_folders(&self) -> impl Iterator<Item = &Path> {
+        let tops = self.entries.iter().enumerate().filter(|(_, it)| !it.path.contains(&b'/'));
+        let is_empty = |place: usize| {
+            self.entries.get(place + 1).is_none_or(|next| !next.path.contains(&b'/'))
+        };
+        tops.filter(move |(place, it)| it.kind == EntryKind::Folder && is_empty(*place))
+            .map(|(place, _)| self.sources[place].as_path())
     }
 
     /// Bytes of contents.
@@ -161,7 +179,8 @@ mod tests {
             plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
         assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);
         assert_eq!(plan.entries[5].kind, EntryKind::Link(b"a".to_vec()));
-        assert_eq!((plan.bytes(), plan.skipped.len()), (6, 2));
+        assert_eq!((plan.bytes(), plan.skipped.len()), (6, 1));
+        assert!(plan.special[0].contains("top/pipe is left out"), "{:?}", plan.special);
         assert!(matches!(
             walk(&[top.clone(), top.clone()], &Wanted::default()),
             Err(WalkError::Twice(_))
@@ -171,11 +190,17 @@ mod tests {
             Err(WalkError::Read { .. })
         ));
         assert_eq!(walk(&[top.join("b/..")], &Wanted::default()).unwrap().entries[0].path, b"top");
+        assert_eq!(plan.empty_folders().count(), 0);
+        let bare = folder.path().join("bare");
+        fs::create_dir(&bare).unwrap();
+        let plan = walk(&[bare.clone(), top.clone()], &Wanted::default()).unwrap();
+        assert_eq!(plan.empty_folders().collect::<Vec<_>>(), [bare]);
         let excludes = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap()).to_vec();
         let wanted = Wanted { excludes, attributes: false };
         let plan = walk(&[top], &wanted).unwrap();
         let paths: Vec<&[u8]> = plan.entries.iter().map(|it| it.path.as_slice()).collect();
         assert_eq!(paths, [b"top".as_slice(), b"top/b", b"top/link"]);
-        assert_eq!(plan.skipped.len(), 1, "what was left out by wish is no failure");
+        assert!(plan.skipped.is_empty(), "what was left out by wish is no failure");
+        assert_eq!(plan.special.len(), 1);
     }
 }

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use twox_hash::XxHash3_64;
 
+use crate::pure::shown;
+
 /// Kind and length.
 const HEAD: usize = 5;
 /// The sum at the end.
@@ -19,6 +21,11 @@ pub enum FrameError {
         "a frame of {0} bytes was announced, more than any has: the other end is no nightwatt, or bytes were lost"
     )]
     TooLong(u64),
+    /// The first bytes are text.
+    #[error(
+        "the other end is no nightwatt, or a start file of its shell prints something: it sent `{0}`"
+    )]
+    Text(String),
     /// The sum does not fit.
     #[error("frame {0} was changed on its way, or one before it was lost")]
     Sum(u64),
@@ -28,6 +35,12 @@ fn sum(head: &[u8], body: &[u8], number: u64) -> u64 {
     // Two sums instead of one over both: the body is not copied behind its head.
     let of_head = XxHash3_64::oneshot_with_seed(number, head);
     XxHash3_64::oneshot_with_seed(of_head, body)
+}
+
+/// Of a text that should be a frame, what is shown.
+fn first_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
+    shown::line(text.trim_start().lines().next().unwrap_or_default())
 }
 
 /// Finds frames in what arrives.
@@ -68,10 +81,17 @@ impl FrameReader {
     fn frame(&mut self) -> Result<Option<(u8, Vec<u8>)>, FrameError> {
         let bytes = &self.bytes[self.read..];
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else { return Ok(None) };
+        // No kind of message is a printable character.
+        if self.number == 0 && head[0] >= b' ' {
+            return Err(FrameError::Text(first_line(bytes)));
+        }
         let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > MOST_BODY {
-            return Err(FrameError::TooLong(length as u64));
+            return Err(match self.number {
+                0 => FrameError::Text(first_line(bytes)),
+                _ => FrameError::TooLong(length as u64),
+            });
         }
         if rest.len() < length + SUM {
             return Ok(None);

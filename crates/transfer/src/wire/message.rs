@@ -18,6 +18,9 @@ const MOST_RANGES: usize = 4096;
 /// Most files that a receipt names.
 const MOST_REJECTED: usize = 256;
 
+/// Most bytes of patterns: each is compared with each name.
+const MOST_PATTERNS: usize = 64 << 10;
+
 /// A set of codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codecs(pub u32);
@@ -201,6 +204,32 @@ pub struct Receipt {
     pub removed: u64,
 }
 
+/// What would be done with an entry, or with what is there and no entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It is written: it is new, or another.
+    Write,
+    /// It gets other permissions or attributes.
+    Dress,
+    /// It is removed.
+    Delete,
+    /// It cannot be written.
+    Refuse,
+}
+
+const WHATS: [What; 4] = [What::Write, What::Dress, What::Delete, What::Refuse];
+
+/// What would be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What.
+    pub what: What,
+    /// The path from the receiver's folder.
+    pub path: Vec<u8>,
+    /// Why it cannot be written, else empty.
+    pub reason: String,
+}
+
 /// What an end cannot go on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -237,8 +266,12 @@ pub enum Message {
     Manifest(Vec<Entry>),
     /// What is in the folders of the manifest and not in it is to be removed, except what these patterns leave out.
     Delete(Vec<Exclude>),
+    /// Nothing is to be written: only what would be done is wanted.
+    Trial,
     /// The manifest, or the list of what the receiver has, is complete.
     End,
+    /// Some of what would be done.
+    Changes(Vec<Change>),
     /// What is not to be sent.
     Have(Have),
     /// A block.
@@ -279,7 +312,9 @@ impl Message {
                 let write = |body: Body, it: &Exclude| body.text(&it.to_string(), MOST_TEXT);
                 (13, excludes.iter().fold(body, write))
             }
+            Self::Trial => (14, body),
             Self::End => (3, body),
+            Self::Changes(changes) => (15, changes.iter().fold(body, write_change)),
             Self::Have(have) => {
                 let write = |body: Body, [start, length]: &[u64; 2]| body.u64(*start).u64(*length);
                 (4, have.ranges.iter().take(MOST_RANGES).fold(body, write))
@@ -333,6 +368,8 @@ impl Message {
                 Self::Failed(Failed { failure, text: it.text(MOST_TEXT)? })
             }
             13 => Self::Delete(read_excludes(it)?),
+            14 => Self::Trial,
+            15 => Self::Changes(read_changes(it)?),
             kind => return Err(MessageError::Kind(kind)),
         };
         fields.end()?;
@@ -401,11 +438,31 @@ fn read_attribute(it: &mut Fields<'_>) -> Result<Attribute, MessageError> {
 
 fn read_excludes(it: &mut Fields<'_>) -> Result<Vec<Exclude>, MessageError> {
     let mut excludes = Vec::new();
+    if it.0.len() > MOST_PATTERNS {
+        return Err(MessageError::Value("the length of the patterns"));
+    }
     while !it.0.is_empty() {
         let text = it.text(MOST_TEXT)?;
         excludes.push(text.parse().map_err(|_| MessageError::Value("a pattern"))?);
     }
     Ok(excludes)
+}
+
+fn write_change(body: Body, change: &Change) -> Body {
+    let number = WHATS.iter().position(|it| *it == change.what).unwrap_or(0);
+    let body = body.u8(u8::try_from(number).unwrap_or(0)).short(&change.path, MOST_PATH);
+    body.text(&change.reason, MOST_TEXT)
+}
+
+fn read_changes(it: &mut Fields<'_>) -> Result<Vec<Change>, MessageError> {
+    let mut changes = Vec::new();
+    while !it.0.is_empty() {
+        let what = WHATS.get(usize::from(it.u8()?)).copied();
+        let what = what.ok_or(MessageError::Value("what is to be done"))?;
+        let path = it.short(MOST_PATH)?.to_vec();
+        changes.push(Change { what, path, reason: it.text(MOST_TEXT)? });
+    }
+    Ok(changes)
 }
 
 fn read_have(it: &mut Fields<'_>) -> Result<Have, MessageError> {

@@ -26,7 +26,12 @@ fn some_messages() -> Vec<Message> {
             entry("a/c", EntryKind::Link(b"b".to_vec())),
         ]),
         Message::Delete(vec!["*.tmp".parse().unwrap(), "/a/b/".parse().unwrap()]),
+        Message::Trial,
         Message::End,
+        Message::Changes(vec![
+            Change { what: What::Delete, path: b"a/d".to_vec(), reason: String::new() },
+            Change { what: What::Refuse, path: b"a/e".to_vec(), reason: "a link".into() },
+        ]),
         Message::Have(Have { ranges: vec![[0, 5], [u64::MAX, 1]] }),
         Message::Data(Data {
             id: 1,
@@ -147,7 +152,7 @@ fn values_that_may_not_be_are_refused() {
     assert_eq!(decode(7, &nan), Err(MessageError::Value("an amount")));
     let mut reader = FrameReader::default();
     reader.push(&[5, 0xff, 0xff, 0xff, 0xff]);
-    assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_))));
+    assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_) | FrameError::Text(_))));
     reader.push(&[0; 64]);
     assert!(reader.next_frame().is_err(), "it stays refused");
 }

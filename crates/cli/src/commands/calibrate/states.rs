@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
     pub(crate) drive: Option<PathBuf>,
     /// The site of the server [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "drive")]
+    #[arg(long, value_name = "SITE", requires = "drive")]
     pub(crate) site: Option<String>,
     /// The meter of the machine [default: the site's]
     #[arg(short, long, value_name = "METER", requires = "drive")]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "table")]
     pub(crate) channel: Option<String>,
     /// Number of sleep cycles
-    #[arg(short, long, value_name = "N", default_value_t = 8, requires = "drive", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "drive", value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) cycles: u32,
     /// Shortest and longest time awake
     #[arg(long, value_name = "TIME,TIME", default_value = "1m,2m", requires = "drive", value_parser = times)]

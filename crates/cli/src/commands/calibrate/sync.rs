@@ -51,10 +51,10 @@ pub(crate) struct AlignArgs {
     #[arg(value_name = "STAMPS", value_hint = ValueHint::FilePath)]
     pub(crate) stamps: PathBuf,
     /// The log's column of the line: its name, or its number from 0
-    #[arg(short, long, value_name = "COLUMN", default_value = "Sync")]
+    #[arg(long, value_name = "COLUMN", default_value = "Sync")]
     pub(crate) channel: String,
     /// Samples per second [default: from LOG's `_meta.csv`]
-    #[arg(short, long, value_name = "HZ", value_parser = written::factor)]
+    #[arg(long, value_name = "HZ", value_parser = written::factor)]
     pub(crate) rate: Option<f64>,
     /// Low and high level of the line, in the unit of its column [default: found in the log]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = levels)]

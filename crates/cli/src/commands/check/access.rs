@@ -35,6 +35,10 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
             parts.push(text.to_owned());
         }
     }
+    if config.trusted_proxies.is_empty() && access.favoured().next().is_some() {
+        let text = "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address";
+        parts.push(text.to_owned());
+    }
     if let Some(wake) = wake {
         parts.push(format!("only those of {} wake the server", list(wake)));
     }

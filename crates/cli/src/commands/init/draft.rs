@@ -13,7 +13,7 @@ use super::{KindChoice, PowerChoice};
 #[derive(Debug, Clone)]
 pub(super) struct Power {
     pub(super) choice: PowerChoice,
-    /// MAC address, unit, container, or command line.
+    /// MAC address, unit, container, command line, or what else leads there.
     pub(super) target: String,
 }
 
@@ -29,6 +29,9 @@ pub(super) struct Draft {
     pub(super) kind: KindChoice,
     pub(super) is_root: bool,
 }
+
+/// Where the password of a management controller is expected.
+pub(super) const BMC_PASSWORD: &str = "/etc/nightwatt/bmc";
 
 /// Reads `ON,OFF`.
 pub(super) fn watts(text: &str) -> Result<(f64, f64), String> {
@@ -105,11 +108,36 @@ impl Draft {
             ),
             PowerChoice::Systemd => format!("[site.power.systemd]\nunit = {target}\n"),
             PowerChoice::Docker => format!("[site.power.docker]\ncontainer = {target}\n"),
+            PowerChoice::Ipmi | PowerChoice::Redfish => self.management_controller(),
+            PowerChoice::Gpio => format!("[site.power.gpio]\nline = {target}\n"),
+            PowerChoice::Command => {
+                let call = |action: &str| quoted(&format!("{} {action}", self.power.target));
+                format!(
+                    "[site.power.command]\nwake = {}\nsleep = {}\n",
+                    call("wake"),
+                    call("sleep")
+                )
+            }
             PowerChoice::Process => format!(
                 "[site.power.process]\ncommand = {}\n",
                 list(["/bin/sh", "-c", &format!("exec {}", self.power.target)].map(str::to_owned))
             ),
         }
+    }
+}
+
+impl Draft {
+    fn management_controller(&self) -> String {
+        let (user, host) = self.power.target.split_once('@').unwrap_or_default();
+        let (table, place) = match self.power.choice {
+            PowerChoice::Ipmi => ("ipmi", format!("host = {}", quoted(host))),
+            _ => ("redfish", format!("url = {}", quoted(&format!("https://{host}")))),
+        };
+        format!(
+            "[site.power.{table}]\n{place}\nuser = {}\npassword_file = {}   # mode 600\n",
+            quoted(user),
+            quoted(BMC_PASSWORD)
+        )
     }
 }
 

@@ -1,5 +1,6 @@
 //! What this machine can find out about the server.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -22,9 +23,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Looks up the server of this URL.
+    /// Looks up the server of this URL; `http://` may be left out.
     pub(super) fn find(url: &str) -> Result<Self, String> {
-        let url = url.trim_end_matches('/');
+        let url = with_scheme(url.trim_end_matches('/'));
+        let url = &*url;
         let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
         let parts = parts.filter(|(_, authority)| !authority.contains(['/', '?', '#', '@']));
         let Some((scheme, authority)) = parts else {
@@ -76,6 +78,14 @@ impl Server {
     }
 }
 
+fn with_scheme(url: &str) -> Cow<'_, str> {
+    if url.is_empty() || url.contains("://") {
+        Cow::Borrowed(url)
+    } else {
+        Cow::Owned(format!("http://{url}"))
+    }
+}
+
 /// The MAC address for an IP address, from the kernel's neighbour table (`proc(5)`, `/proc/net/arp`). An entry without
 /// an answer has a MAC address of zeros.
 fn neighbour(table: &str, address: IpAddr) -> Option<String> {
@@ -113,6 +123,16 @@ IP address       HW type     Flags       HW address            Mask     Device
         }
         assert_eq!(at("10.0.0.5:80").power(true), PowerChoice::Agent);
         assert_eq!(at("10.0.0.5:80").power(false), PowerChoice::Agent);
+    }
+
+    #[test]
+    fn an_origin_without_a_scheme_is_http() {
+        let server = Server::find("127.0.0.2:9").unwrap();
+        assert_eq!(server.origin, "http://127.0.0.2:9");
+        assert_eq!(Server::find("https://127.0.0.2:9/").unwrap().origin, "https://127.0.0.2:9");
+        for wrong in ["", "ftp://127.0.0.2:9", "127.0.0.2:9/path"] {
+            assert!(Server::find(wrong).unwrap_err().contains("is no origin"), "{wrong}");
+        }
     }
 
     #[test]

@@ -33,10 +33,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhatArgs {
     /// Connections at once
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) connections: u32,
     /// Segments of each connection
-    #[arg(short = 'm', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) segments: u64,
     /// Bytes of a segment
     #[arg(long, value_name = "BYTES", default_value_t = 1460, value_parser = clap::value_parser!(u32).range(1..=65_535))]
@@ -109,7 +109,7 @@ pub(crate) struct FoundArgs {
     pub(crate) records: u32,
     /// Write these records as CSV, one per row
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) csv: Option<PathBuf>,
+    pub(crate) rows: Option<PathBuf>,
     /// Do not ask the server for its figures at the end
     #[arg(long)]
     pub(crate) client_only: bool,
@@ -150,7 +150,7 @@ fn scaled(text: &str) -> (&str, f64) {
 pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     // Checked before the work, so that a wrong path does not cost its results.
-    if let Some(path) = &args.found.csv {
+    if let Some(path) = &args.found.rows {
         whole_file::can_write(path).map_err(|error| unwritten(path, &error))?;
     }
     let stop = signals::stop_on_signals()?;
@@ -158,7 +158,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let tell: Option<&mut dyn FnMut(&Second)> =
         if args.found.json { None } else { Some(&mut tell) };
     let report = nightwatt_tcp::fetch(&plan, &stop, tell).map_err(|error| failure(&error))?;
-    let written = match &args.found.csv {
+    let written = match &args.found.rows {
         Some(path) => whole_file::write(path, nightwatt_tcp::csv(&report).as_bytes())
             .map_err(|error| unwritten(path, &error)),
         None => Ok(()),
@@ -225,7 +225,7 @@ fn say(args: &Args, report: &FetchReport) -> Result<(), Failure> {
         output::say(&nightwatt_tcp::text(report))?;
         let kept = report.records.len() as u64;
         let ended = report.completed + report.failed + report.cut;
-        if args.found.csv.is_some() && kept < ended {
+        if args.found.rows.is_some() && kept < ended {
             output::complain(&format!(
                 "warning: the rows are the first {} of {}; `--records {ended}` keeps all",
                 count(kept),

@@ -44,7 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   nightwatt tcp helps --quick                             all changes between two cards, ten minutes
   nightwatt tcp helps tso+gso+gro,pacing --scenario d,g   over 10 and 100 Mbit/s
-  nightwatt tcp helps buffers=64k,buffers=4M -c 100 --html helps.html
+  nightwatt tcp helps buffers=64k,buffers=4M --connections 100 --html helps.html
   nightwatt tcp lab clean                                 undo what a killed run left behind
 
 Docs: docs/tcp-helps.md";
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             || report.text(),
             &refusals(runs, report.refused_links()),
         )?;
-        write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
+        write_files(runs, &report.tables(), |by| report.document(by))?;
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })

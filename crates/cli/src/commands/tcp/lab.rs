@@ -18,6 +18,7 @@ use crate::ExitStatus;
 use crate::args::MeterArgs;
 use crate::errors::Failure;
 use crate::progress::Progress;
+use crate::report_pages::{self, cannot_write};
 use crate::{figures, output, signals, whole_file, written};
 
 /// `tcp lab`.
@@ -77,7 +78,7 @@ pub(crate) struct RunsArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ends: Option<PathBuf>,
     /// Connections at once [default: 1,10,100]
-    #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) connections: Vec<u32>,
     /// Segments of each connection [default: 10,10000]
     #[arg(short, long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
@@ -186,7 +187,7 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
         // A file that cannot be written is no reason to lose the others.
         let refused = refusals(runs, report.refused_links());
         let said = output::say_result(&report, runs.json, || report.text(), &refused);
-        let written = write_files(runs, &report.tables(), |by| report.document(by), &clock);
+        let written = write_files(runs, &report.tables(), |by| report.document(by));
         let folded = args.folded.as_deref().map_or(Ok(()), |path| {
             whole_file::write(path, report.folded().as_bytes())
                 .map_err(|error| cannot_write(path, &error))
@@ -249,11 +250,6 @@ fn open_runs(path: &Path) -> Result<File, Failure> {
     })
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::because(format!("cannot write {}", path.display()), error)
-        .hint("name a file or a folder that may be written to")
-}
-
 /// Checks that the tables and the page can be written, before hours of runs.
 fn can_write_files(args: &RunsArgs) -> Result<(), Failure> {
     let try_folder = |folder: &Path| tempfile::NamedTempFile::new_in(folder).map(drop);
@@ -273,23 +269,11 @@ pub(super) fn write_files(
     args: &RunsArgs,
     tables: &[(&str, Table)],
     document: impl FnOnce(String) -> Document,
-    clock: &Clock,
 ) -> Result<(), Failure> {
     if let Some(folder) = &args.csv {
-        std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
-        for (name, table) in tables {
-            let path = folder.join(format!("{name}.csv"));
-            whole_file::write(&path, table.to_csv().as_bytes())
-                .map_err(|error| cannot_write(&path, &error))?;
-        }
+        report_pages::tables(folder, tables)?;
     }
-    if let Some(path) = &args.html {
-        let when = nightwatt_energy::civil::to_minute(clock.now().wall.secs());
-        let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
-        let page = document(generated).to_html();
-        whole_file::write(path, page.as_bytes()).map_err(|error| cannot_write(path, &error))?;
-    }
-    Ok(())
+    args.html.as_deref().map_or(Ok(()), |path| report_pages::page(path, document))
 }
 
 /// The table of scenarios: the user's, or the published one.

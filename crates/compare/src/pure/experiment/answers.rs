@@ -179,7 +179,7 @@ pub fn answers(experiment: &Experiment, margin: f64) -> Answers {
         .iter()
         .filter_map(|run| match &run.outcome {
             Outcome::Figures(figures) => Some(figures.keys().map(String::as_str)),
-            Outcome::Failed(_) => None,
+            Outcome::Failed(_) | Outcome::FailedForAll { .. } => None,
         })
         .flatten()
         .collect();
@@ -220,6 +220,10 @@ fn course(experiment: &Experiment, cell: usize) -> CellCourse {
             Outcome::Failed(_) => {
                 course.failed += 1;
                 course.lost_blocks += u64::from(run.attempt == retries);
+            }
+            Outcome::FailedForAll { .. } => {
+                course.failed += 1;
+                course.lost_blocks += 1;
             }
         }
     }

@@ -151,6 +151,11 @@ impl Experiment {
             let found = (done.block, done.cell, done.attempt);
             return Err(ExperimentError::OutOfOrder { found, expected });
         }
+        if let Outcome::FailedForAll { cells, .. } = &done.outcome
+            && let Some(place) = cells.iter().copied().find(|cell| *cell >= self.cells.len())
+        {
+            return Err(ExperimentError::Place { what: "cell", place, count: self.cells.len() });
+        }
         let known = &mut self.cells[done.cell];
         let is_over = match &done.outcome {
             Outcome::Figures(figures) => {
@@ -177,6 +182,16 @@ impl Experiment {
                     known.given_up = known.barren == self.design.rule.give_up_after;
                 }
                 was_last
+            }
+            Outcome::FailedForAll { cells, .. } => {
+                self.failed += 1;
+                self.suspect = true;
+                for cell in cells {
+                    self.cells[*cell].given_up = true;
+                }
+                let to_come = self.order.split_off(self.next + 1);
+                self.order.extend(to_come.into_iter().filter(|cell| !cells.contains(cell)));
+                true
             }
         };
         self.runs.push(done);

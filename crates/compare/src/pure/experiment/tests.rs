@@ -97,6 +97,40 @@ fn a_failed_run_is_tried_again_afresh_and_a_cell_that_always_fails_is_given_up()
 }
 
 #[test]
+fn a_failure_that_others_share_ends_these_at_once_also_in_this_block() {
+    let mut experiment = Experiment::new(design(4, 1)).unwrap();
+    // The first cell that runs fails for itself and for the third one.
+    let (first, third) = (experiment.order()[0], experiment.order()[2]);
+    let outcome = |step: Step| {
+        if step.cell == first {
+            let (why, cells) = ("no disk".to_owned(), vec![first, third]);
+            return Outcome::FailedForAll { why, cells };
+        }
+        figures(1.0 + 1e-4 * f64::from(step.block))
+    };
+    let steps = run(&mut experiment, outcome);
+    let runs = |cell| steps.iter().filter(|step| step.cell == cell).count();
+    let counted: Vec<usize> = (0..4).map(runs).collect();
+    assert_eq!((counted[first], counted[third], counted.iter().sum::<usize>()), (1, 0, 7));
+    assert!(experiment.is_given_up(first) && experiment.is_given_up(third));
+    assert_eq!(experiment.end(0), Some(End::Precise));
+    let progress = experiment.progress();
+    assert_eq!((progress.done, progress.failed, progress.most_left), (7, 1, 0));
+    // The same runs again, as after an interruption.
+    let again = Experiment::resume(design(4, 1), experiment.runs().to_vec()).unwrap();
+    assert_eq!((again.next_run(), again.end(0)), (None, Some(End::Precise)));
+    // It ends the block where what it ends comes last.
+    let mut last = Experiment::new(design(2, 1)).unwrap();
+    let all = |_| Outcome::FailedForAll { why: String::new(), cells: vec![0, 1] };
+    assert_eq!((run(&mut last, all).len(), last.end(0)), (1, Some(End::GivenUp)));
+    let mut wrong = Experiment::new(design(2, 1)).unwrap();
+    let Step { block, cell, attempt, .. } = wrong.next_run().unwrap();
+    let outcome = Outcome::FailedForAll { why: String::new(), cells: vec![2] };
+    let error = wrong.done(Done { block, cell, attempt, outcome }).unwrap_err();
+    assert_eq!(error, ExperimentError::Place { what: "cell", place: 2, count: 2 });
+}
+
+#[test]
 fn a_comparison_of_which_nothing_runs_is_given_up() {
     let mut experiment = Experiment::new(design(2, 1)).unwrap();
     assert_eq!(run(&mut experiment, |_| failed()).len(), 8);

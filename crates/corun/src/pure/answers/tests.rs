@@ -37,7 +37,8 @@ fn samples(blocks: u32, slowdowns: [f64; 2], noise: f64, seed: u64) -> Vec<Sampl
                 .collect();
             let seconds = jobs.iter().map(|job| job.seconds).fold(0.0, f64::max);
             let watts = if is_together { 70.0 } else { 60.0 };
-            samples.push(Sample { block, group, seconds, joules: Some(watts * seconds), jobs });
+            let energy = Energy { joules: watts * seconds, by: EnergyBy::Meter };
+            samples.push(Sample { block, group, seconds, energy: Some(energy), jobs });
         }
     }
     samples
@@ -62,6 +63,68 @@ fn a_group_is_compared_with_its_jobs_one_after_the_other() {
     let best = answers.least_time.last().unwrap();
     assert_eq!((best.groups.as_slice(), best.at_once), (&[vec![0, 1]][..], 2));
     assert!((best.seconds - 24.0).abs() < 1e-12 && (best.saved.unwrap().ratio - 0.8).abs() < 1e-12);
+}
+
+/// Samples whose energy is by a model: watts at both ends of its range, alone and together.
+fn modelled(ends: impl Fn(bool) -> Option<[f64; 2]>) -> Vec<Sample> {
+    let mut samples = samples(8, [1.5, 1.2], 0.0, 1);
+    for Sample { group, seconds, energy, .. } in &mut samples {
+        let ends = ends(*group == 2)
+            .map(|[low, high]| AtEnds { low_idle: low * *seconds, high_idle: high * *seconds });
+        *energy = energy.map(|energy| Energy { by: EnergyBy::Model(ends), ..energy });
+    }
+    samples
+}
+
+#[test]
+fn modelled_energy_is_advice_if_it_is_so_at_both_ends_of_the_models_range() {
+    // By the model's figure 24 s at 70 W against 30 s at 60 W: 93.3 %. At an end without load-dependent power 80 %.
+    let energy = |samples: &[Sample]| answered(samples).groups[2].energy.unwrap();
+    let sure = energy(&modelled(|is_together| {
+        Some(if is_together { [35.0, 70.0] } else { [30.0, 70.0] })
+    }));
+    assert_eq!((sure.advice(), sure.is_unsure_by_model), (Advice::Together, false));
+    let interval = sure.interval.unwrap();
+    assert!((interval.low - 0.8).abs() < 1e-12 && (interval.high - 1680.0 / 1800.0).abs() < 1e-12);
+    // Idle power next to nothing: 24 s at 40 W against 30 s at 20 W.
+    let by_load =
+        modelled(|is_together| Some(if is_together { [40.0, 70.0] } else { [20.0, 70.0] }));
+    let unsure = energy(&by_load);
+    assert_eq!((unsure.advice(), unsure.verdict), (Advice::CannotTellByModel, Verdict::CannotTell));
+    let interval = unsure.interval.unwrap();
+    assert!((interval.low - 0.8).abs() < 1e-12 && (interval.high - 1.6).abs() < 1e-12);
+    assert!((unsure.ratio - 1680.0 / 1800.0).abs() < 1e-12);
+    let answers = answered(&by_load);
+    let saved = |groupings: &[Grouping]| groupings.last().unwrap().saved.unwrap().advice();
+    assert_eq!(saved(&answers.least_energy), Advice::CannotTellByModel);
+    assert_eq!(saved(&answers.least_time), Advice::Together, "time is measured");
+    // A model of which no range is known.
+    assert_eq!(energy(&modelled(|_| None)).advice(), Advice::CannotTellByModel);
+    // Noise is noise, by whatever model.
+    let mut noisy = samples(8, [3.0, 1.5], 0.2, 1);
+    for sample in &mut noisy {
+        sample.energy = Some(Energy { joules: sample.seconds, by: EnergyBy::Model(None) });
+    }
+    assert_eq!(energy(&noisy).advice(), Advice::CannotTell);
+}
+
+#[test]
+fn without_two_runs_of_each_job_alone_there_is_no_advice() {
+    let all = samples(8, [1.5, 1.2], 0.0, 1);
+    let without = |group: usize, kept: u32| {
+        let is_kept = |it: &&Sample| it.group != group || it.block < kept;
+        answered(&all.iter().filter(is_kept).cloned().collect::<Vec<_>>())
+    };
+    for kept in [0, 1] {
+        let answers = without(1, kept);
+        assert_eq!(answers.unknown_alone, [1]);
+        assert!(answers.least_time.is_empty() && answers.least_energy.is_empty());
+    }
+    assert!(without(1, 2).unknown_alone.is_empty());
+    // The pair ran once: only one after the other is known.
+    let answers = without(2, 1);
+    let [only] = &answers.least_time[..] else { panic!("{:?}", answers.least_time) };
+    assert!(only.is_one_after_the_other() && only.saved.is_none());
 }
 
 #[test]
@@ -127,7 +190,7 @@ fn what_has_not_run_gives_no_answer() {
     assert!(none.least_time.is_empty() && none.least_energy.is_empty());
     let mut without_energy = samples(3, [1.0, 1.0], 0.01, 1);
     for sample in &mut without_energy {
-        sample.joules = None;
+        sample.energy = None;
     }
     let answers = answered(&without_energy);
     assert!(answers.groups[2].energy.is_none() && answers.least_energy.is_empty());
@@ -147,7 +210,7 @@ fn of_many_groups_the_best_is_the_sum_of_measured_ones() {
             // A block that is slower is so in all groups.
             let seconds = seconds[group] * (1.0 + 0.1 * f64::from(block));
             let jobs = vec![job(seconds); places.len()];
-            samples.push(Sample { block, group, seconds, joules: None, jobs });
+            samples.push(Sample { block, group, seconds, energy: None, jobs });
         }
     }
     let answers = answers(&groups, &samples, Rules { stop: &rule(), margin: 0.03 });

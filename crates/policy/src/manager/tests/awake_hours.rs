@@ -33,6 +33,43 @@ impl Story {
         Self::begin_at(settings, Wall::from_secs(start_s), &Memory::default())
     }
 
+    /// A proxy that starts while its server is off.
+    fn off(settings: Settings, start_s: i64, memory: &Memory) -> Self {
+        let start = Wall::from_secs(start_s);
+        let mut story = Self::begin_at(settings.clone(), start, memory);
+        story.up = false;
+        let policy = Timeout { idle: Duration::from_secs(5) };
+        let now = Now { mono: Mono::ZERO, wall: start, utc_offset: 0 };
+        story.manager = PowerManager::new(settings, policy, *memory, now);
+        (story.now, story.changes, story.causes) = (now, Vec::new(), Vec::new());
+        story
+    }
+
+    /// The same proxy, started again while its server is off.
+    fn started_again(&self, settings: Settings) -> Self {
+        let memory = self.manager.memory(self.now);
+        let text = serde_json::to_string(&memory).unwrap();
+        Self::off(settings, self.now.wall.secs(), &serde_json::from_str(&text).unwrap())
+    }
+
+    fn order(&mut self, order: Order) {
+        let mut actions = Vec::new();
+        self.manager.order(self.now, order, &mut actions);
+        self.obey(&mut actions);
+    }
+
+    /// Its server says good-bye, of its own accord.
+    fn leaves(&mut self) {
+        let mut actions = Vec::new();
+        self.up = false;
+        self.manager.report(self.now, Report::Leaving, &mut actions);
+        self.obey(&mut actions);
+    }
+
+    fn so_far(&self) -> (Phase, usize) {
+        (self.manager.phase(), self.causes.len())
+    }
+
     /// When it was awake: seconds of civil time since `from` at which it woke and fell asleep.
     fn awake_since(&self, from: i64) -> Vec<(i64, &'static str)> {
         let changed = self.changes.iter().filter_map(|&(second, change)| {
@@ -97,51 +134,113 @@ fn hours_that_overlap_or_meet_are_one_and_wake_once() {
 
 #[test]
 fn an_operator_puts_it_to_sleep_for_the_rest_of_its_hours() {
-    let mut story = Story::from(settings(&["08:00-12:00", "11:00-13:00"]), MONDAY);
+    let hours = || settings(&["08:00-12:00", "11:00-13:00"]);
+    let mut story = Story::from(hours(), MONDAY);
     story.until(9 * HOUR);
-    let mut actions = Vec::new();
-    story.manager.order(story.now, Order::Sleep, &mut actions);
-    story.obey(&mut actions);
+    story.order(Order::Sleep);
     assert_eq!(story.manager.phase(), Phase::Asleep);
-    story.until(14 * HOUR);
+    story.until(12 * HOUR);
     assert_eq!(story.manager.phase(), Phase::Asleep, "the second begins within the first");
     // A proxy that is restarted meanwhile does not wake it either.
-    let memory = story.manager.memory(story.now);
-    let text = serde_json::to_string(&memory).unwrap();
-    let memory = serde_json::from_str(&text).unwrap();
-    let start = Wall::from_secs(MONDAY + 12 * 3600);
-    let mut again = Story::begin_at(settings(&["08:00-12:00", "11:00-13:00"]), start, &memory);
+    let mut again = story.started_again(hours());
     again.until(600);
-    assert_eq!(again.causes, []);
+    assert_eq!(again.so_far(), (Phase::Asleep, 0));
     again.until(21 * HOUR);
-    assert_eq!(again.causes, [Cause::AwakeHours], "the next day it does");
+    assert_eq!(again.so_far(), (Phase::Awake, 1), "the next day it does");
+    story.until(21 * HOUR);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    story.until(DAY + 9 * HOUR);
+    assert_eq!(story.manager.phase(), Phase::Awake);
 }
 
 #[test]
-fn hours_around_the_clock_wake_it_once_and_an_order_to_sleep_holds() {
+fn an_order_to_sleep_ends_when_others_wake_it() {
+    let mut story = Story::from(settings(&["08:00-18:00"]), MONDAY);
+    story.until(9 * HOUR);
+    story.order(Order::Sleep);
+    story.order(Order::Wake);
+    story.until(10 * HOUR);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.leaves();
+    story.until(11 * HOUR);
+    assert_eq!(story.manager.phase(), Phase::Awake, "the order is over");
+}
+
+#[test]
+fn hours_around_the_clock_wake_it_each_day_and_an_order_to_sleep_holds_until_the_next() {
+    // Begins at 01:00.
     let mut story = Story::from(settings(&["00:00-24:00"]), MONDAY + 3600);
     story.until(10 * DAY);
-    assert_eq!((story.manager.phase(), story.causes.len()), (Phase::Awake, 0));
-    let mut actions = Vec::new();
-    story.manager.order(story.now, Order::Sleep, &mut actions);
-    story.obey(&mut actions);
-    story.until(20 * DAY);
+    assert_eq!(story.so_far(), (Phase::Awake, 0));
+    story.order(Order::Sleep);
+    story.until(10 * DAY + 23 * HOUR - 10);
+    assert_eq!(story.so_far(), (Phase::Asleep, 0));
+    story.until(10 * DAY + 23 * HOUR + 10);
+    assert_eq!(story.so_far(), (Phase::Awake, 1));
+    // Hours over midnight are those of the day on which they begin.
+    let mut story = Story::from(settings(&["20:00-06:00", "05:00-07:00"]), MONDAY);
+    story.until(21 * HOUR);
+    let woken = story.causes.len();
+    story.order(Order::Sleep);
+    story.until(DAY + 5 * HOUR - 10);
+    assert_eq!(story.so_far(), (Phase::Asleep, woken));
+    story.until(DAY + 5 * HOUR + 10);
+    assert_eq!(story.so_far(), (Phase::Awake, woken + 1));
+}
+
+#[test]
+fn a_server_that_goes_away_in_its_hours_is_woken_again_once_a_day() {
+    for hours in ["08:00-18:00", "00:00-24:00"] {
+        let mut story = Story::from(settings(&[hours]), MONDAY);
+        story.until(9 * HOUR);
+        let woken = story.causes.len();
+        story.up = false;
+        story.until(9 * HOUR + 600);
+        assert!(story.changes.iter().any(|it| it.1 == Change::WentAway), "{hours}");
+        assert_eq!(story.so_far(), (Phase::Awake, woken + 1), "{hours}");
+        // Something else is not the same.
+        story.until(10 * HOUR);
+        story.leaves();
+        assert_eq!(story.so_far(), (Phase::Asleep, woken + 1), "{hours}");
+        story.until(10 * HOUR + 600);
+        assert_eq!(story.so_far(), (Phase::Awake, woken + 2), "{hours}");
+        // A server that is broken is left alone, and so is one that is meant to be off.
+        story.until(11 * HOUR);
+        story.leaves();
+        story.until(12 * HOUR);
+        assert_eq!(story.so_far(), (Phase::Asleep, woken + 2), "{hours}");
+        story.until(DAY + 9 * HOUR);
+        assert_eq!(story.so_far(), (Phase::Awake, woken + 3), "{hours}");
+        story.leaves();
+        story.until(DAY + 10 * HOUR);
+        assert_eq!(story.so_far(), (Phase::Awake, woken + 4), "{hours}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_outside_of_its_hours_sleeps() {
+    let mut story = Story::from(settings(&["08:00-10:00"]), MONDAY);
+    story.until(10 * HOUR - 60);
+    story.leaves();
+    story.until(20 * HOUR);
+    assert_eq!(story.so_far(), (Phase::Asleep, 1), "the hours ended meanwhile");
+    story.ask(20 * HOUR);
+    story.leaves();
+    story.until(23 * HOUR);
     assert_eq!(story.manager.phase(), Phase::Asleep);
 }
 
 #[test]
-fn a_proxy_that_was_off_when_they_began_wakes_it_when_it_starts() {
+fn a_proxy_that_was_off_when_they_began_or_when_the_power_failed_wakes_it_when_it_starts() {
+    let hours = || settings(&["08:00-18:00"]);
     for (hour, awake) in [(7, false), (9, true), (17, true), (19, false)] {
-        let start = Wall::from_secs(MONDAY + hour * 3600);
-        let mut story = Story::begin_at(settings(&["08:00-18:00"]), start, &Memory::default());
-        story.up = false;
-        story.manager = {
-            let policy = Timeout { idle: Duration::from_secs(5) };
-            let now = Now { mono: Mono::ZERO, wall: start, utc_offset: 0 };
-            PowerManager::new(settings(&["08:00-18:00"]), policy, Memory::default(), now)
-        };
+        let mut story = Story::off(hours(), MONDAY + hour * 3600, &Memory::default());
         story.until(120);
         assert_eq!(story.manager.phase() == Phase::Awake, awake, "{hour}:00");
+        // It has been woken for these hours before.
+        let mut again = story.started_again(hours());
+        again.until(120);
+        assert_eq!(again.manager.phase() == Phase::Awake, awake, "{hour}:00");
     }
 }
 
@@ -231,9 +330,7 @@ fn a_clock_that_is_set_is_noticed_within_an_hour() {
     let mut story =
         Story::from(settings(&["mon 08:00-18:00"]), MONDAY + 520 * 7 * 86_400 + 9 * 3600);
     story.until(60);
-    let mut actions = Vec::new();
-    story.manager.order(story.now, Order::Sleep, &mut actions);
-    story.obey(&mut actions);
+    story.order(Order::Sleep);
     story.start = Wall::from_secs(MONDAY + 9 * 3600);
     story.until(2 * HOUR);
     assert_eq!(story.causes.last(), Some(&Cause::AwakeHours));

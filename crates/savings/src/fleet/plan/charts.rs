@@ -37,11 +37,6 @@ fn choice(row: &Row) -> Option<FleetChoice> {
     row.policy.parse().ok()
 }
 
-/// `Raspberry Pi, poisson 300/s`.
-fn place(row: &Row) -> String {
-    format!("{}, {} {:.0}/s", row.pool, row.traffic, row.rate)
-}
-
 impl PlanResult {
     fn pools(&self) -> BTreeSet<&str> {
         self.rows.iter().map(|row| row.pool.as_str()).collect()
@@ -247,10 +242,5 @@ impl PlanResult {
             chart = chart.series(series);
         }
         chart.series.iter().any(|series| !series.points.is_empty()).then_some(chart)
-    }
-
-    /// Where a group of rows is, for headings.
-    pub(super) fn heading(rows: &[Row]) -> String {
-        place(&rows[0])
     }
 }

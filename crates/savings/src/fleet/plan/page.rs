@@ -1,63 +1,136 @@
-//! The result as a page, and as tables.
+//! The result as a report, and as tables.
 
-use nightwatt_report::{
-    Block, Cell, Chart, Column, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped,
-};
+use nightwatt_report::{Cell, Column, Document, Note, Origin, Section, Table, Text, grouped};
 
 use super::result::{Estimate, PlanResult, Row};
 
+/// A figure of a pool under a policy, as tables have it.
+struct Shown {
+    title: &'static str,
+    unit: &'static str,
+    decimals: usize,
+    /// What it is shown in.
+    scale: f64,
+    of: fn(&Row) -> Estimate,
+    /// A terminal leaves it out.
+    is_detail: bool,
+}
+
+const FIGURES: [Shown; 8] = {
+    const fn it(
+        title: &'static str,
+        unit: &'static str,
+        decimals: usize,
+        of: fn(&Row) -> Estimate,
+    ) -> Shown {
+        Shown { title, unit, decimals, scale: 1.0, of, is_detail: false }
+    }
+    [
+        it("energy of a day", "Wh", 1, |it| it.wh_per_day),
+        it("transitions an hour", "", 1, |it| it.transitions_per_hour),
+        it("servers on", "", 2, |it| it.servers_on),
+        Shown { scale: 100.0, is_detail: true, ..it("refused", "%", 3, |it| it.refused) },
+        Shown { is_detail: true, ..it("mean response", "ms", 2, |it| it.mean_response_ms) },
+        Shown { is_detail: true, ..it("99 % within", "ms", 2, |it| it.p99_response_ms) },
+        Shown { is_detail: true, ..it("requests per joule", "1/J", 2, |it| it.requests_per_joule) },
+        Shown { is_detail: true, ..it("cost", "W", 2, |it| it.cost_w) },
+    ]
+};
+
 impl PlanResult {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        self.document(String::new()).to_text()
+    }
+
     /// The report; `generated` says by what and when it was made.
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("Pools of servers, switched by policies");
-        document.subtitle = Text::from(format!(
-            "Answers within {:.0} ms, at most {} % of the requests refused or late; {} replications",
-            1e3 * self.sla_s,
-            100.0 * self.refused_limit,
-            self.replications
-        ));
+        document.subtitle = Text::from(self.terms());
         document.generated = generated;
-        let mut sections = vec![
+        document.sections([
             self.short_section(),
-            charts("Energy against transitions", self.trade_offs()),
-            charts("Against the rate", self.against_rate()),
-            charts("By how many are always on", self.against_number()),
-            charts("By how long switching off is delayed", self.against_delay()),
-            charts(
+            Section::of_charts("Energy against transitions", self.trade_offs()),
+            Section::of_charts("Against the rate", self.against_rate()),
+            Section::of_charts("By how many are always on", self.against_number()),
+            Section::of_charts("By how long switching off is delayed", self.against_delay()),
+            Section::of_charts(
                 "Requests per watt and power",
-                self.served_per_joule().into_iter().chain(self.by_the_queue()).collect(),
+                self.served_per_joule().into_iter().chain(self.by_the_queue()),
+            ),
+            Section::new(
+                "Every simulated pool",
+                self.groups().map(|rows| group_table(rows).into()).collect(),
             ),
             Section::new("Servers", vec![self.servers_table().into()]),
-            Section::new("Every simulated pool", vec![self.rows_table().into()]),
-        ];
-        sections.retain(|section| !section.blocks.is_empty());
-        document.sections = sections;
-        document
+        ])
+    }
+
+    fn terms(&self) -> String {
+        let price = if self.transition_price_j > 0.0 {
+            format!("; sparing a transition is worth {} J", self.transition_price_j)
+        } else {
+            String::new()
+        };
+        format!(
+            "Answers within {:.0} ms of service and waiting, {} % of the requests may be refused or late{price}",
+            1e3 * self.sla_s,
+            100.0 * self.refused_limit
+        )
     }
 
     fn short_section(&self) -> Section {
-        let mut figures = Vec::new();
-        for rows in self.groups() {
-            let figure = match rows.iter().find(|row| row.cheapest) {
-                Some(best) => KeyFigure::new(
-                    Self::heading(rows),
-                    format!("{} W", grouped(best.watts.mean, 2)),
-                )
-                .note(format!("{}, {:.2} servers on", best.policy, best.servers_on.mean)),
-                None => KeyFigure::new(Self::heading(rows), "–").note("too few servers"),
-            };
-            figures.push(figure);
+        let mut blocks: Vec<_> =
+            self.groups().map(|rows| Text::marked(&self.advice(rows)).into()).collect();
+        blocks.push(Note::new(Origin::Modelled, self.model()).into());
+        let assumed = "servers are assumed to be like each other within a kind, to draw what was given \
+                       whatever they serve, and never to fail.";
+        blocks.push(Note::new(Origin::Caution, assumed).into());
+        if self.rows.iter().any(|row| row.foresees) {
+            let text = "The oracle knows every request to come: it is nothing to choose.";
+            blocks.push(Text::from(text).into());
         }
-        Section::new("In short: the cheapest policy that keeps the limit", vec![
-            Block::Figures(figures),
-            Note::new(Origin::Modelled, note_text(self)).into(),
-            Note::new(
-                Origin::Caution,
-                "servers are assumed to be like each other within a kind, to draw what was given whatever \
-                 they serve, and never to fail.",
-            )
-            .into(),
-        ])
+        Section::new("In short: the cheapest policy that keeps the limit", blocks)
+    }
+
+    fn model(&self) -> String {
+        format!(
+            "{}. Simulated from the watts, rates and times that were given; ± is the {:.0} % interval of the \
+             simulation alone ({} replications), and what is given may be off by more.",
+            self.terms(),
+            100.0 * self.confidence,
+            self.replications
+        )
+    }
+
+    /// What to choose of rows that share pool and traffic.
+    fn advice(&self, rows: &[Row]) -> String {
+        let place = heading(rows);
+        let late = rows.iter().filter(|row| row.late.mean > 0.0).map(|row| {
+            let late = 100.0 * row.late.mean;
+            format!(" `{}` answers {late:.3} % later than the SLA.", row.policy)
+        });
+        let late: String = late.collect();
+        let Some(best) = rows.iter().find(|row| row.cheapest) else {
+            let cure = if self.warnings.is_empty() {
+                "take more or faster servers, or relax the SLA"
+            } else {
+                "simulate for longer first (see the warning)"
+            };
+            let limit = 100.0 * self.refused_limit;
+            return format!(
+                "{place}: none of these refuses, or answers late, {limit} % or less: {cure}.{late}"
+            );
+        };
+        let is_in = |name: &str| best.pool == name || best.pool.split(" + ").any(|it| it == name);
+        let idle = self.servers.iter().filter(|server| is_in(&server.name));
+        let all_on: f64 = idle.map(|server| f64::from(server.servers) * server.watts[1]).sum();
+        let saved = 100.0 * (1.0 - best.watts.mean / all_on);
+        format!(
+            "{place}: cheapest: `{}`, {} W in the mean ({saved:.0} % less than all servers idling).{late}",
+            best.policy,
+            grouped(best.watts.mean, 2)
+        )
     }
 
     /// Tables with the names of their files, for CSV.
@@ -70,134 +143,86 @@ impl PlanResult {
     }
 
     fn servers_table(&self) -> Table {
-        let columns = vec![
-            Column::text("kind"),
-            Column::number("servers", ""),
-            Column::number("service rate", "1/s"),
-            Column::number("standard error", "1/s"),
-            Column::number("places", ""),
-            Column::number("off", "W"),
-            Column::number("idle", "W"),
-            Column::number("busy", "W"),
-            Column::number("cycle", "J"),
-            Column::number("start", "s"),
-        ];
-        let mut table = Table::new("Kinds of servers", columns);
-        for server in &self.servers {
-            let mut cells: Vec<Cell> = vec![
-                server.name.as_str().into(),
-                Cell::count(server.servers.into()),
-                Cell::number(server.service_rate, 1),
-                server.service_rate_error.map_or(Cell::Empty, |it| Cell::number(it, 1)),
-                Cell::count(server.places.into()),
-            ];
-            cells.extend(server.watts.map(|watts| Cell::number(watts, 1)));
-            cells.extend([Cell::number(server.switch_j, 1), Cell::number(server.switch_on_s, 1)]);
-            table = table.row(cells);
-        }
-        table
+        Table::of("Kinds of servers", &self.servers)
+            .text("kind", |it| it.name.as_str())
+            .count("servers", |it| it.servers)
+            .number("service rate", "1/s", 1, |it| it.service_rate)
+            .number("standard error", "1/s", 1, |it| it.service_rate_error)
+            .count("places", |it| it.places)
+            .number("off", "W", 1, |it| it.watts[0])
+            .number("idle", "W", 1, |it| it.watts[1])
+            .number("busy", "W", 1, |it| it.watts[2])
+            .number("cycle", "J", 1, |it| it.switch_j)
+            .number("start", "s", 1, |it| it.switch_on_s)
+            .into()
     }
 
     fn rows_table(&self) -> Table {
-        let mut columns = vec![
-            Column::text("pool"),
-            Column::text("traffic"),
-            Column::number("rate", "1/s"),
-            Column::text("policy"),
-            Column::text("verdict"),
-        ];
-        for (name, unit) in [
-            ("energy of a day", "Wh"),
-            ("transitions an hour", ""),
-            ("servers on", ""),
-            ("refused", "%"),
-            ("mean response", "ms"),
-            ("99 % within", "ms"),
-            ("requests per joule", "1/J"),
-            ("cost", "W"),
-        ] {
-            columns.push(Column::number(name, unit));
-            columns.push(Column::number(format!("± {name}"), unit));
+        let mut table = Table::of("Policies; ± is the 95 % interval of the simulation", &self.rows)
+            .text("pool", |it| it.pool.as_str())
+            .text("traffic", |it| it.traffic.as_str())
+            .number("rate", "1/s", 1, |it| it.rate)
+            .text("policy", |it| it.policy.as_str())
+            .text("verdict", verdict);
+        for Shown { title, unit, decimals, scale, of, .. } in FIGURES {
+            table = table.number(title, unit, decimals, |it| scale * of(it).mean).number(
+                format!("± {title}"),
+                unit,
+                decimals,
+                |it| of(it).half_width.map(|half| scale * half),
+            );
         }
-        columns.push(Column::number("most on", ""));
-        let mut table = Table::new("Policies; ± is the 95 % interval of the simulation", columns);
-        for row in &self.rows {
-            table = table.row(cells(row));
-        }
-        table
+        table.count("most on", |it| it.most_on).into()
     }
 
     fn curves_table(&self) -> Table {
-        let columns = vec![
-            Column::text("kind"),
-            Column::number("mean response", "ms"),
-            Column::number("rate", "1/s"),
-            Column::number("servers", ""),
-            Column::number("power", "W"),
-            Column::number("requests per joule", "1/J"),
-        ];
-        let mut table =
-            Table::new("Servers and power against the rate, by the M/D/1 queue", columns);
-        for curve in &self.curves {
-            for point in &curve.points {
-                table = table.row(vec![
-                    curve.server.as_str().into(),
-                    Cell::number(1e3 * curve.response_s, 0),
-                    Cell::number(point.rate, 1),
-                    Cell::number(point.servers, 0),
-                    Cell::number(point.watts, 1),
-                    Cell::number(point.requests_per_joule, 2),
-                ]);
-            }
-        }
-        table
+        let points =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(move |it| (curve, it)));
+        Table::of("Servers and power against the rate, by the M/D/1 queue", points)
+            .text("kind", |(curve, _)| curve.server.as_str())
+            .number("mean response", "ms", 0, |(curve, _)| 1e3 * curve.response_s)
+            .number("rate", "1/s", 1, |(_, it)| it.rate)
+            .number("servers", "", 0, |(_, it)| it.servers)
+            .number("power", "W", 1, |(_, it)| it.watts)
+            .number("requests per joule", "1/J", 2, |(_, it)| it.requests_per_joule)
+            .into()
     }
 }
 
-fn note_text(result: &PlanResult) -> String {
-    format!(
-        "simulated from the watts, rates and times that were given. ± is the {:.0} % interval of the \
-         simulation alone; what is given may be off by more.",
-        100.0 * result.confidence
-    )
+/// `Raspberry Pi; poisson at 300.0 requests/s`.
+fn heading(rows: &[Row]) -> String {
+    let Row { pool, traffic, rate, .. } = &rows[0];
+    format!("{pool}; {traffic} at {} requests/s", grouped(*rate, 1))
 }
 
-fn charts(title: &str, charts: Vec<Chart>) -> Section {
-    Section::new(title, charts.into_iter().map(Block::from).collect())
+/// Policies of one pool and traffic.
+fn group_table(rows: &[Row]) -> Table {
+    let mut table = Table::of(heading(rows), rows)
+        .text("policy", |it| it.policy.as_str())
+        .text("verdict", verdict);
+    for Shown { title, unit, decimals, scale, of, is_detail } in FIGURES {
+        let column = Column { is_detail, ..Column::number(title, unit) };
+        table = table.column(column, |it| estimate(of(it), scale, decimals));
+    }
+    table.count("most on", |it| it.most_on).detail().into()
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
-    let verdict = match (row.cheapest, row.pareto, row.keeps_limit) {
+fn verdict(row: &Row) -> &'static str {
+    match (row.cheapest, row.pareto, row.keeps_limit) {
         (true, ..) => "cheapest",
         (_, true, _) => "Pareto front",
         (_, _, true) if row.foresees => "knows what is to come",
         (_, _, true) => "keeps the limit",
         _ => "refuses too many",
-    };
-    let mut cells: Vec<Cell> = vec![
-        row.pool.as_str().into(),
-        row.traffic.as_str().into(),
-        Cell::number(row.rate, 1),
-        row.policy.as_str().into(),
-        verdict.into(),
-    ];
-    let percent = |it: Estimate| Estimate {
-        mean: 100.0 * it.mean,
-        half_width: it.half_width.map(|width| 100.0 * width),
-    };
-    for (estimate, decimals) in [
-        (row.wh_per_day, 1),
-        (row.transitions_per_hour, 1),
-        (row.servers_on, 2),
-        (percent(row.refused), 3),
-        (row.mean_response_ms, 2),
-        (row.p99_response_ms, 2),
-        (row.requests_per_joule, 2),
-        (row.cost_w, 2),
-    ] {
-        cells.push(Cell::number(estimate.mean, decimals));
-        cells.push(estimate.half_width.map_or(Cell::Empty, |it| Cell::number(it, decimals)));
     }
-    cells.push(Cell::count(row.most_on.into()));
-    cells
+}
+
+/// `85.3 ± 0.2`; from a thousand on without a fraction.
+fn estimate(it: Estimate, scale: f64, decimals: usize) -> Cell {
+    let decimals = if it.mean >= 1000.0 { 0 } else { decimals };
+    let shown = |value: f64| grouped(scale * value, decimals);
+    match it.half_width {
+        Some(width) => format!("{} ± {}", shown(it.mean), shown(width)).into(),
+        None => Cell::number(scale * it.mean, decimals),
+    }
 }

@@ -57,7 +57,8 @@ fn a_simulation_follows_from_the_time_to_start_or_is_warned_of() {
         "policies = [\"always-on 1\"]",
     );
     let result = ran(&refuses.replace("points =", "switch_on = \"30s\"\npoints ="));
-    assert!(result.text().contains("simulate for longer first"), "{}", result.text());
+    let text = result.text().replace('\n', " ");
+    assert!(text.contains("simulate for longer first"), "{text}");
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn the_oracle_costs_least_and_is_nothing_to_choose() {
         }
         assert_eq!(others.iter().filter(|row| row.cheapest).count(), 1);
     }
-    assert!(result.text().contains("\no oracle 1 ") && result.text().contains("nothing to choose"));
+    assert!(result.text().contains("oracle 1") && result.text().contains("nothing to choose"));
     assert!(!ran(PLAN).text().contains("oracle"));
     let together = format!("together = true\n{}", PLAN.replace("\"predictive\"", "\"oracle\""));
     let said = plan(&together).unwrap_err().to_string();
@@ -236,7 +237,7 @@ fn kinds_together_are_used_by_energy_per_request() {
 
 #[test]
 fn a_kind_may_be_called_as_two_together_are() {
-    let text = ran(&PLAN.replace("\"small\"", "\"a + b\"")).text();
+    let text = ran(&PLAN.replace("\"small\"", "\"a + b\"")).text().replace('\n', " ");
     assert!(text.contains("% less than all servers idling") && !text.contains("inf"), "{text}");
 }
 
@@ -344,7 +345,7 @@ fn who_waits_in_line_for_longer_than_was_promised_is_late_and_no_policy_is_chose
     let small = result.rows.iter().find(|row| row.pool == "small").unwrap();
     assert!(small.refused.mean < 1e-9 && small.late.mean > 0.9, "{small:?}");
     assert!(!small.keeps_limit && !small.cheapest);
-    assert!(result.text().contains("later than the SLA"));
+    assert!(result.text().replace('\n', " ").contains("later than the SLA"));
 }
 
 #[test]

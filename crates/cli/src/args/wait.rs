@@ -1,0 +1,16 @@
+//! Whether a command waits for what it orders.
+
+use std::time::Duration;
+
+use crate::written;
+
+/// `wake` and `sleep`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WaitArgs {
+    /// Wait until the server is in that state; exit status 1 if it is not reached
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest time to wait
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = written::some_time, requires = "wait")]
+    pub(crate) patience: Duration,
+}

@@ -1,0 +1,162 @@
+//! `nightwatt schedule`: jobs of a list, in batches of those that belong together.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueHint;
+use nightwatt_clock::Clock;
+use nightwatt_compare::Store;
+use nightwatt_corun::{self as corun, Batches, Error, Goal, JobList, JobsDone, Profile};
+
+use crate::ExitStatus;
+use crate::commands::{Group, Listed};
+use crate::errors::Failure;
+use crate::progress::Progress;
+use crate::{output, signals};
+
+/// Run many jobs, together those that `corun` found to belong together
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// List of jobs, each on a line `KIND: COMMAND`; `-` reads standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) jobs: PathBuf,
+    /// Folder of results of `nightwatt corun`; its jobs are the kinds
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) profile: PathBuf,
+    /// What is to be least
+    #[arg(long = "for", value_name = "GOAL", value_enum, default_value_t)]
+    pub(crate) goal: For,
+    /// Run a batch that would wait longer than this before those that save more
+    #[arg(long, value_name = "DURATION", value_parser = nightwatt_energy::duration_text::parse)]
+    pub(crate) max_wait: Option<Duration>,
+    /// Folder of the outputs, and of which jobs have ended: the same command continues there [default: FILE with
+    /// `.done` at its end, or schedule.done]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Forget which jobs have ended, and run all of them
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Print the batches in their order with their time and energy, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is to be least.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum For {
+    /// The time until all jobs are finished
+    #[default]
+    Time,
+    /// The energy of the machine until then
+    Energy,
+}
+
+pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
+
+const EXAMPLES: &str = "\
+Examples:
+  nightwatt corun kinds.toml             measure which kinds belong together
+  nightwatt schedule --jobs list --profile kinds.results --dry-run
+  nightwatt schedule --jobs list --profile kinds.results --for energy
+
+Docs: docs/corun.md";
+
+/// The exit status that a shell reports for a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Plans, or runs.
+pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let (name, text) = read(&args.jobs)?;
+    let profile = Profile::read(&args.profile).map_err(|error| failure(&error))?;
+    let list = JobList::read(&name, &text, &profile).map_err(|error| failure(&error))?;
+    let goal = match args.goal {
+        For::Time => Goal::Time,
+        For::Energy => Goal::Energy,
+    };
+    let batches = |done: &[usize]| {
+        list.batches(&profile, goal, args.max_wait, done).map_err(|error| failure(&error))
+    };
+    let folder = args.out.clone().unwrap_or_else(|| beside(&args.jobs));
+    if args.dry_run && !folder.exists() {
+        let batches = batches(&[])?;
+        output::say_result(&batches, args.json, || batches.text(), &[])?;
+        return Ok(ExitStatus::Success);
+    }
+    let store = Store::open(&folder, list.subject(), args.fresh);
+    let mut store = store.map_err(|error| failure(&error.into()))?;
+    let batches = batches(&corun::jobs_done(&store))?;
+    if args.dry_run {
+        output::say_result(&batches, args.json, || batches.text(), &[])?;
+        return Ok(ExitStatus::Success);
+    }
+    for warning in &store.warnings {
+        output::complain(&format!("warning: {warning}"));
+    }
+    let ran = run_all(&profile, &list, &batches, &mut store, args.json)?;
+    match ran {
+        Ok(()) => {}
+        Err(error) if error.is_interrupted() => {
+            let what =
+                format!("interrupted after {} jobs, which are not run again", store.done.len());
+            return Err(Failure::saying(what)
+                .hint("the same command continues from there")
+                .ending_with(INTERRUPTED));
+        }
+        Err(error) => return Err(failure(&error)),
+    }
+    let done = JobsDone::of(&list, &store.done);
+    output::say_result(&done, args.json, || done.text(), &[])?;
+    Ok(if done.failed().next().is_none() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn run_all(
+    profile: &Profile,
+    list: &JobList,
+    batches: &Batches,
+    store: &mut Store,
+    json: bool,
+) -> Result<Result<(), Error>, Failure> {
+    let stop = signals::stop_on_signals()?;
+    let clock = Clock::real();
+    let started = clock.now().mono;
+    let mut progress = Progress::by_time(json);
+    let all = batches.jobs.len() as u64;
+    let ran = corun::run_batches(profile, list, batches, store, &stop, &mut |batch, ended| {
+        let elapsed = clock.now().mono.since(started);
+        progress.update(ended as u64, all, elapsed, None, || batches.name_of(batch));
+    });
+    progress.end();
+    Ok(ran)
+}
+
+/// The list's name for errors, and its text.
+fn read(path: &Path) -> Result<(String, String), Failure> {
+    let failed = |error| {
+        Failure::because(format!("cannot read {}", path.display()), &error)
+            .hint("write a list of jobs, each on a line `KIND: COMMAND`; docs/corun.md has one")
+            .into_usage()
+    };
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(failed)?;
+        return Ok(("standard input".to_owned(), text));
+    }
+    Ok((path.display().to_string(), std::fs::read_to_string(path).map_err(failed)?))
+}
+
+fn beside(list: &Path) -> PathBuf {
+    if list == Path::new("-") {
+        return PathBuf::from("schedule.done");
+    }
+    list.with_added_extension("done")
+}
+
+fn failure(error: &Error) -> Failure {
+    let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
+    failure.maybe_hint(error.hint())
+}

@@ -1,0 +1,102 @@
+//! Lists of jobs whose kinds have made-up runs, and batches that really run.
+
+use std::fs;
+
+use nightwatt_clock::meter::Stop;
+use nightwatt_compare::Store;
+
+use super::*;
+use crate::adopted;
+use crate::batch_runner::{JobsDone, jobs_done, run_batches};
+use crate::pure::placement::{Placement, Share};
+use crate::tests::{finished, plan, runs};
+
+/// Of a, b and c: a and c are faster together, a and b are not. All on one CPU that this process may use.
+fn profile() -> Profile {
+    let plan = plan();
+    let cpu = rustix::thread::sched_getaffinity(None).unwrap();
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|it| cpu.is_set(*it)).unwrap() as u32;
+    let placement = Placement { share: Share::Any, slots: Vec::new(), jobs: 3, all: vec![first] };
+    let runs = runs(&plan, |group, record| finished(&plan, group, record));
+    let report = report(&plan, &placement, &runs).unwrap();
+    Profile { plan, report }
+}
+
+fn list(text: &str) -> Result<JobList, String> {
+    JobList::read("list", text, &profile()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn jobs_run_beside_those_that_were_measured_to_be_faster_with_them() {
+    let list = list("# of today\na: one\n\nb: two\nc: three\na: four\n").unwrap();
+    let lines: Vec<usize> = list.jobs.iter().map(|job| job.line).collect();
+    assert_eq!(lines, [2, 4, 5, 6]);
+    let of = |goal, done: &[usize]| list.batches(&profile(), goal, None, done).unwrap();
+    let batches = of(Goal::Time, &[]);
+    // Alone 10 s each, a and c as b and c 11 s, a and b 22 s, all three 23 s; and 1 % more in each of three blocks.
+    assert!((batches.one_after_the_other.seconds - 40.4).abs() < 1e-9, "{batches:?}");
+    assert!((batches.expected.seconds - 1.01 * 31.0).abs() < 1e-9, "{batches:?}");
+    // The made-up machine draws 50 W, whatever it does.
+    assert!((batches.expected.joules - 50.0 * 1.01 * 31.0).abs() < 1e-6, "{batches:?}");
+    assert_eq!(batches.batches[0].jobs.len(), 2, "what saves most runs first");
+    let frugal = of(Goal::Energy, &[]);
+    assert!((frugal.expected.joules - batches.expected.joules).abs() < 1e-6, "{frugal:?}");
+    let text = batches.text();
+    assert!(text.contains("4 jobs in 3 batches") && text.contains("three (line 5)"), "{text}");
+    // With c done, nothing is better together.
+    let left = of(Goal::Time, &[2]);
+    assert!(left.batches.iter().all(|it| it.jobs.len() == 1 && it.jobs != [2]), "{left:?}");
+    assert_eq!(left.batches.len(), 3);
+}
+
+#[test]
+fn lists_that_cannot_run_are_refused_with_their_line() {
+    for (text, parts) in [
+        ("", &["list:1", "KIND: COMMAND"][..]),
+        ("# nothing\n", &["no jobs"]),
+        ("a: one\nd: two\n", &["list:2", "`a: COMMAND`", "a, b, c"]),
+        ("a:  \n", &["list:1", "no command after `a:`"]),
+    ] {
+        let said = list(text).unwrap_err();
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is not in {said}");
+        }
+    }
+}
+
+#[test]
+fn every_job_runs_once_also_after_an_interruption_and_failures_are_listed() {
+    let _alone = adopted::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log").display().to_string();
+    let list = list(&format!(
+        "a: echo one >>{log}\nb: echo two >>{log}; echo no disk >&2; exit 3\nc: echo three >>{log}\n"
+    ))
+    .unwrap();
+    let (profile, out) = (profile(), folder.path().join("out"));
+    let run = |stop: &Stop| {
+        let mut store = Store::open(&out, list.subject(), false).unwrap();
+        let left = list.batches(&profile, Goal::Time, None, &jobs_done(&store)).unwrap();
+        let mut told = 0;
+        let ran = run_batches(&profile, &list, &left, &mut store, stop, &mut |_, _| told += 1);
+        (ran, told, JobsDone::of(&list, &store.done))
+    };
+    let stop = Stop::new().unwrap();
+    stop.stop();
+    let (ran, _, done) = run(&stop);
+    assert!(ran.unwrap_err().is_interrupted() && done.ended.is_empty());
+    let (ran, batches, done) = run(&Stop::new().unwrap());
+    ran.unwrap();
+    assert_eq!((batches, done.ended.len(), done.jobs), (2, 3, 3));
+    let mut lines: Vec<String> =
+        fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one", "three", "two"]);
+    let text = done.text();
+    assert!(text.contains("1 of them failed") && text.contains("no disk"), "{text}");
+    assert!(text.contains("line 2, echo two"), "{text}");
+    // All have ended: nothing runs again, and nothing has to be undone.
+    let (ran, batches, _) = run(&Stop::new().unwrap());
+    assert!(ran.is_ok() && batches == 0 && !out.join("undo").exists());
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 3);
+}

@@ -1,0 +1,177 @@
+//! What the receiver asks of the file system: errors, permissions, times, attributes.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags, chmod,
+    fsetxattr, fstat, getxattr, openat, setxattr, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::session::StoreError;
+use crate::wire::{Attribute, Entry, Stamp};
+
+/// The error of an entry, or of all where no other entry would fare better.
+pub(super) fn of_entry(errno: Errno) -> StoreError {
+    match errno {
+        Errno::NOSPC
+        | Errno::DQUOT
+        | Errno::ROFS
+        | Errno::IO
+        | Errno::NFILE
+        | Errno::MFILE
+        | Errno::NOMEM => StoreError::All(errno.into()),
+        Errno::LOOP | Errno::NOTDIR => {
+            StoreError::Entry("a part of its path is a link or no folder".to_owned())
+        }
+        Errno::ISDIR | Errno::NOTEMPTY => StoreError::Entry("a folder has its name".to_owned()),
+        errno => StoreError::Entry(io::Error::from(errno).to_string()),
+    }
+}
+
+pub(super) fn of_io(error: io::Error) -> StoreError {
+    match error.raw_os_error() {
+        Some(number) => of_entry(Errno::from_raw_os_error(number)),
+        None => StoreError::All(error),
+    }
+}
+
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+pub(super) fn attach(file: BorrowedFd<'_>, entry: &Entry) -> Result<(), StoreError> {
+    for Attribute { name, value } in &entry.attributes {
+        let name = OsStr::from_bytes(name);
+        fsetxattr(file, name, value, XattrFlags::empty()).map_err(of_attribute)?;
+    }
+    Ok(())
+}
+
+fn of_attribute(errno: Errno) -> StoreError {
+    match errno {
+        Errno::OPNOTSUPP => {
+            StoreError::Entry("its file system has no extended attributes".to_owned())
+        }
+        errno => of_entry(errno),
+    }
+}
+
+/// Only permissions are taken from the sender: a file that was sent gets no set-uid bit.
+pub(super) fn mode(bits: u16) -> Mode {
+    Mode::from_raw_mode(u32::from(bits & 0o777))
+}
+
+pub(super) fn times(modified: Stamp) -> Timestamps {
+    let modified = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: modified,
+    }
+}
+
+pub(super) fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// Whether the file is the one that is to be sent, as far as can be seen without reading it.
+pub(super) fn is_same(stat: &Stat, bytes: u64, modified: Stamp) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_file()
+        && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes)
+        && stat.st_mtime == modified.seconds
+        && u32::try_from(stat.st_mtime_nsec) == Ok(modified.nanos)
+}
+
+pub(super) fn explained(error: &io::Error, folder: &Path) -> io::Error {
+    let text = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
+            "no room is left for {}: make room and send again; what has arrived is kept",
+            folder.display()
+        ),
+        _ => format!("cannot write to {}: {error}", folder.display()),
+    };
+    io::Error::new(error.kind(), text)
+}
+
+/// Opens what has this name without a right to read it; a link is opened itself.
+fn named(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The path of an open file that is not followed to any other.
+fn path_of(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Adds permissions for the owner, so that the receiver can work in a folder or a file that allows only reading.
+pub(super) fn allow(folder: BorrowedFd<'_>, name: &OsStr, added: Mode) -> Result<(), Errno> {
+    let file = named(folder, name)?;
+    let there = fstat(&file)?;
+    let mode = Mode::from_raw_mode(there.st_mode & 0o7777);
+    match FileType::from_raw_mode(there.st_mode) {
+        FileType::Symlink => Err(Errno::LOOP),
+        _ if mode.contains(added) => Ok(()),
+        _ => chmod(path_of(&file), mode | added),
+    }
+}
+
+/// Gives a file that was there before the permissions and attributes of its entry, where they differ.
+pub(super) fn redress(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    there: &Stat,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let file = named(folder, name).map_err(of_entry)?;
+    let path = path_of(&file);
+    let wanted = mode(entry.mode);
+    let new = new_attributes(&path, entry);
+    if !new.is_empty() {
+        // Attributes count as contents: the owner must be allowed to write.
+        chmod(&path, wanted | Mode::RUSR | Mode::WUSR).map_err(of_entry)?;
+    }
+    for Attribute { name, value } in &new {
+        setxattr(&path, OsStr::from_bytes(name), value, XattrFlags::empty())
+            .map_err(of_attribute)?;
+    }
+    if !new.is_empty() || has_other_mode(there, entry) {
+        chmod(&path, wanted).map_err(of_entry)?;
+    }
+    Ok(())
+}
+
+/// Whether a file or folder has other permissions or attributes than its entry.
+pub(super) fn differs(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    there: &Stat,
+    entry: &Entry,
+) -> Result<bool, StoreError> {
+    let file = named(folder, name).map_err(of_entry)?;
+    Ok(has_other_mode(there, entry) || !new_attributes(&path_of(&file), entry).is_empty())
+}
+
+/// Attributes that the file does not have yet, or with another value.
+fn new_attributes<'a>(path: &str, entry: &'a Entry) -> Vec<&'a Attribute> {
+    entry.attributes.iter().filter(|it| !has(path, it)).collect()
+}
+
+fn has(path: &str, wanted: &Attribute) -> bool {
+    let mut value = vec![0; wanted.value.len() + 1];
+    let length = getxattr(path, OsStr::from_bytes(&wanted.name), &mut value[..]);
+    length.is_ok_and(|length| value[..length] == wanted.value)
+}
+
+fn has_other_mode(there: &Stat, entry: &Entry) -> bool {
+    there.st_mode & 0o7777 != u32::from(entry.mode & 0o777)
+}
+
+/// Removes a file or link, if it is there.
+pub(super) fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), StoreError> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(of_entry(errno)),
+    }
+}

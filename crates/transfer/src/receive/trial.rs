@@ -1,0 +1,149 @@
+//! What would be done, without doing it (`--dry-run`).
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::access::{FOLDER, differs, is_same, name_of, of_entry};
+use super::remove::Removal;
+use super::session::StoreError;
+use crate::pure::exclude::Exclude;
+use crate::pure::paths;
+use crate::wire::{Change, Entry, EntryKind, What};
+
+/// Whether a folder has the name of a file or link, or the reverse. Without `--delete` that is an error.
+pub(super) fn in_the_way(
+    entry: &Entry,
+    there: Option<FileType>,
+    is_deleting: bool,
+) -> Result<bool, StoreError> {
+    let is_folder = there == Some(FileType::Directory);
+    let in_the_way = match entry.kind {
+        EntryKind::Folder => there.is_some() && !is_folder,
+        EntryKind::File(_) | EntryKind::Link(_) => is_folder,
+    };
+    if in_the_way && !is_deleting {
+        let what = if is_folder { "a folder" } else { "a file or a link" };
+        return Err(StoreError::Entry(format!("{what} has its name: `--delete` replaces it")));
+    }
+    Ok(in_the_way)
+}
+
+/// A comparison of a folder with a manifest.
+#[derive(Debug)]
+pub(super) struct Trial<'a> {
+    pub(super) root: BorrowedFd<'a>,
+    /// One that was refused has no path.
+    pub(super) entries: &'a [Entry],
+    pub(super) delete: Option<&'a [Exclude]>,
+    pub(super) is_wary_of_links: bool,
+}
+
+impl Trial<'_> {
+    /// All that would be done, in the order of the manifest, deletions last.
+    pub(super) fn changes(&self) -> Result<Vec<Change>, StoreError> {
+        let mut changes = Vec::new();
+        let mut replaced = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !entry.path.is_empty()) {
+            let (what, reason) = match self.change(entry, &mut replaced) {
+                Ok(None) => continue,
+                Ok(Some(what)) => (what, String::new()),
+                Err(StoreError::Entry(reason)) => (What::Refuse, reason),
+                Err(error) => return Err(error),
+            };
+            changes.push(Change { what, path: entry.path.clone(), reason });
+        }
+        let deleted = self.others().map_err(of_entry)?.into_iter().chain(replaced);
+        // Where anything is refused, nothing is deleted.
+        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty());
+        if are_fine && changes.iter().all(|change| change.what != What::Refuse) {
+            let change = |path| Change { what: What::Delete, path, reason: String::new() };
+            changes.extend(deleted.map(change));
+        }
+        Ok(changes)
+    }
+
+    fn parent(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let parts = path[..end].split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+        let mut folder = openat(self.root, ".", FOLDER, Mode::empty())?;
+        for part in parts {
+            let flags = FOLDER | OFlags::NOFOLLOW;
+            folder = openat(&folder, OsStr::from_bytes(part), flags, Mode::empty())?;
+        }
+        Ok(folder)
+    }
+
+    fn change(
+        &self,
+        entry: &Entry,
+        replaced: &mut Vec<Vec<u8>>,
+    ) -> Result<Option<What>, StoreError> {
+        if let (true, EntryKind::Link(target)) = (self.is_wary_of_links, &entry.kind) {
+            let check = paths::check_link(&entry.path, target);
+            check.map_err(|error| StoreError::Entry(error.to_string()))?;
+        }
+        let parent = match self.parent(&entry.path) {
+            Ok(parent) => parent,
+            Err(Errno::NOENT) => return Ok(Some(What::Write)),
+            // What is in the way of the folder is replaced first.
+            Err(Errno::NOTDIR | Errno::LOOP) if self.delete.is_some() => {
+                return Ok(Some(What::Write));
+            }
+            Err(errno) => return Err(of_entry(errno)),
+        };
+        let name = OsStr::from_bytes(name_of(&entry.path));
+        let there = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => there,
+            Err(Errno::NOENT) => return Ok(Some(What::Write)),
+            Err(errno) => return Err(of_entry(errno)),
+        };
+        let kind = FileType::from_raw_mode(there.st_mode);
+        if in_the_way(entry, Some(kind), self.delete.is_some())? {
+            if kind == FileType::Directory {
+                let none = HashSet::new();
+                let mut removal = Removal::trial(&none, self.delete.unwrap_or_default());
+                removal.empty(parent.as_fd(), name, &entry.path).map_err(of_entry)?;
+                replaced.extend(removal.trial.into_iter().flatten());
+            }
+            return Ok(Some(What::Write));
+        }
+        let is_same = match &entry.kind {
+            EntryKind::Folder => true,
+            EntryKind::Link(target) => {
+                let is_link = kind == FileType::Symlink;
+                let there = readlinkat(&parent, name, Vec::new());
+                return Ok((!is_link || there.map_err(of_entry)?.as_bytes() != target)
+                    .then_some(What::Write));
+            }
+            EntryKind::File(bytes) => is_same(&there, *bytes, entry.modified),
+        };
+        if !is_same {
+            return Ok(Some(What::Write));
+        }
+        Ok(differs(parent.as_fd(), name, &there, entry)?.then_some(What::Dress))
+    }
+
+    /// What is in folders of the manifest and not in it.
+    fn others(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        let Some(excludes) = self.delete else { return Ok(Vec::new()) };
+        let paths = self.entries.iter().map(|entry| entry.path.as_slice()).collect();
+        let mut removal = Removal::trial(&paths, excludes);
+        for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
+            let name = OsStr::from_bytes(name_of(&entry.path));
+            let result = self
+                .parent(&entry.path)
+                .and_then(|parent| removal.empty(parent.as_fd(), name, &entry.path));
+            match result {
+                // There is no such folder yet.
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(removal.trial.unwrap_or_default())
+    }
+}

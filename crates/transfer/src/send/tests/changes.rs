@@ -1,0 +1,161 @@
+//! A second run, after something has changed here or there.
+
+use super::*;
+use crate::forecast::Forecast;
+
+#[test]
+fn a_changed_mode_or_attribute_is_sent_without_the_content() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("secret");
+    fs::write(&path, "x").unwrap();
+    let there = to.path().join("secret");
+    let has_attributes = setxattr(&path, "user.note", b"old", XattrFlags::empty()).is_ok();
+    let wanted = Wanted { attributes: has_attributes, ..Wanted::default() };
+    // The last mode allows not even the owner to read or write.
+    for (mode, note) in [(0o644, b"old"), (0o600, b"old"), (0o444, b"new"), (0o000, b"odd")] {
+        if has_attributes {
+            setxattr(&path, "user.note", note, XattrFlags::empty()).unwrap();
+        }
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let plan = walk(from_ref(&path), &wanted).unwrap();
+        let both = sent(plan, to.path(), options(), usize::MAX);
+        assert_eq!(both.session.receipt().unwrap().rejected_count, 0, "{mode:o}");
+        let metadata = there.metadata().unwrap();
+        assert_eq!(metadata.mode() & 0o7777, mode);
+        if has_attributes {
+            let mut value = [0; 10];
+            let length = getxattr(&there, "user.note", &mut value[..]).unwrap();
+            assert_eq!(&value[..length], note);
+        }
+    }
+    if !has_attributes {
+        println!("skipped: no extended attributes in {}", from.path().display());
+    }
+}
+
+#[test]
+fn a_file_that_became_a_folder_is_replaced_if_deleting_is_allowed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    let make = |file: &str, folder: &str, link: &str| {
+        let _ = fs::remove_dir_all(&top);
+        fs::create_dir_all(top.join(folder).join("deep")).unwrap();
+        fs::write(top.join(folder).join("deep/inner"), folder).unwrap();
+        fs::write(top.join(file), text(100_000, 6)).unwrap();
+        symlink("nowhere", top.join(link)).unwrap();
+    };
+    make("a", "b", "c");
+    whole(from_ref(&top), to.path(), options());
+    make("b", "c", "a");
+    let both = whole(from_ref(&top), to.path(), options());
+    // The file b, the folder c, and what is in the folder.
+    let receipt = both.session.receipt().unwrap();
+    let mut names: Vec<_> = receipt.rejected.iter().map(|it| it.path.as_slice()).collect();
+    names.sort_unstable();
+    let expected: [&[u8]; 4] = [b"top/b", b"top/c", b"top/c/deep", b"top/c/deep/inner"];
+    assert_eq!((names.as_slice(), receipt.rejected_count), (&expected[..], 4), "each once");
+    let deleting = Options { delete: Some(Vec::new()), ..options() };
+    let both = whole(from_ref(&top), to.path(), deleting.clone());
+    assert_eq!(contents(from.path()), contents(to.path()));
+    // The link c, and the folder b with two entries in it.
+    assert_eq!(both.session.receipt().unwrap().removed, 4);
+    make("c", "a", "b");
+    whole(from_ref(&top), to.path(), deleting);
+    assert_eq!(contents(from.path()), contents(to.path()));
+    assert!(to.path().join("top/b").symlink_metadata().unwrap().is_symlink());
+}
+
+#[test]
+fn what_allows_only_reading_is_kept_up_to_date() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    let allow = |mode: u32| {
+        for path in [&top, &top.join("module")] {
+            fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+    };
+    fs::create_dir_all(top.join("module")).unwrap();
+    for number in 0..40 {
+        let path = top.join(format!("module/{number}"));
+        fs::write(&path, text(20_000, number)).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+    }
+    allow(0o555);
+    // Files that are complete and have no name yet: what has arrived is kept.
+    let options = || Options { block: Some(16 << 10), delete: Some(Vec::new()), ..options() };
+    let cut = transfer(from_ref(&top), to.path(), options(), 150_000);
+    assert!(cut.sent.is_err());
+    let both = whole(from_ref(&top), to.path(), options());
+    assert_eq!(both.session.receipt().unwrap().rejected_count, 0, "{:?}", both.session.receipt());
+    assert!(both.session.report().had_bytes >= cut.session.report().acknowledged_bytes);
+    // A change in a folder of this kind, and one less.
+    allow(0o755);
+    fs::remove_file(top.join("module/7")).unwrap();
+    fs::remove_file(top.join("module/8")).unwrap();
+    fs::write(top.join("module/8"), "new").unwrap();
+    allow(0o555);
+    let both = whole(from_ref(&top), to.path(), options());
+    let receipt = both.session.receipt().unwrap();
+    assert_eq!((receipt.rejected_count, receipt.removed), (0, 1));
+    assert_eq!(contents(from.path()), contents(to.path()));
+    let there = to.path().join("top/module");
+    assert_eq!(there.metadata().unwrap().mode() & 0o777, 0o555);
+    // All of it goes.
+    fs::set_permissions(&top, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::remove_dir_all(top.join("module")).unwrap();
+    let both = whole(from_ref(&top), to.path(), options());
+    assert_eq!(both.session.receipt().unwrap().removed, 40);
+    assert!(!there.exists());
+}
+
+/// Whatever a dry run announces is what a run does, and it changes nothing.
+#[test]
+fn a_dry_run_announces_what_a_run_does() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(from.path());
+    whole(from_ref(&top), to.path(), options());
+    let received = to.path().join("tree");
+    fs::write(top.join("big.txt"), text(1000, 9)).unwrap();
+    fs::create_dir_all(top.join("new/deep")).unwrap();
+    fs::write(top.join("new/deep/empty"), "").unwrap();
+    fs::set_permissions(top.join("many/7"), PermissionsExt::from_mode(0o600)).unwrap();
+    fs::remove_file(top.join("link")).unwrap();
+    symlink("nothing", top.join("link")).unwrap();
+    fs::remove_file(top.join("many/9")).unwrap();
+    fs::create_dir_all(received.join("old")).unwrap();
+    fs::write(received.join("old/file"), "x").unwrap();
+    fs::create_dir(received.join("new")).unwrap();
+    fs::write(received.join("new/deep"), "a file").unwrap();
+
+    let run = |trial: bool, delete: bool| {
+        let delete = delete.then(Vec::new);
+        whole(from_ref(&top), to.path(), Options { delete, trial, ..options() }).session
+    };
+    let before = contents(to.path());
+    let refused = Forecast::of(&run(true, false)).refused;
+    // The folder and the file in it.
+    assert_eq!((refused.len(), refused[0][0].as_str()), (2, "tree/new/deep"));
+    let forecast = Forecast::of(&run(true, true));
+    assert_eq!(contents(to.path()), before);
+    assert_eq!(fs::read_link(received.join("link")).unwrap(), Path::new("big.txt"));
+    let written = ["tree/big.txt", "tree/link", "tree/new/deep", "tree/new/deep/empty"];
+    assert_eq!(
+        (forecast.write.as_slice(), forecast.write_bytes),
+        (&written.map(str::to_owned)[..], 1000)
+    );
+    assert_eq!(forecast.permissions, ["tree/many/7"]);
+    let mut deleted = forecast.delete.clone();
+    deleted.sort();
+    assert_eq!(deleted, ["tree/many/9", "tree/old", "tree/old/file"]);
+    assert!(forecast.text().contains("4 to write (1.0 kB)"), "{}", forecast.text());
+
+    let session = run(false, true);
+    // Besides, the file that became a folder.
+    assert_eq!(session.receipt().unwrap().removed, 3 + 1);
+    assert_eq!(contents(from.path()), contents(to.path()));
+    let after = Forecast::of(&run(true, true));
+    assert_eq!(
+        (after.write.len() + after.permissions.len() + after.delete.len(), after.refused.len()),
+        (0, 0)
+    );
+}
