@@ -66,10 +66,8 @@ impl Content {
 
     fn serve(&self, seen: &Seen) -> Says {
         let Some((kind, page)) = seen.target[1..].split_once('/') else {
-            let links = (0..PAGES)
-                .map(|it| format!("<a href=/page/{it}>x</a>"))
-                .collect::<Vec<_>>()
-                .concat();
+            let link = |it| format!("<a href=/page/{it}>x</a>");
+            let links: String = (0..PAGES).map(link).collect();
             return if seen.target == "/" { html(&links) } else { status(404, "no") };
         };
         let page: u64 = page.parse().unwrap();
