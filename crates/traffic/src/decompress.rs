@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
-use memchr::memchr;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::container::{self, Container, Unwrapped};
-use crate::encoding::{self, CarriageReturns, Text};
+use crate::encoding::{self, Text};
 use crate::error::Error;
 use crate::template::Pattern;
 
@@ -94,10 +93,6 @@ impl Unpacked {
             text = Peeked::of(Box::new(Text::new(Box::new(text), Some(utf16))));
         } else {
             text = Peeked::of(Box::new(Text::new(Box::new(text), None)));
-        }
-        let has = |byte| memchr(byte, &text.head).is_some();
-        if has(b'\r') && !has(b'\n') {
-            text = Peeked::of(Box::new(CarriageReturns(text)));
         }
         self.containers = container::detect(&text.head, self.pattern.as_ref());
         self.text = if self.containers.is_empty() {

@@ -56,15 +56,6 @@ fn a_byte_order_mark_is_no_text() {
 }
 
 #[test]
-fn lines_may_end_in_carriage_returns_alone() {
-    let text = "one\rtwo\r".repeat(100_000);
-    for packed in [text.clone().into_bytes(), gzip(text.as_bytes())] {
-        assert_eq!(unpack(packed).0, text.replace('\r', "\n").as_bytes());
-    }
-    assert_eq!(unpack(b"one\r\ntwo\r\n".to_vec()).0, b"one\r\ntwo\r\n");
-}
-
-#[test]
 fn what_was_packed_comes_out_again() {
     let text = text();
     for (name, pack) in PACKERS {

@@ -116,17 +116,6 @@ impl Text {
     }
 }
 
-/// A source whose lines end in a carriage return alone, as on old Macs and in some exports.
-pub(crate) struct CarriageReturns<R>(pub(crate) R);
-
-impl<R: Read> Read for CarriageReturns<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(into)?;
-        into[..read].iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
-        Ok(read)
-    }
-}
-
 /// Moves all but NULs to the front; how many those are.
 fn without_nuls(text: &mut [u8]) -> usize {
     let Some(first) = memchr(0, text) else { return text.len() };
