@@ -67,6 +67,7 @@ fn the_client_behind_a_proxy_is_the_client() {
 
 #[test]
 fn a_chain_in_a_header_names_the_client_unless_the_server_did() {
+    const PROXY: &str = r#""remote_ip":"10.0.0.9","client_ip":"10.0.0.9""#;
     let caddy = |addresses: &str, headers: &str| {
         format!(
             r#"{{"ts":1,"request":{{{addresses},"method":"GET","uri":"/","headers":{{{headers}}}}},"status":200}}"#
@@ -77,7 +78,6 @@ fn a_chain_in_a_header_names_the_client_unless_the_server_did() {
             r#"{{"ClientHost":"{host}",{header},"RequestMethod":"GET","RequestPath":"/","DownstreamStatus":200,"StartUTC":"2023-11-14T22:13:20Z"}}"#
         )
     };
-    const PROXY: &str = r#""remote_ip":"10.0.0.9","client_ip":"10.0.0.9""#;
     for (format, line, client) in [
         (
             Format::Caddy,

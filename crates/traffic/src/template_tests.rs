@@ -115,7 +115,7 @@ const LINES: [(&str, &str); 24] = [
         r#"10.0.0.5 203.0.113.9 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
     ),
     (
-        r#"log_format own $remote_addr|$time_iso8601|$request|$status|$bytes_sent|$http_referer|$http_user_agent;"#,
+        r"log_format own $remote_addr|$time_iso8601|$request|$status|$bytes_sent|$http_referer|$http_user_agent;",
         r#"203.0.113.9|2022-11-10T00:00:01Z|GET /a?b=c HTTP/1.1|404|142|https://x.example/|Mozilla/5.0 (X11) \"q\""#,
     ),
     (
