@@ -184,7 +184,7 @@ fn malformed_lines_say_why() {
         (format!("{start} \"GET / HTTP/1.1"), Reason::OpenQuote),
         (format!("{start} \"GET / HTTP/1.1\\\" 200 1"), Reason::OpenQuote),
         (format!("{start} \"GET / HTTP/1.1\" 2000 1"), Reason::Status),
-        (format!("{start} \"GET / HTTP/1.1\" - 1"), Reason::Status),
+        (format!("{start} \"GET / HTTP/1.1\" x 1"), Reason::Status),
         (format!("{start} \"GET / HTTP/1.1\" 200"), Reason::Size),
         (format!("{start} \"GET / HTTP/1.1\" 200 -1"), Reason::Size),
         (format!("{start} \"GET / HTTP/1.1\" 200 99999999999999999999"), Reason::Size),

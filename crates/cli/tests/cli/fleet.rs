@@ -267,7 +267,7 @@ fn the_published_claims_are_set_beside_ours() {
     assert_eq!(said["policies"].as_array().unwrap().len(), 160);
 
     let text = told(&nightwatt(&["fleet", "published", "--arrivals", "1000"]));
-    for words in ["V2  differs", "published 275 ", "delayed-off 1m40s", "modelled"] {
+    for words in ["V2: differs", "275 (272.25 to 277.75)", "delayed-off 1m40s", "modelled"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     let wrong = nightwatt(&["fleet", "published", "--arrivals", "10"]);

@@ -158,6 +158,6 @@ fn a_sampled_table_says_that_it_is_one() {
     let output = nightwatt(&["caliper", "--sample", "--", &path, "exit"]);
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
     let text = told(&output);
-    assert!(text.contains("sampled: ") && text.contains("samplings [J]"), "{text}");
+    assert!(text.contains("sampled: ") && text.contains("95 % of samplings"), "{text}");
     assert!(text.contains("the command ended with exit status 3"), "{text}");
 }

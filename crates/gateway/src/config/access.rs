@@ -226,7 +226,7 @@ mod tests {
     fn a_tcp_service_on_a_site_with_rules_is_refused() {
         let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
                     power.simulated = {}\n[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\n\
-                    to = \"127.0.0.1:22\"\non = \"blog\"\n";
+                    origin = \"127.0.0.1:22\"\non = \"blog\"\n";
         let config = |text: &str| Config::parse(text, "test.toml").map_err(|it| it.to_string());
         assert_eq!(config(text).map(drop), Ok(()));
         let closed = text.replace("[[tcp]]", "[site.access]\ndeny = [\"10.0.0.0/8\"]\n[[tcp]]");

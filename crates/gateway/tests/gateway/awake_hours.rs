@@ -29,7 +29,7 @@ fn it_is_woken_ahead_of_its_hours_and_sleeps_after_them() {
         stage.at(HOUR + 1800).await;
         let status = stage.status();
         let why = status.kept_awake_by.unwrap();
-        assert!(why.contains("`awake`") && why.contains("another 30 min"), "{why}");
+        assert!(why.contains("`awake`") && why.contains("another 30m"), "{why}");
         assert_eq!(status.awake_hours_in_s, None);
         stage.at(2 * HOUR + 120).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 1)));

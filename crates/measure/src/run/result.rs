@@ -433,8 +433,8 @@ fn about_others(runs: &[Run]) -> Option<String> {
     others::are_busy(beside, command, time).then(|| {
         format!(
             "other processes used {beside:.2} s of CPU time while the command ran ({}). Their energy is in \
-             these figures, but not in the share by CPU time. What the command has a daemon do for it \
-             (docker, systemd-run) is among theirs",
+             these figures, but not in the share by CPU time. What a daemon does for the command \
+             (docker, systemd-run) counts as other processes",
             others::told(&others(runs))
         )
     })
@@ -501,7 +501,7 @@ fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> V
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(
-            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+            "no meter: these figures are a model's. `nightwatt meters` lists what could measure here"
                 .to_owned(),
         );
     }

@@ -61,7 +61,7 @@ impl RunReport {
         let watts = channel.watts.unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "{:>16} J  {name:<24} {:>9} W   {sure:<9} {by}",
+            "{:>16} J  {name:<24} {:>9} W   {sure}, {by}",
             figures::rounded(joules.mean, Some(uncertainty.get())),
             figures::rounded(watts, Some(share * watts)),
         );
@@ -70,7 +70,7 @@ impl RunReport {
             let half_width = dynamic.idle_half_width_95;
             let _ = writeln!(
                 text,
-                "{:>16} J    beyond idle            {:>9} W   {sure:<9} idle: {} ± {} W",
+                "{:>16} J    beyond idle            {:>9} W   {sure}, idle: {} ± {} W",
                 figures::rounded(dynamic.joules, Some(dynamic.uncertainty_j)),
                 figures::rounded(
                     dynamic.joules / self.elapsed_s.mean,

@@ -113,7 +113,7 @@ fn a_container_is_started_paused_and_stopped_in_both_dialects() {
             pausing.sleep().await.unwrap();
             assert_eq!(
                 (pausing.state().await.unwrap(), podman.state().as_str()),
-                (Observed::Down, "paused")
+                (Observed::Frozen, "paused")
             );
             stopping.sleep().await.unwrap();
             pausing.wake().await.unwrap();

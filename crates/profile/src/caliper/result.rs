@@ -373,7 +373,7 @@ pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(
-            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+            "no meter: these figures are a model's. `nightwatt meters` lists what could measure here"
                 .to_owned(),
         );
     }
