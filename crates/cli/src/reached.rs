@@ -97,9 +97,11 @@ pub(crate) fn order_and_wait(
             ));
         }
         let words = look.words();
-        if words != shown && !site.gateway.json {
+        // The time that is left changes each second.
+        let what = words.split(" for another ").next().unwrap_or_default();
+        if what != shown && !site.gateway.json {
             output::complain(&words);
-            shown = words;
+            what.clone_into(&mut shown);
         }
         runtime.block_on(clock.sleep(EVERY));
     }

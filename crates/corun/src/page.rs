@@ -52,14 +52,16 @@ impl Report {
     }
 
     fn short_section(&self) -> Section {
-        let figure = |label: &str, groupings: &[Grouping]| {
-            let best = self.best(groupings)?;
+        type Of = fn(&GroupAnswer) -> Option<&Judged>;
+        let figure = |label: &str, groupings: &[Grouping], judged: Of| {
+            let best = self.best(groupings, judged)?;
             Some(KeyFigure::new(label, best.value).note(best.why))
         };
         let has_energy = self.answers.groups.iter().any(|group| group.joules.is_some());
         let figures = [
-            figure("Least time", &self.answers.least_time),
-            figure("Least energy", &self.answers.least_energy).filter(|_| has_energy),
+            figure("Least time", &self.answers.least_time, |it| it.time.as_ref()),
+            figure("Least energy", &self.answers.least_energy, |it| it.energy.as_ref())
+                .filter(|_| has_energy),
         ];
         let figures: Vec<KeyFigure> = figures.into_iter().flatten().collect();
         let mut blocks = Vec::new();

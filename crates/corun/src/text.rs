@@ -21,7 +21,11 @@ impl Advice {
 impl Report {
     /// What is best, in a word, and in a line: `a + b, then c: 71.2 % (70.0 to 72.4 %) of one after the other`.
     /// `None` where jobs are not compared at all.
-    pub(crate) fn best(&self, groupings: &[Grouping]) -> Option<Best> {
+    pub(crate) fn best(
+        &self,
+        groupings: &[Grouping],
+        judged: fn(&GroupAnswer) -> Option<&Judged>,
+    ) -> Option<Best> {
         let cannot_tell = |why| Some(Best { value: Advice::CannotTell.words().to_owned(), why });
         if !self.answers.unknown_alone.is_empty() {
             return cannot_tell(self.unknown_in_words());
@@ -36,6 +40,13 @@ impl Report {
             return cannot_tell("there are not two runs of any jobs together".to_owned());
         }
         if best.is_one_after_the_other() {
+            // The means say so; together may be as good.
+            let is_apart = |it: &GroupAnswer| {
+                it.jobs.len() < 2 || judged(it).is_some_and(|it| it.advice() == Advice::Apart)
+            };
+            if !self.answers.groups.iter().all(is_apart) {
+                return cannot_tell(format!("{groups}, by the means alone"));
+            }
             let value = "one after the other".to_owned();
             return Some(Best { value, why: groups });
         }

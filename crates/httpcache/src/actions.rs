@@ -4,7 +4,8 @@
 //! paths that a program answers:
 //!
 //! * A file that web servers send as it is does nothing, whatever its name.
-//! * Below a folder of articles (`/docs/`, `/blog/`, `/2026/`) a word is what the article is about.
+//! * Below a folder of articles (`/docs/`, `/blog/`, `/2026/`) a word is what the article is about, unless a number
+//!   stands before it (`/articles/5/publish`) or it is written as programs write names (`deletePost`, `delete_page`).
 //! * A segment of four words or more is the title of an article.
 //!
 //! A page that is kept out by mistake costs a wake-up when a visitor opens it. An action that is carried out by
@@ -28,8 +29,6 @@ const ARTICLES: &[&str] = &[
     "docs",
     "doc",
     "documentation",
-    "manual",
-    "manuals",
     "man",
     "guide",
     "guides",
@@ -52,11 +51,6 @@ const ARTICLES: &[&str] = &[
     "categories",
     "tag",
     "tags",
-    "topic",
-    "topics",
-    "archive",
-    "archives",
-    "recipes",
     "stories",
     "press",
 ];
@@ -105,6 +99,13 @@ const VERBS: &[&str] = &[
     "rollback",
     "deploy",
     "confirm",
+    "trigger",
+    "kill",
+    "terminate",
+    "rotate",
+    "regenerate",
+    "refund",
+    "execute",
 ];
 
 /// Segments that do something as a whole, without what separates their words.
@@ -120,6 +121,13 @@ const COMMANDS: &[&str] = &[
     "poweroff",
     "poweron",
     "poweronoff",
+    "wakeup",
+    "wol",
+    "pause",
+    "skip",
+    "mute",
+    "unmute",
+    "markasspam",
     "shutdown",
     "markread",
     "markasread",
@@ -133,8 +141,29 @@ const COMMANDS: &[&str] = &[
     "signout",
 ];
 
-/// Segments that do something to what stands beside them, and are pages alone: `/door/open`, `/start/job`.
-const SWITCHES: &[&str] = &["on", "off", "open", "close", "lock", "start", "stop", "run", "arm"];
+/// Segments that do something to what stands beside them, and are pages alone: `/door/open`, `/start/job`. The same as
+/// the first or the last of two words: `/light-on`, `/openDoor`.
+const SWITCHES: &[&str] = &[
+    "on", "off", "open", "close", "lock", "start", "stop", "run", "arm", "turn", "switch", "send",
+];
+
+/// Pages whose names look like those.
+const NO_SWITCHES: &[&str] = &[
+    "opensource",
+    "openday",
+    "openhouse",
+    "openhours",
+    "openaccess",
+    "opendata",
+    "starthere",
+    "startpage",
+    "addon",
+    "signon",
+    "handson",
+    "followon",
+    "oneoff",
+    "kickoff",
+];
 
 /// The same where what stands beside them is a number, or where a program has this name: `/join/3`, `/install.php`.
 const THINGS: &[&str] = &[
@@ -149,6 +178,12 @@ const THINGS: &[&str] = &[
     "rate",
     "claim",
     "follow",
+    "pay",
+    "done",
+    "move",
+    "merge",
+    "add",
+    "spam",
 ];
 
 /// Whether a request for this path may do something.
@@ -160,11 +195,30 @@ pub fn is_action(path: &str) -> bool {
         return false;
     }
     let above_articles = segments.iter().take_while(|it| !holds_articles(it)).count();
-    (0..above_articles).any(|at| {
+    // Below a year there are months, days and titles.
+    let has_years = segments.get(above_articles).is_some_and(|it| is_year(it));
+    (0..segments.len()).any(|at| {
         let before = at.checked_sub(1).and_then(|at| segments.get(at));
+        let is_article = at >= above_articles
+            && !is_name_in_a_program(segments[at])
+            && (has_years || !before.is_some_and(is_number));
         let beside: Vec<&str> = before.into_iter().chain(segments.get(at + 1)).copied().collect();
-        acts(segments[at], &beside)
+        !is_article && acts(segments[at], &beside)
     })
+}
+
+fn is_number(segment: &&str) -> bool {
+    segment.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_numbered(segment: &&str) -> bool {
+    segment.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// `deletePost`, `delete_page`; titles begin with a capital letter (`Reset_(album)`), or have hyphens.
+fn is_name_in_a_program(segment: &str) -> bool {
+    let has_capital = segment.chars().any(char::is_uppercase);
+    segment.starts_with(char::is_lowercase) && (segment.contains('_') || has_capital)
 }
 
 /// Whether a segment has the name of a file that is sent as it is.
@@ -175,10 +229,13 @@ fn is_file(segment: &str) -> bool {
 
 /// Whether a segment is a folder of articles: by its name, or as the year of a blog.
 fn holds_articles(segment: &str) -> bool {
-    let is_year = segment.len() == 4
+    is_year(segment) || ARTICLES.contains(&&*segment.to_ascii_lowercase())
+}
+
+fn is_year(segment: &str) -> bool {
+    segment.len() == 4
         && segment.bytes().all(|it| it.is_ascii_digit())
-        && (segment.starts_with("19") || segment.starts_with("20"));
-    is_year || ARTICLES.contains(&&*segment.to_ascii_lowercase())
+        && (segment.starts_with("19") || segment.starts_with("20"))
 }
 
 /// Whether a segment does something, with these beside it.
@@ -192,12 +249,13 @@ fn acts(segment: &str, beside: &[&str]) -> bool {
     let [first, .., last] = words.as_slice() else {
         return words.first().is_some_and(|word| acts_alone(word, is_program, beside));
     };
-    words.len() <= 3 && [first, last].iter().any(|word| VERBS.contains(&word.as_str()))
+    let any_of = |list: &[&str]| [first, last].iter().any(|word| list.contains(&word.as_str()));
+    words.len() <= 3 && any_of(VERBS)
+        || words.len() == 2 && any_of(SWITCHES) && !NO_SWITCHES.contains(&&*words.concat())
 }
 
 /// The same for a segment of one word.
 fn acts_alone(word: &str, is_program: bool, beside: &[&str]) -> bool {
-    let is_numbered = |it: &&str| it.bytes().any(|byte| byte.is_ascii_digit());
     VERBS.contains(&word)
         || SWITCHES.contains(&word) && (is_program || beside.iter().any(|it| !is_language(it)))
         || THINGS.contains(&word) && (is_program || beside.iter().any(is_numbered))
@@ -305,6 +363,36 @@ mod tests {
         "/sign_out",
         "/add-to-cart",
         "/addToCart/5",
+        "/articles/5/publish",
+        "/articles/deletePost/5",
+        "/api/v1/articles/5/upvote",
+        "/news/5/unpublish",
+        "/topics/12/lock",
+        "/blog/5/ban",
+        "/recipes/5/reset",
+        "/tag/5/remove-all",
+        "/wiki/delete_page",
+        "/manual/on",
+        "/light-on",
+        "/turn-off",
+        "/switch_on",
+        "/openDoor",
+        "/garage-open",
+        "/start-backup",
+        "/run-job",
+        "/gate/trigger",
+        "/wol/aa",
+        "/wakeup",
+        "/kill/5",
+        "/token/rotate",
+        "/order/5/refund",
+        "/pay/5",
+        "/mail/send",
+        "/job/5/execute",
+        "/tasks/5/done",
+        "/mark_as_spam/5",
+        "/queue/add/5",
+        "/pause",
     ];
 
     /// Those that stay, beside files.
@@ -357,6 +445,11 @@ mod tests {
         "/contact",
         "/products/5",
         "/sleeping-bags/7",
+        "/start-here",
+        "/wiki/Kill_Bill",
+        "/docs/v2/install",
+        "/2026/reboot",
+        "/about/restart",
     ];
 
     const STATIC_FILES: &[&str] = &[

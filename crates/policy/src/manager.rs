@@ -356,7 +356,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 // A client that comes while it sleeps must not find it sent back to sleep as soon as it is
                 // up.
                 self.sleep_ordered =
-                    matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown);
+                    matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown | Phase::Waking);
                 self.stay_awake_until = Mono::ZERO;
                 self.awake_hours.put_to_sleep(now);
                 self.reconsider(now);

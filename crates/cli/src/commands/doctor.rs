@@ -219,7 +219,11 @@ fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
         None => (all.len() == 1).then_some(0),
     };
     let place = place.ok_or_else(|| {
-        Failure::saying("which server?".to_owned()).into_usage().hint(format!(
+        let what = match &args.site {
+            Some(name) => format!("the configuration has no server `{name}`"),
+            None => "which server?".to_owned(),
+        };
+        Failure::saying(what).into_usage().hint(format!(
             "name it, as in `nightwatt doctor -c FILE NAME --cycle`; there are: {}",
             names.join(", ")
         ))

@@ -584,3 +584,17 @@ fn what_the_server_took_to_wake_is_what_is_expected_of_it_and_outlives_a_restart
     let again = PowerManager::new(settings, policy, memory, story.now);
     assert_eq!(again.expected_wake_time(), Duration::from_secs(9));
 }
+
+#[test]
+fn an_order_to_sleep_while_it_wakes_is_carried_out_when_it_is_up() {
+    let mut story = Story::without_sla();
+    story.until(70);
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Wake, &mut actions);
+    assert_eq!(story.manager.phase(), Phase::Waking);
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    story.until(75);
+    story.obey(&mut actions);
+    story.until(75);
+    assert_eq!(story.changes.last(), Some(&(75, Change::FellAsleep)), "not after 60 s");
+}

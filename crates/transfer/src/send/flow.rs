@@ -10,13 +10,15 @@ use crate::wire::Ack;
 
 /// Blocks that are on the way at once. What must be sent again after a failure is at most this and one block.
 const WINDOW: usize = 4;
-/// A block that the link carried for less than this, or for less than some empty ones need there and back, shows nothing
-/// of the link alone: what the two programs did meanwhile counts as much.
+/// Blocks that the link carried for less than this together, or a single one for less than some empty ones need there and
+/// back, show nothing of the link alone: what the two programs did meanwhile counts as much.
 const CARRIED: Duration = Duration::from_millis(20);
 const ROUND_TRIPS: u32 = 4;
 /// Rates that are kept: the last ones. Fewer than the other show nothing.
 const RATES: usize = 1024;
 const FEWEST_RATES: usize = 8;
+/// A link that carries for a smaller share of the time is not what the sender waits for, and its rate is not known.
+const BUSY: f64 = 0.5;
 /// Times shorter than this are put together with the next: they would be mostly those of the two programs, s.
 const LEAST: f64 = 2e-3;
 
@@ -52,6 +54,12 @@ pub struct Flow {
     seconds: f64,
     /// Of blocks that the link carried for long enough, bytes per second.
     rates: VecDeque<f64>,
+    /// Bytes and seconds since the last of them: quick blocks count with the slow ones that follow.
+    carried: (f64, f64),
+    /// For how long the link was busy, s.
+    busy: f64,
+    /// When the first block was sent, and when the last acknowledgement came.
+    span: Option<(Mono, Mono)>,
 }
 
 impl Flow {
@@ -86,6 +94,7 @@ impl Flow {
         let round_trip = self.round_trip.map_or(way, |least| least.min(way));
         self.round_trip = Some(round_trip);
         let before = self.last_arrival.replace(arrived);
+        self.span = Some((self.span.map_or(block.sent, |(first, _)| first), at));
         // From one arrival to the next the link carried this block. If it was sent after the first of them, the link was
         // idle until then: it was busy only for the block's own way, less the way of an empty block.
         let own = way.saturating_sub(round_trip);
@@ -94,11 +103,16 @@ impl Flow {
         if busy.is_zero() || block.packed == 0 {
             return Some((block, None));
         }
+        self.busy += busy.as_secs_f64();
         // Where blocks follow each other, how long there and back takes does not matter.
-        let least = if busy < own { CARRIED } else { CARRIED.max(round_trip * ROUND_TRIPS) };
-        if busy >= least {
+        if busy < own || busy >= CARRIED.max(round_trip * ROUND_TRIPS) {
+            self.carried.0 += block.packed as f64;
+            self.carried.1 += busy.as_secs_f64();
+        }
+        if self.carried.1 >= CARRIED.as_secs_f64() {
+            let (bytes, seconds) = std::mem::take(&mut self.carried);
             self.rates.truncate(RATES - 1);
-            self.rates.push_front(block.packed as f64 / busy.as_secs_f64());
+            self.rates.push_front(bytes / seconds);
         }
         self.bytes += block.packed as f64;
         self.seconds += busy.as_secs_f64();
@@ -110,9 +124,11 @@ impl Flow {
         Some((block, Some(acknowledged)))
     }
 
-    /// Half of the rates of blocks that the link carried for long were between these, if there were enough of them.
+    /// Half of the rates of blocks that the link carried for long were between these, if there were enough of them, and
+    /// the link was what the sender waited for.
     pub fn rates(&self) -> Option<[f64; 2]> {
-        if self.rates.len() < FEWEST_RATES {
+        let (first, last) = self.span?;
+        if self.rates.len() < FEWEST_RATES || self.busy < BUSY * last.since(first).as_secs_f64() {
             return None;
         }
         let mut rates: Vec<f64> = self.rates.iter().copied().collect();
@@ -255,7 +271,28 @@ mod tests {
         assert!((slow / 1e6 - 1.0).abs() < 1e-3 && (fast / 1e6 - 1.0).abs() < 1e-3, "{rates:?}");
         // At 100 MB/s each takes a millisecond.
         assert_eq!(carried(1e8, 0.005, &blocks).1, None);
+        // The sender packs for four fifths of the time.
+        let slowly_packed = vec![(100_000, 0.5, 0.0); 40];
+        assert_eq!(carried(1e6, 0.005, &slowly_packed).1, None);
         assert_eq!(carried(1e6, 0.005, &blocks[..7]).1, None, "too few");
+    }
+
+    /// Two blocks at once in each 200 ms: 1 MB/s, and not the rate of the block that had to wait.
+    #[test]
+    fn bursts_count_with_the_pauses_between_them() {
+        let mut flow = Flow::default();
+        for id in 0..41 {
+            let packed = if id == 0 { 0 } else { 100_000 };
+            let (start, length, sum) = (0, packed, 0);
+            let sent = Mono::ZERO;
+            flow.sent(InFlight { id, start, length, packed, arm: None, sum, sent });
+            let at = 0.001 + 0.2 * id.div_ceil(2) as f64 - 0.0005 * (id % 2) as f64;
+            let arrived_nanos = nanos(at + 3600.0);
+            let ack = Ack { id, arrived_nanos, held_nanos: 0, cpu_nanos: 0, joules: None };
+            flow.arrived(&ack, mono(at)).unwrap();
+        }
+        let [slow, fast] = flow.rates().unwrap();
+        assert!(slow > 0.99e6 && fast < 1.01e6, "{slow} {fast}");
     }
 
     #[test]
