@@ -158,6 +158,11 @@ fn a_sampled_table_says_that_it_is_one() {
     let output = nightwatt(&["caliper", "--sample", "--", &path, "exit"]);
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
     let text = told(&output);
-    assert!(text.contains("sampled: ") && text.contains("95 % of samplings"), "{text}");
+    // It may end before the first sample is due.
+    let has_none = text.contains("sampled: 0 samples");
+    assert!(
+        text.contains("sampled: ") && (has_none || text.contains("95 % of samplings")),
+        "{text}"
+    );
     assert!(text.contains("the command ended with exit status 3"), "{text}");
 }

@@ -28,7 +28,7 @@ use super::access::{
 use super::journal::{Described, Journal, Parts, read};
 use super::remove::Removal;
 use super::session::{Standing, Store, StoreError};
-use super::trial::{Trial, in_the_way};
+use super::trial::{KEPT, Trial, in_the_way};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::{self, OWN};
 use crate::pure::ranges::Ranges;
@@ -339,9 +339,14 @@ impl Folder {
     fn replace_folder(&mut self, path: &[u8], temporary: &OsStr) -> Result<(), StoreError> {
         let excludes = self.delete.clone().unwrap_or_default();
         let none = HashSet::new();
-        let mut removal = Removal::new(&none, &excludes);
         let name = OsStr::from_bytes(name_of(path));
         let parent = self.parent(path)?;
+        // Nothing is removed unless all may be.
+        let mut trial = Removal::trial(&none, &excludes);
+        if !trial.empty(parent.as_fd(), name, path).map_err(of_entry)? {
+            return Err(StoreError::Entry(KEPT.to_owned()));
+        }
+        let mut removal = Removal::new(&none, &excludes);
         let result = removal.empty(parent.as_fd(), name, path).and_then(|is_empty| {
             if is_empty {
                 removal.remove(parent.as_fd(), name, path.to_vec(), true)?;
@@ -353,8 +358,7 @@ impl Folder {
         if result.map_err(of_entry)? {
             return Ok(());
         }
-        let text = "a folder has its name, with something in it that `--exclude` keeps";
-        Err(StoreError::Entry(text.to_owned()))
+        Err(StoreError::Entry(KEPT.to_owned()))
     }
 
     fn link(&mut self, place: usize) -> Result<(), StoreError> {

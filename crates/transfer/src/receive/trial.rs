@@ -15,6 +15,9 @@ use crate::pure::exclude::Exclude;
 use crate::pure::paths;
 use crate::wire::{Change, Entry, EntryKind, What};
 
+/// Why a file does not replace a folder.
+pub(super) const KEPT: &str = "a folder has its name, with something in it that `--exclude` keeps";
+
 /// Whether a folder has the name of a file or link, or the reverse. Without `--delete` that is an error.
 pub(super) fn in_the_way(
     entry: &Entry,
@@ -107,7 +110,9 @@ impl Trial<'_> {
             if kind == FileType::Directory {
                 let none = HashSet::new();
                 let mut removal = Removal::trial(&none, self.delete.unwrap_or_default());
-                removal.empty(parent.as_fd(), name, &entry.path).map_err(of_entry)?;
+                if !removal.empty(parent.as_fd(), name, &entry.path).map_err(of_entry)? {
+                    return Err(StoreError::Entry(KEPT.to_owned()));
+                }
                 replaced.extend(removal.trial.into_iter().flatten());
             }
             return Ok(Some(What::Write));

@@ -66,6 +66,31 @@ fn a_file_that_became_a_folder_is_replaced_if_deleting_is_allowed() {
 }
 
 #[test]
+fn a_folder_with_something_that_stays_is_not_replaced_by_a_file_and_loses_nothing() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir_all(&top).unwrap();
+    fs::write(top.join("entry"), "a file").unwrap();
+    let there = to.path().join("top/entry");
+    fs::create_dir_all(there.join("deep")).unwrap();
+    for name in ["one", "kept.o", "deep/two"] {
+        fs::write(there.join(name), name).unwrap();
+    }
+    let before = contents(to.path());
+    let run = |trial: bool| {
+        let delete = Some(vec!["*.o".parse().unwrap()]);
+        whole(from_ref(&top), to.path(), Options { delete, trial, ..options() }).session
+    };
+    let forecast = Forecast::of(&run(true));
+    assert_eq!((forecast.refused.len(), forecast.delete.len(), forecast.write.len()), (1, 0, 0));
+    assert_eq!(contents(to.path()), before);
+    let session = run(false);
+    let receipt = session.receipt().unwrap();
+    assert_eq!((receipt.rejected_count, receipt.removed), (1, 0));
+    assert_eq!(contents(to.path()), before);
+}
+
+#[test]
 fn what_allows_only_reading_is_kept_up_to_date() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let top = from.path().join("top");
