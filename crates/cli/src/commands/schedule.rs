@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Folder of the outputs, and of which jobs have ended: the same command continues there [default: FILE with
     /// `.done` at its end, or schedule.done]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Forget which jobs have ended, and run all of them
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let batches = |done: &[usize]| {
         list.batches(&profile, goal, args.max_wait, done).map_err(|error| failure(&error))
     };
-    let folder = args.out.clone().unwrap_or_else(|| beside(&args.jobs));
+    let folder = args.output.clone().unwrap_or_else(|| beside(&args.jobs));
     if args.dry_run && !folder.exists() {
         let batches = batches(&[])?;
         output::say_result(&batches, args.json, || batches.text(), &[])?;
