@@ -2,10 +2,12 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::path::Path;
 use std::task::Poll;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use nightwatt_measure::run::Running;
 use rustix::process;
 use tokio::signal::unix::{Signal, SignalKind, signal as catch};
@@ -87,10 +89,11 @@ pub(crate) fn is_ignored(signal: process::Signal) -> bool {
 
 /// Returns whether this process runs in the foreground of a terminal, whose Ctrl-C goes to every process there.
 pub(crate) fn is_in_foreground() -> bool {
-    let terminal = std::fs::File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| {
-        rustix::termios::tcgetpgrp(terminal) == Ok(rustix::process::getpgrp())
-    })
+    // Groups that began outside the container have number 0 here, which rustix's `getpgrp` cannot return.
+    let Ok(text) = proc_stat::read(Path::new("/proc/self")) else { return false };
+    let Some(stat) = ProcStat::of(&text) else { return false };
+    let (group, in_front): (Option<i32>, Option<i32>) = (stat.field(5), stat.field(8));
+    std::fs::File::open("/dev/tty").is_ok() && group.is_some() && group == in_front
 }
 
 /// Stops threads that read meters when SIGINT or SIGTERM comes, or the terminal goes away.

@@ -3,18 +3,25 @@
 //! This process adopts them (`PR_SET_CHILD_SUBREAPER`), so that they are found among its children.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_compare::Error;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getsid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
 use crate::left_over::{PATIENCE, STEP};
 
 /// What was killed is gone after this time, unless the kernel waits for a device.
 const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// Fields of `/proc/PID/stat`.
+const STATE: usize = 3;
+const PARENT: usize = 4;
+const SESSION: usize = 6;
 
 /// Finds and ends processes that were left to this one.
 #[derive(Debug)]
@@ -87,16 +94,20 @@ impl Adopted {
     /// those that have ended.
     fn running(&self) -> Vec<Found> {
         let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
-        let ours = getsid(None).ok();
+        // Not by getsid: where the session began outside the container, that is 0, which the kernel writes here, too.
+        let session =
+            |process: &Path| ProcStat::of(&proc_stat::read(process).ok()?)?.field(SESSION);
+        let ours: Option<i32> = session(Path::new("/proc/self"));
         let child = |entry: fs::DirEntry| {
             let number: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read(entry.path().join("stat")).ok()?;
-            let stat = Stat::read(&String::from_utf8_lossy(&stat))?;
-            let is_adopted = stat.parent == self.us.as_raw_nonzero().get()
-                && Some(stat.session) != ours.map(|it| it.as_raw_nonzero().get())
+            let text = proc_stat::read(&entry.path()).ok()?;
+            let stat = ProcStat::of(&text)?;
+            let is_adopted = stat.field(PARENT) == Some(self.us.as_raw_nonzero().get())
+                && stat.field(SESSION) != ours
                 && Some(number) != self.guardian;
             let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
-            is_adopted.then_some(Found { pid, name: stat.name, has_ended: stat.has_ended })
+            let has_ended = matches!(stat.field(STATE)?, 'Z' | 'X');
+            is_adopted.then(|| Found { pid, name: stat.name.to_owned(), has_ended })
         };
         let (over, running): (Vec<Found>, Vec<Found>) =
             all.flatten().filter_map(child).partition(|it| it.has_ended);
@@ -116,28 +127,6 @@ impl Drop for Adopted {
     }
 }
 
-/// What `/proc/PID/stat` says first.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    name: String,
-    has_ended: bool,
-    parent: i32,
-    session: i32,
-}
-
-impl Stat {
-    /// `proc_pid_stat(5)`: `PID (NAME) STATE PARENT GROUP SESSION`, and the name may have brackets and spaces.
-    fn read(text: &str) -> Option<Self> {
-        let (head, tail) = text.rsplit_once(')')?;
-        let name = head.split_once('(')?.1.to_owned();
-        let mut fields = tail.split_ascii_whitespace();
-        let has_ended = matches!(fields.next()?, "Z" | "X");
-        let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
-        Some(Self { name, has_ended, parent, session })
-    }
-}
-
 /// Tests that adopt processes, one after the other: in one process, each would end those of the others.
 #[cfg(test)]
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -153,16 +142,6 @@ mod tests {
     use nightwatt_energy::time::Mono;
 
     use super::*;
-
-    #[test]
-    fn names_with_brackets_and_states_are_read() {
-        // `proc_pid_stat(5)` has the order of the fields.
-        let stat = Stat::read("42 (a) (b) c) S 7 42 41 0 -1 4194304").unwrap();
-        let name = "a) (b) c".to_owned();
-        assert_eq!(stat, Stat { name, has_ended: false, parent: 7, session: 41 });
-        assert!(Stat::read("42 (a) Z 7 42 41 0").unwrap().has_ended);
-        assert_eq!(Stat::read("42 a Z"), None);
-    }
 
     #[test]
     fn a_daemon_that_clears_its_environment_is_found_and_ended_with_its_children() {

@@ -256,6 +256,24 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
     );
 }
 
+/// As in a container that another program has entered: this process leads no session there.
+#[test]
+fn jobs_run_where_the_session_began_outside() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: making a PID namespace needs root");
+    }
+    let bench = Bench::new(PLAN);
+    let inner = bench.command(&["jobs.toml", "--json"]);
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    let output = command.current_dir(bench.folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(json(&output)["finished"], 21);
+}
+
 #[test]
 fn cpus_that_are_not_allowed_are_refused_before_anything_runs() {
     let bench = Bench::new(&PLAN.replace("share = 'any'", "share = 'l2'"));

@@ -57,8 +57,7 @@ pub(crate) fn program() -> Command {
 /// Exit status and both outputs, for snapshots.
 pub(crate) fn told(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().expect("it was not killed");
-    let mut told = format!("exit status: {code}\n");
+    let mut told = format!("{}\n", output.status);
     for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         if !bytes.is_empty() {
             let _ = write!(told, "--- {name} ---\n{}", text(bytes));

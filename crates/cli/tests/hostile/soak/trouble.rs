@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::gateway::{Gateway, pause};
 
@@ -85,9 +86,15 @@ pub(super) fn make(
     unreachable!("there are more looks than anybody waits for")
 }
 
+fn leads_its_group(pid: Pid) -> Option<bool> {
+    let number = pid.as_raw_nonzero();
+    let text = proc_stat::read(Path::new(&format!("/proc/{number}"))).ok()?;
+    Some(ProcStat::of(&text)?.field(5) == Some(number))
+}
+
 fn strike(random: &mut ChaCha8Rng, clock: &Clock, gateway: &Gateway) -> Option<Event> {
     let origins = origins(&gateway.dir.path().join("state"));
-    let leads = |pid: &&Pid| getpgid(Some(**pid)).is_ok_and(|group| group == **pid);
+    let leads = |pid: &&Pid| leads_its_group(**pid).unwrap_or(false);
     let group = *origins.iter().find(leads)?;
     let begun = clock.now().mono;
     let what = match random.random_range(0..5) {
