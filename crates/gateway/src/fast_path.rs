@@ -447,7 +447,7 @@ impl Service for Client {
     type Body = Answer;
     type Answering = Answering;
 
-    type Asked = Box<Pass>;
+    type Pending = Box<Pass>;
 
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Box<Pass>> {
         self.keep_up();
@@ -468,7 +468,7 @@ impl Service for Client {
                 Quick::Ready(prepared)
             }
             Some(Aim { site, sender, object: None, own_path: None }) => {
-                self.ask(head, &plain, site, sender).map_or(Quick::No, Quick::Asked)
+                self.ask(head, &plain, site, sender).map_or(Quick::No, Quick::Pending)
             }
             _ => Quick::No,
         }
@@ -491,19 +491,19 @@ impl Service for Client {
         })
     }
 
-    fn poll_asked(&mut self, pass: Box<Pass>, cx: &mut Context<'_>) -> Progress<Box<Pass>> {
+    fn poll_pending(&mut self, pass: Box<Pass>, cx: &mut Context<'_>) -> Progress<Box<Pass>> {
         self.poll_pass(pass, cx)
     }
 
-    fn patience(&self, pass: &Box<Pass>) -> Mono {
+    fn deadline(&self, pass: &Box<Pass>) -> Mono {
         pass.patience()
     }
 
-    fn since(&self, pass: &Box<Pass>) -> Mono {
+    fn arrived_at(&self, pass: &Box<Pass>) -> Mono {
         pass.since()
     }
 
-    fn left(&mut self, head: &Head<'_, '_>, pass: Box<Pass>) {
+    fn client_left(&mut self, head: &Head<'_, '_>, pass: Box<Pass>) {
         self.gave_up(head, &pass);
     }
 

@@ -146,21 +146,21 @@ impl Service for Asker {
     type Body = Answer;
     type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
 
-    type Asked = Infallible;
+    type Pending = Infallible;
 
     fn quick(&mut self, _: &Head<'_, '_>) -> Quick<Infallible> {
         Quick::No
     }
 
-    fn poll_asked(&mut self, never: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
+    fn poll_pending(&mut self, never: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
         match never {}
     }
 
-    fn patience(&self, never: &Infallible) -> Mono {
+    fn deadline(&self, never: &Infallible) -> Mono {
         match *never {}
     }
 
-    fn since(&self, never: &Infallible) -> Mono {
+    fn arrived_at(&self, never: &Infallible) -> Mono {
         match *never {}
     }
 
@@ -168,7 +168,7 @@ impl Service for Asker {
         match never {}
     }
 
-    fn left(&mut self, _: &Head<'_, '_>, never: Infallible) {
+    fn client_left(&mut self, _: &Head<'_, '_>, never: Infallible) {
         match never {}
     }
 

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub use self::answer::Answer;
+pub use self::answer::AnswerBody;
 use self::answer::{Rest, Source};
 pub use self::head::{BadAnswer, PlainResponse};
 use self::head::{Head, parse};
@@ -108,7 +108,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
         self,
         request: Request<B>,
         interim: impl FnMut(StatusCode, HeaderMap),
-    ) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+    ) -> Result<(Response<AnswerBody<T>>, Return<T>), Unanswered<B>>
     where
         B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
     {
@@ -122,7 +122,7 @@ async fn converse<T, B>(
     mut sending: Sending<B>,
     mut buffer: BytesMut,
     mut interim: impl FnMut(StatusCode, HeaderMap),
-) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+) -> Result<(Response<AnswerBody<T>>, Return<T>), Unanswered<B>>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
@@ -169,7 +169,7 @@ where
         });
         Source::Half { half: read, _rest: Rest(rest) }
     };
-    let answer = Answer::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
+    let answer = AnswerBody::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
     let mut response = Response::new(answer);
     *response.status_mut() = head.status;
     *response.headers_mut() = head.headers;

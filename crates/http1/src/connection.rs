@@ -32,7 +32,7 @@ pub(crate) struct Connection<S: Service, T> {
     seen: usize,
     timer: Timer,
     /// The request at the beginning of the buffer, if it waits for the upstream's answer.
-    asked: Option<Asked<S::Asked>>,
+    pending: Option<PendingRequest<S::Pending>>,
     /// When the client was last heard of.
     since: Mono,
     is_first: bool,
@@ -41,10 +41,10 @@ pub(crate) struct Connection<S: Service, T> {
 }
 
 /// A request that waits for the upstream's answer.
-struct Asked<A> {
+struct PendingRequest<A> {
     /// Bytes of its head.
     end: usize,
-    asked: A,
+    pending: A,
 }
 
 /// What a connection that waits for a request has come to.
@@ -101,7 +101,7 @@ pub async fn serve<S: Service, T: Transport>(
         clock,
         stopped,
         seen: 0,
-        asked: None,
+        pending: None,
         is_first: true,
         is_half_closed: false,
     };
@@ -121,8 +121,8 @@ pub async fn serve<S: Service, T: Transport>(
                     return;
                 }
             }
-            Event::Head(end, asked) => {
-                connection = match Box::pin(connection.exchange(end, asked)).await {
+            Event::Head(end, pending) => {
+                connection = match Box::pin(connection.exchange(end, pending)).await {
                     Some(connection) => connection,
                     None => return,
                 };
@@ -135,10 +135,10 @@ pub async fn serve<S: Service, T: Transport>(
 impl<S: Service, T: Transport> Connection<S, T> {
     /// Reads requests and answers those whose answers are ready or come from the upstream, until there is
     /// something else to do.
-    fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event<S::Asked>> {
+    fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event<S::Pending>> {
         loop {
-            if self.asked.is_some()
-                && let Some(event) = ready!(self.poll_asked(cx, is_stopping))
+            if self.pending.is_some()
+                && let Some(event) = ready!(self.poll_pending(cx, is_stopping))
             {
                 return Poll::Ready(event);
             }
@@ -146,7 +146,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 if let Some(event) = self.take_buffered(is_stopping) {
                     return Poll::Ready(event);
                 }
-                if self.asked.is_some() {
+                if self.pending.is_some() {
                     continue;
                 }
             }
@@ -159,7 +159,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 Poll::Pending if is_stopping && self.buffer.is_empty() => {
                     return Poll::Ready(Event::Over);
                 }
-                Poll::Pending => return self.poll_patience(cx),
+                Poll::Pending => return self.poll_timeout(cx),
             }
             let event = if self.buffer.is_empty() {
                 let (taken, event) = self.take(read.filled(), 0, is_stopping);
@@ -176,36 +176,36 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// Waits for the upstream's answer. Resolves to an event, or to `None` to continue with the next request.
-    fn poll_asked(
+    fn poll_pending(
         &mut self,
         cx: &mut Context<'_>,
         is_stopping: bool,
-    ) -> Poll<Option<Event<S::Asked>>> {
-        let Some(Asked { end, asked }) = self.asked.take() else { return Poll::Ready(None) };
+    ) -> Poll<Option<Event<S::Pending>>> {
+        let Some(PendingRequest { end, pending }) = self.pending.take() else { return Poll::Ready(None) };
         if is_stopping {
             // The last answer of a connection says that it is the last: the slow path sees to that.
             self.timer.settle();
-            return Poll::Ready(Some(Event::Head(end, Some(asked))));
+            return Poll::Ready(Some(Event::Head(end, Some(pending))));
         }
-        let prepared = match self.service.poll_asked(asked, cx) {
+        let prepared = match self.service.poll_pending(pending, cx) {
             Progress::Ready(prepared) => prepared,
-            Progress::Long(asked) => {
+            Progress::SlowPath(pending) => {
                 self.timer.settle();
-                return Poll::Ready(Some(Event::Head(end, Some(asked))));
+                return Poll::Ready(Some(Event::Head(end, Some(pending))));
             }
-            Progress::Waits(asked) if self.is_left(cx, end, self.service.since(&asked)) => {
+            Progress::Waits(pending) if self.is_left(cx, end, self.service.arrived_at(&pending)) => {
                 let mut room = no_fields();
                 let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
                 if let Ok(head) = head {
-                    self.service.left(&head, asked);
+                    self.service.client_left(&head, pending);
                 }
                 return Poll::Ready(Some(Event::Over));
             }
-            Progress::Waits(asked) => {
-                if self.timer.has_come(cx, self.service.patience(&asked)) {
-                    return Poll::Ready(Some(Event::Head(end, Some(asked))));
+            Progress::Waits(pending) => {
+                if self.timer.has_come(cx, self.service.deadline(&pending)) {
+                    return Poll::Ready(Some(Event::Head(end, Some(pending))));
                 }
-                self.asked = Some(Asked { end, asked });
+                self.pending = Some(PendingRequest { end, pending });
                 return Poll::Pending;
             }
         };
@@ -237,7 +237,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// As `take`, of what is in the buffer.
-    fn take_buffered(&mut self, is_stopping: bool) -> Option<Event<S::Asked>> {
+    fn take_buffered(&mut self, is_stopping: bool) -> Option<Event<S::Pending>> {
         let bytes = std::mem::take(&mut self.buffer);
         let (taken, event) = self.take(&bytes, self.seen, is_stopping);
         self.buffer = bytes;
@@ -255,7 +255,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// Nothing comes: for how long may that be?
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Event<S::Asked>> {
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<Event<S::Pending>> {
         let begun = !self.buffer.is_empty();
         let limit = if begun || self.is_first {
             self.limits.head_timeout
@@ -276,7 +276,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
         bytes: &[u8],
         mut seen: usize,
         is_stopping: bool,
-    ) -> (usize, Option<Event<S::Asked>>) {
+    ) -> (usize, Option<Event<S::Pending>>) {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -317,8 +317,8 @@ impl<S: Service, T: Transport> Connection<S, T> {
                         return (taken, Some(event));
                     }
                 }
-                Quick::Asked(asked) => {
-                    self.asked = Some(Asked { end, asked });
+                Quick::Pending(pending) => {
+                    self.pending = Some(PendingRequest { end, pending });
                     return (taken, None);
                 }
                 Quick::No => return (taken, Some(Event::Head(end, None))),
@@ -327,7 +327,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// Sends a prepared answer; returns what is next, if that is not the next request.
-    fn give(&mut self, head: &Head<'_, '_>, prepared: Prepared) -> Option<Event<S::Asked>> {
+    fn give(&mut self, head: &Head<'_, '_>, prepared: Prepared) -> Option<Event<S::Pending>> {
         let parts = [IoSlice::new(&prepared.head), IoSlice::new(&prepared.body)];
         let all = prepared.head.len() + prepared.body.len();
         let Ok((mut written, is_gone)) = self.stream.send_now(&parts) else {

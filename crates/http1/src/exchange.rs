@@ -37,21 +37,21 @@ enum After {
 impl<S: Service, T: Transport> Connection<S, T> {
     /// Answers the request whose head is the first `end` bytes of the buffer; `begun` is set if the upstream
     /// has been asked already. Returns the connection if it can be reused.
-    pub(crate) async fn exchange(mut self, end: usize, begun: Option<S::Asked>) -> Option<Self> {
+    pub(crate) async fn exchange(mut self, end: usize, begun: Option<S::Pending>) -> Option<Self> {
         let head = self.buffer.split_to(end).freeze();
-        let asked = {
+        let parsed = {
             let mut room = no_fields();
-            Head::parse(&head, &mut room, self.limits.fields).and_then(Asked::of)
+            Head::parse(&head, &mut room, self.limits.fields).and_then(ParsedRequest::of)
         };
-        let asked = match asked {
-            Ok(asked) => asked,
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
             Err(refusal) => {
                 self.refuse(refusal, &head).await;
                 return None;
             }
         };
         drop(head);
-        match self.converse(asked, begun).await {
+        match self.converse(parsed, begun).await {
             After::Next => return Some(self),
             After::Switch(tunnel) => {
                 let Self { stream, buffer, service, .. } = self;
@@ -77,18 +77,18 @@ impl<S: Service, T: Transport> Connection<S, T> {
             persists: false,
             takes_trailers: false,
         };
-        let told = {
+        let written_answer = {
             let half = &mut self.stream;
             let mut writer = Writer { half, timer: Timer::new(&self.clock), limits: &self.limits };
             writer.answer(response, &form, || true).await
         };
-        if told.is_ok() {
+        if written_answer.is_ok() {
             self.linger().await;
         }
     }
 
-    async fn converse(&mut self, asked: Asked, begun: Option<S::Asked>) -> After {
-        let Asked { mut request, form, framing, feeder, expects } = asked;
+    async fn converse(&mut self, parsed: ParsedRequest, begun: Option<S::Pending>) -> After {
+        let ParsedRequest { mut request, form, framing, feeder, expects } = parsed;
         let (interim, interims) = mpsc::unbounded_channel();
         if form.is_1_1 {
             request.extensions_mut().insert(Interim::new(interim.clone()));
@@ -139,7 +139,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
 }
 
 /// A request, read and ready to be answered.
-struct Asked {
+struct ParsedRequest {
     request: Request<Incoming>,
     form: Form,
     framing: Framing,
@@ -147,7 +147,7 @@ struct Asked {
     expects: bool,
 }
 
-impl Asked {
+impl ParsedRequest {
     fn of(head: Head<'_, '_>) -> Result<Self, Refusal> {
         let framing = head.framing()?;
         let (body, feeder) = match framing {

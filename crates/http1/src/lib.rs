@@ -85,8 +85,8 @@ pub enum Quick<P> {
     /// The answer is ready. The connection sends it and then calls [`Service::sent`] or [`Service::sending`],
     /// which do the accounting.
     Ready(Prepared),
-    /// The answer comes from the upstream: see [`Service::poll_asked`].
-    Asked(P),
+    /// The answer comes from the upstream: see [`Service::poll_pending`].
+    Pending(P),
     /// The request takes the slow path: [`Service::answer`].
     No,
 }
@@ -99,7 +99,7 @@ pub enum Progress<A> {
     /// The answer has come; [`Quick::Ready`] says what happens to it.
     Ready(Prepared),
     /// The request takes the slow path from here on: [`Service::resume`]. Nothing of the answer was sent.
-    Long(A),
+    SlowPath(A),
 }
 
 /// Called when a prepared answer that did not go at once has gone, or has not: with the bytes of its
@@ -113,25 +113,25 @@ pub trait Service: Send + 'static {
     /// An answer on its way. It is dropped if the client leaves.
     type Answering: Future<Output = Response<Self::Body>> + Send;
     /// A request that waits for the upstream's answer.
-    type Asked: Send + Unpin;
+    type Pending: Send + Unpin;
 
     /// What is made of a request without a body at once, on a connection that goes on.
-    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Self::Asked>;
+    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Self::Pending>;
 
     /// Polls a request that waits for the upstream's answer; the task is woken when its state changes.
-    fn poll_asked(&mut self, asked: Self::Asked, cx: &mut Context<'_>) -> Progress<Self::Asked>;
+    fn poll_pending(&mut self, pending: Self::Pending, cx: &mut Context<'_>) -> Progress<Self::Pending>;
 
     /// The deadline for the upstream's answer. After it the request takes the slow path, too.
-    fn patience(&self, asked: &Self::Asked) -> Mono;
+    fn deadline(&self, pending: &Self::Pending) -> Mono;
 
     /// When the request came.
-    fn since(&self, asked: &Self::Asked) -> Mono;
+    fn arrived_at(&self, pending: &Self::Pending) -> Mono;
 
     /// Answers a request for which the upstream has been asked already.
-    fn resume(&mut self, request: Request<Incoming>, asked: Self::Asked) -> Self::Answering;
+    fn resume(&mut self, request: Request<Incoming>, pending: Self::Pending) -> Self::Answering;
 
     /// The client left before there was an answer.
-    fn left(&mut self, head: &Head<'_, '_>, asked: Self::Asked);
+    fn client_left(&mut self, head: &Head<'_, '_>, pending: Self::Pending);
 
     /// A prepared answer has gone whole.
     fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared);

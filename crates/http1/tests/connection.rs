@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 /// What was seen, for the tests to look at.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     quick: AtomicUsize,
     bodies: Mutex<Vec<Vec<u8>>>,
     sent: Mutex<Vec<u64>>,
@@ -33,11 +33,11 @@ struct Seen {
 /// `/quick/N` is answered at once with N bytes, `/asked/N` after a while with as many; `/asked/long` then
 /// takes the slow path, `/asked/never` waits for ever. Anything else echoes its body. `/deaf` does not read
 /// it; `/never` does not answer.
-struct Echo(Arc<Seen>, Mono);
+struct Echo(Arc<Observed>, Mono);
 
 /// A request that waits for an upstream, with the number of polls until its answer comes.
 #[derive(Debug)]
-struct Asked {
+struct PendingEcho {
     target: String,
     rounds: usize,
 }
@@ -57,13 +57,13 @@ impl Service for Echo {
     type Body = Body;
     type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-    type Asked = Asked;
+    type Pending = PendingEcho;
 
-    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Asked> {
+    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<PendingEcho> {
         if let Some(asked) = head.target.strip_prefix("/asked/") {
             self.0.asked.fetch_add(1, Ordering::Relaxed);
             let rounds = if asked == "never" { usize::MAX } else { 3 };
-            return Quick::Asked(Asked { target: asked.to_owned(), rounds });
+            return Quick::Pending(PendingEcho { target: asked.to_owned(), rounds });
         }
         let length = head.target.strip_prefix("/quick/").and_then(|it| it.parse().ok());
         let Some(length) = length else { return Quick::No };
@@ -71,7 +71,7 @@ impl Service for Echo {
         Quick::Ready(prepared(length, b'q'))
     }
 
-    fn poll_asked(&mut self, mut asked: Asked, cx: &mut Context<'_>) -> Progress<Asked> {
+    fn poll_pending(&mut self, mut asked: PendingEcho, cx: &mut Context<'_>) -> Progress<PendingEcho> {
         if asked.rounds > 0 {
             if asked.rounds < usize::MAX {
                 asked.rounds -= 1;
@@ -81,24 +81,24 @@ impl Service for Echo {
         }
         match asked.target.parse() {
             Ok(length) => Progress::Ready(prepared(length, b'a')),
-            Err(_) => Progress::Long(asked),
+            Err(_) => Progress::SlowPath(asked),
         }
     }
 
-    fn patience(&self, asked: &Asked) -> Mono {
+    fn deadline(&self, asked: &PendingEcho) -> Mono {
         // So much that is waited for on a clock that began with the test.
         if asked.target == "never" { self.1 } else { Mono::NEVER }
     }
 
-    fn since(&self, _: &Asked) -> Mono {
+    fn arrived_at(&self, _: &PendingEcho) -> Mono {
         Mono::ZERO
     }
 
-    fn resume(&mut self, _: Request<Incoming>, asked: Asked) -> Self::Answering {
+    fn resume(&mut self, _: Request<Incoming>, asked: PendingEcho) -> Self::Answering {
         Box::pin(async move { Response::new(full(format!("{} at last", asked.target))) })
     }
 
-    fn left(&mut self, head: &Head<'_, '_>, asked: Asked) {
+    fn client_left(&mut self, head: &Head<'_, '_>, asked: PendingEcho) {
         assert!(head.target.ends_with(&asked.target));
         self.0.left.fetch_add(1, Ordering::Relaxed);
     }
@@ -161,7 +161,7 @@ fn patient() -> Limits {
 /// A connection to a service with these limits, and its end.
 struct House {
     client: TcpStream,
-    seen: Arc<Seen>,
+    seen: Arc<Observed>,
     stop: watch::Sender<bool>,
     served: tokio::task::JoinHandle<()>,
 }
@@ -178,7 +178,7 @@ fn play_until(limits: Limits, patience: fn(Mono) -> Mono, story: impl AsyncFnOnc
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Observed::default());
         let (stop, stopped) = watch::channel(false);
         let service = Echo(Arc::clone(&seen), patience);
         let serving =

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Empty};
-use nightwatt_http1::client::{Answer, Connection, PlainResponse, Return, Underway};
+use nightwatt_http1::client::{AnswerBody, Connection, PlainResponse, Return, Underway};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::typed;
@@ -105,7 +105,7 @@ fn by_the_fast_path(bytes: &[u8], cut: usize) -> Option<Answered> {
 
 /// What an answer says, read to its end, and whether its connection comes back.
 async fn read_to_end(
-    response: Response<Answer<Server>>,
+    response: Response<AnswerBody<Server>>,
     home: Return<Server>,
 ) -> Option<(String, bool)> {
     let (head, body) = response.into_parts();

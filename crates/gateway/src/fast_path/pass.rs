@@ -223,7 +223,7 @@ impl Client {
         cx: &mut Context<'_>,
     ) -> Progress<Box<Pass>> {
         if self.leaving.load(Relaxed) {
-            return Progress::Long(pass);
+            return Progress::SlowPath(pass);
         }
         let Pass { serving, admitted, key, is_anybodys, begun, .. } = &mut *pass;
         let (site, secure) = (&serving.sites[admitted.site], self.peer.secure);
@@ -241,7 +241,7 @@ impl Client {
         });
         let ((head, status, keeps), body) = match answer {
             Poll::Pending => return Progress::Waits(pass),
-            Poll::Ready(None) => return Progress::Long(pass),
+            Poll::Ready(None) => return Progress::SlowPath(pass),
             Poll::Ready(Some(answer)) => answer,
         };
         if *is_anybodys && NotStorable::NoStore.is_of_the_resource(status) {

@@ -44,7 +44,7 @@ pub(super) enum Lent {
 
 /// The body of a server's answer.
 pub(crate) enum FromOrigin {
-    Http1(client::Answer<Stream>),
+    Http1(client::AnswerBody<Stream>),
     Http2(Incoming),
 }
 

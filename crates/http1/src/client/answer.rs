@@ -39,7 +39,7 @@ impl Drop for Rest {
 
 /// The body of an answer. What the caller doesn't read stays in the kernel, and the server has to wait.
 #[derive(Debug)]
-pub struct Answer<T> {
+pub struct AnswerBody<T> {
     /// `None` once the connection has been returned.
     source: Option<Source<T>>,
     /// What came and was not read yet.
@@ -49,7 +49,7 @@ pub struct Answer<T> {
     home: Option<Arc<Mutex<Option<T>>>>,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Answer<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AnswerBody<T> {
     pub(super) fn new(
         source: Source<T>,
         buffer: BytesMut,
@@ -157,7 +157,7 @@ fn poll_some(
 
 const SCRATCH_AND_MORE: u64 = SCRATCH as u64 + 1;
 
-impl<T: AsyncRead + AsyncWrite + Unpin> http_body::Body for Answer<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> http_body::Body for AnswerBody<T> {
     type Data = Bytes;
     type Error = ClientError;
 

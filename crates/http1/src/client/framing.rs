@@ -24,12 +24,12 @@ pub(super) enum Framing {
 impl Head {
     /// How the end of the body is determined (RFC 9112, 6.3), and whether another request can follow.
     pub(super) fn framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
-        let (framing, is_certain) = self.told_framing(method)?;
+        let (framing, is_certain) = self.declared_framing(method)?;
         let persists = is_certain && self.persists() && !matches!(framing, Framing::Close);
         Ok((framing, persists && self.status != StatusCode::SWITCHING_PROTOCOLS))
     }
 
-    fn told_framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
+    fn declared_framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
         if *method == Method::HEAD || is_bodyless(self.status) {
             return Ok((Framing::Nothing, true));
         }

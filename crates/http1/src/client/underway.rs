@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head::{PlainResponse, end_of};
 use super::sending::Sending;
-use super::{Answer, Connection, Return, Unanswered, converse};
+use super::{AnswerBody, Connection, Return, Unanswered, converse};
 use crate::body::BodyError;
 use crate::head::no_fields;
 use crate::reader::{SCRATCH, poll_read};
@@ -50,14 +50,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
             return Poll::Ready(None);
         }
         loop {
-            match self.reach(&take) {
-                Reach::Whole(end, taken) => {
+            match self.parse_whole(&take) {
+                ParsedAnswer::Whole(end, taken) => {
                     let mut body = std::mem::take(&mut self.buffer);
                     body.advance(end);
                     return Poll::Ready(Some((taken, body.freeze())));
                 }
-                Reach::Other => return Poll::Ready(None),
-                Reach::More => {}
+                ParsedAnswer::Other => return Poll::Ready(None),
+                ParsedAnswer::Incomplete => {}
             }
             match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
                 Poll::Ready(Ok(1..)) if self.buffer.len() <= SCRATCH => {}
@@ -69,19 +69,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     }
 
     /// How much of the answer is there.
-    fn reach<R>(&self, take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>) -> Reach<R> {
-        let Some(end) = end_of(&self.buffer) else { return Reach::More };
+    fn parse_whole<R>(&self, take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>) -> ParsedAnswer<R> {
+        let Some(end) = end_of(&self.buffer) else { return ParsedAnswer::Incomplete };
         let mut room = no_fields();
         let Some(glance) = PlainResponse::of(&self.buffer[..end], &mut room) else {
-            return Reach::Other;
+            return ParsedAnswer::Other;
         };
         match self.buffer.len().cmp(&end.saturating_add(glance.length)) {
-            Ordering::Less => Reach::More,
+            Ordering::Less => ParsedAnswer::Incomplete,
             Ordering::Equal if self.unsent.is_empty() && self.is_flushed => {
-                take(&glance).map_or(Reach::Other, |taken| Reach::Whole(end, taken))
+                take(&glance).map_or(ParsedAnswer::Other, |taken| ParsedAnswer::Whole(end, taken))
             }
             // The server answers before it has the whole request, or sends something unasked.
-            _ => Reach::Other,
+            _ => ParsedAnswer::Other,
         }
     }
 
@@ -110,7 +110,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
         self,
         request: Request<B>,
         interim: impl FnMut(StatusCode, HeaderMap),
-    ) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+    ) -> Result<(Response<AnswerBody<T>>, Return<T>), Unanswered<B>>
     where
         B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
     {
@@ -121,9 +121,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
 }
 
 /// How much of an answer is there.
-enum Reach<R> {
+enum ParsedAnswer<R> {
     /// Not all of it, or nothing.
-    More,
+    Incomplete,
     /// All: where its head ends, and what was made of that.
     Whole(usize, R),
     /// It can't be taken whole, or `take` refuses it.
