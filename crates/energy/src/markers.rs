@@ -182,8 +182,8 @@ impl Thread {
 pub struct Merger {
     processes: HashMap<u32, Process>,
     /// Threads that have marks and that the kernel never reported.
-    untold: u64,
-    books: Books,
+    unmatched_threads: u64,
+    accounting: Accounting,
 }
 
 /// What a process may say is bounded, whatever it says.
@@ -198,7 +198,7 @@ struct Process {
 
 /// What comes of it.
 #[derive(Debug, Default)]
-struct Books {
+struct Accounting {
     tree: Tree,
     children: HashMap<(usize, u32), usize>,
     /// CPU time of each node but the first, which stands for none.
@@ -235,14 +235,14 @@ impl Merger {
         {
             // The kernel does not tell of it: what is known are its calls.
             process.waiting -= 1;
-            self.books.apply(thread, mark);
+            self.accounting.apply(thread, mark);
         }
         true
     }
 
     /// Calls of a section that were not recorded.
     pub fn lost(&mut self, section: u32, calls: u64) {
-        self.books.calls(section).lost += calls;
+        self.accounting.calls(section).lost += calls;
     }
 
     /// The kernel said when a thread ran.
@@ -253,7 +253,7 @@ impl Merger {
         let thread = process.threads.entry(thread_number).or_default();
         process.silent -= usize::from(is_known && thread.is_silent());
         let waited = thread.waiting.len();
-        self.books.run(thread, run);
+        self.accounting.run(thread, run);
         process.waiting -= waited - thread.waiting.len();
         process.silent += usize::from(thread.is_silent());
         if run.then == Then::Gone && thread.waiting.is_empty() {
@@ -268,24 +268,24 @@ impl Merger {
     /// Nothing more will come.
     pub fn finish(&mut self) {
         for thread in self.processes.values_mut().flat_map(|it| it.threads.values_mut()) {
-            self.untold += u64::from(thread.is_silent());
+            self.unmatched_threads += u64::from(thread.is_silent());
             thread.waiting.make_contiguous().sort_by_key(|mark| mark.at);
             while let Some(mark) = thread.waiting.pop_front() {
-                self.books.apply(thread, mark);
+                self.accounting.apply(thread, mark);
             }
         }
     }
 
     /// Threads with marks for which the kernel never reported when they ran: once all is known.
-    pub const fn untold(&self) -> u64 {
-        self.untold
+    pub const fn unmatched_threads(&self) -> u64 {
+        self.unmatched_threads
     }
 
     /// CPU time so far, where `all` has that of all watched threads in its first node.
     #[must_use]
     pub fn usage(&self, mut all: Usage) -> Usage {
         let mut nodes: Vec<Duration> =
-            self.books.times.iter().map(|&ns| Duration::from_nanos(ns)).collect();
+            self.accounting.times.iter().map(|&ns| Duration::from_nanos(ns)).collect();
         let watched: Duration = all.nodes.iter().sum();
         let inside: Duration = nodes.iter().skip(1).sum();
         nodes.resize(nodes.len().max(1), Duration::ZERO);
@@ -296,21 +296,21 @@ impl Merger {
 
     /// Which stacks of sections occurred.
     pub const fn tree(&self) -> &Tree {
-        &self.books.tree
+        &self.accounting.tree
     }
 
     /// Were there more than there is room for?
     pub const fn is_full(&self) -> bool {
-        self.books.is_full
+        self.accounting.is_full
     }
 
     /// Calls of a section so far.
     pub fn calls(&self, section: u32) -> Calls {
-        self.books.calls.get(section as usize).cloned().unwrap_or_default()
+        self.accounting.calls.get(section as usize).cloned().unwrap_or_default()
     }
 }
 
-impl Books {
+impl Accounting {
     fn calls(&mut self, section: u32) -> &mut Calls {
         let number = section as usize;
         if number >= self.calls.len() {

@@ -10,7 +10,7 @@ mod record;
 mod shares;
 mod stacks;
 
-pub use processes::{ANONYMOUS, Frame, MappedFile, Processes, Seen, calls, is_generated};
+pub use processes::{ANONYMOUS, Frame, MappedFile, Processes, SampleOutcome, calls, is_generated};
 pub use record::{Mapping, Record};
 pub use shares::{Busy, SampledShares, interval};
 pub use stacks::Stacks;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::samples::{
-    ANONYMOUS, Frame, MappedFile, Mapping, Processes, Record, Seen, is_generated,
+    ANONYMOUS, Frame, MappedFile, Mapping, Processes, Record, SampleOutcome, is_generated,
 };
 use nightwatt_energy::time::Mono;
 use perf_event::events::Software;
@@ -232,20 +232,20 @@ impl Samples {
 
     fn take(&mut self, time: u64, record: Record) -> Option<(Mono, Sample)> {
         let sample = match self.processes.take(record) {
-            Seen::Idle => Sample::Idle,
-            Seen::Other => Sample::Other,
-            Seen::Watched(frames) => {
+            SampleOutcome::Idle => Sample::Idle,
+            SampleOutcome::Other => Sample::Other,
+            SampleOutcome::Watched(frames) => {
                 Sample::Watched(frames.into_iter().map(|frame| self.function(frame)).collect())
             }
-            Seen::Lost(count) => {
+            SampleOutcome::Lost(count) => {
                 self.lost += count;
                 return None;
             }
-            Seen::Throttled => {
+            SampleOutcome::Throttled => {
                 self.throttled += 1;
                 return None;
             }
-            Seen::Nothing => return None,
+            SampleOutcome::Nothing => return None,
         };
         Some((Mono(Duration::from_nanos(time)), sample))
     }

@@ -41,7 +41,7 @@ pub enum Frame {
 
 /// What a sample saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum SampleOutcome {
     /// An idle CPU.
     Idle,
     /// A process that is not watched.
@@ -110,15 +110,15 @@ impl Processes {
     }
 
     /// The next record, in the order of times.
-    pub fn take(&mut self, record: Record) -> Seen {
+    pub fn take(&mut self, record: Record) -> SampleOutcome {
         match record {
-            Record::Sample { pid: 0, .. } => Seen::Idle,
+            Record::Sample { pid: 0, .. } => SampleOutcome::Idle,
             Record::Sample { pid, kernel, user } => self.sample(pid, &kernel, &user),
             Record::Map { pid, mapping } => {
                 if self.watched.contains_key(&pid) {
                     self.map(pid, mapping);
                 }
-                Seen::Nothing
+                SampleOutcome::Nothing
             }
             Record::Exec { pid, .. } => {
                 if let Some(process) = self.watched.get_mut(&pid) {
@@ -126,11 +126,11 @@ impl Processes {
                     // Whichever thread did it is the only one now, and takes the first one's number.
                     process.threads = HashSet::from([pid]);
                 }
-                Seen::Nothing
+                SampleOutcome::Nothing
             }
             Record::Fork { pid, parent, thread } => {
                 self.fork(pid, parent, thread);
-                Seen::Nothing
+                SampleOutcome::Nothing
             }
             Record::Exit { pid, thread } => {
                 if let Some(process) = self.watched.get_mut(&pid) {
@@ -139,10 +139,10 @@ impl Processes {
                         self.watched.remove(&pid);
                     }
                 }
-                Seen::Nothing
+                SampleOutcome::Nothing
             }
-            Record::Lost(count) => Seen::Lost(count),
-            Record::Throttled => Seen::Throttled,
+            Record::Lost(count) => SampleOutcome::Lost(count),
+            Record::Throttled => SampleOutcome::Throttled,
         }
     }
 
@@ -160,8 +160,8 @@ impl Processes {
         }
     }
 
-    fn sample(&self, pid: u32, kernel: &[u64], user: &[u64]) -> Seen {
-        let Some(process) = self.watched.get(&pid) else { return Seen::Other };
+    fn sample(&self, pid: u32, kernel: &[u64], user: &[u64]) -> SampleOutcome {
+        let Some(process) = self.watched.get(&pid) else { return SampleOutcome::Other };
         let mut frames: Vec<Frame> = calls(kernel).map(Frame::Kernel).collect();
         for address in calls(user) {
             // What is no code is no return address either: a program without frame pointers.
@@ -169,7 +169,7 @@ impl Processes {
             frames.push(frame);
         }
         frames.reverse();
-        Seen::Watched(frames)
+        SampleOutcome::Watched(frames)
     }
 
     fn map(&mut self, pid: u32, mapping: Mapping) {
@@ -256,9 +256,9 @@ mod tests {
         Record::Sample { pid, kernel: Vec::new(), user: user.to_vec() }
     }
 
-    fn frames(places: &[(usize, u64)]) -> Seen {
+    fn frames(places: &[(usize, u64)]) -> SampleOutcome {
         let frame = |&(file, offset): &(usize, u64)| Frame::File { file, offset };
-        Seen::Watched(places.iter().map(frame).collect())
+        SampleOutcome::Watched(places.iter().map(frame).collect())
     }
 
     /// Process 1 watches what it starts; 2 is its child and has a program.
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(processes.take(at(2, &[0x8010, 0x9001, 0x1101])), frames(&[(1, 0x10)]));
         let kernel = Record::Sample { pid: 2, kernel: vec![7], user: vec![0x1100] };
         let both = vec![Frame::File { file: 0, offset: 0x500 }, Frame::Kernel(7)];
-        assert_eq!(processes.take(kernel), Seen::Watched(both));
+        assert_eq!(processes.take(kernel), SampleOutcome::Watched(both));
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
         processes.take(Record::Exec { pid: 3, name: String::new() });
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[]));
         processes.take(fork(5, 4));
-        for (pid, seen) in [(0, Seen::Idle), (1, Seen::Other), (4, Seen::Other), (5, Seen::Other)] {
+        for (pid, seen) in [(0, SampleOutcome::Idle), (1, SampleOutcome::Other), (4, SampleOutcome::Other), (5, SampleOutcome::Other)] {
             assert_eq!(processes.take(at(pid, &[0x1100])), seen);
         }
         // Its first thread may end before its second. Then another process may soon have its number.
@@ -318,7 +318,7 @@ mod tests {
         processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
         processes.take(exit(2, 20));
-        assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
+        assert_eq!(processes.take(at(2, &[0x1100])), SampleOutcome::Other);
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
         }
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
         processes.take(exit(2, 2));
-        assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
+        assert_eq!(processes.take(at(2, &[0x1100])), SampleOutcome::Other);
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
         processes.take(Record::Exec { pid: 2, name: String::new() });
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[]));
         processes.take(exit(2, 2));
-        assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
+        assert_eq!(processes.take(at(2, &[0x1100])), SampleOutcome::Other);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Samples of whatever runs, with all of the kernel's functions.
 
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::samples::{Record, Seen, calls};
+use nightwatt_energy::samples::{Record, SampleOutcome, calls};
 use nightwatt_energy::time::Mono;
 
 use super::programs::Program;
@@ -47,7 +47,7 @@ impl Samples {
         let kernel = calls(&kernel).map(|address| self.kernel_function(address)).collect();
         let of_process = Record::Sample { pid, kernel: Vec::new(), user };
         let (is_watched, mut frames) = match self.processes.take(of_process) {
-            Seen::Watched(frames) => (true, frames),
+            SampleOutcome::Watched(frames) => (true, frames),
             _ => (false, Vec::new()),
         };
         frames.reverse();
