@@ -49,7 +49,7 @@ impl Loaded {
             if source.kind() == ErrorKind::PermissionDenied && !complaints.contains("LOAD LOG") {
                 ProbeError::Denied { source }
             } else {
-                ProbeError::NotLoaded { source, said: said(&complaints) }
+                ProbeError::NotLoaded { source, said: reasons(&complaints) }
             }
         })?;
         Ok(Self { object, links: Vec::new() })
@@ -107,7 +107,7 @@ fn hear(_: PrintLevel, text: String) {
 }
 
 /// The lines that tell why: of a verifier's log of thousands, those before its statistics.
-fn said(complaints: &str) -> Vec<String> {
+fn reasons(complaints: &str) -> Vec<String> {
     let is_reason = |line: &&str| {
         let noise =
             ["-- ", "processed ", "verification time", "stack depth", "libbpf: failed to load"];

@@ -33,7 +33,7 @@ use kernel::KernelSymbols;
 use perf_map::PerfMap;
 use programs::Programs;
 
-pub use everything::Look;
+pub use everything::CpuSample;
 pub use programs::Program;
 
 /// Room for records of one CPU between two times at which they are read. A sample takes 100 bytes, and

@@ -166,13 +166,13 @@ fn watching() -> Option<DiskProbes> {
 }
 
 /// What was done to a device since probes were asked last.
-struct Seen {
+struct DeviceTraffic {
     by: HashMap<Whose, (String, Traffic)>,
     /// Bytes at most that the kernel did not report: of each event, a page.
     missed: u64,
 }
 
-impl Seen {
+impl DeviceTraffic {
     fn of(probes: &mut DiskProbes, device: Device) -> Self {
         let lost = probes.lost().unwrap();
         assert_eq!((lost.sums, lost.pages), (0, 0));
@@ -218,7 +218,7 @@ fn whoever_wrote_has_the_bytes_though_others_send_them_after_it_has_gone() {
     };
     disk.sync();
     let before = disk.told_by_kernel();
-    Seen::of(&mut probes, disk.device);
+    DeviceTraffic::of(&mut probes, disk.device);
     // What each writes, and what of that is to reach the device.
     let works: [(&str, &str, &[&str], u64, u64); 11] = [
         ("small", "small", &[], 20 * mib, 20 * mib),
@@ -241,7 +241,7 @@ fn whoever_wrote_has_the_bytes_though_others_send_them_after_it_has_gone() {
         assert!(child.wait().unwrap().success());
     }
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     for ((what, _, _, bytes, on_device), child) in works.iter().zip(&running) {
         let traffic = seen.by(child.id());
         let found = traffic.written + traffic.direct;
@@ -270,7 +270,7 @@ fn of_one_file_that_several_write_each_has_its_own_blocks() {
         assert!(child.wait().unwrap().success());
     }
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     for child in &running {
         let traffic = seen.by(child.id());
         assert!(close(traffic.written, 16 * MIB), "{traffic:?}");
@@ -286,10 +286,10 @@ fn whoever_reads_has_what_was_read_and_the_file_has_a_name() {
     disk.sync();
     fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
     let before = disk.told_by_kernel();
-    Seen::of(&mut probes, disk.device);
+    DeviceTraffic::of(&mut probes, disk.device);
     let mut child = disk.start("read", "some/where/deep", 0, &[]);
     assert!(child.wait().unwrap().success());
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let inode = fs::metadata(disk.file("some/where/deep")).unwrap().st_ino();
     let (whose, (command, traffic)) =
         seen.by.iter().find(|(whose, _)| whose.file.inode == inode).unwrap();
@@ -314,7 +314,7 @@ fn on_a_file_system_that_tells_of_no_blocks_folios_do() {
         assert!(child.wait().unwrap().success());
     }
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let written: Vec<u64> = running.iter().map(|child| seen.by(child.id()).written).collect();
     assert!(close(written[0], 24 * MIB) && close(written[1], 32 * MIB), "{written:?}");
     assert_eq!(written[2], 0);
@@ -371,7 +371,7 @@ fn a_mapped_device_passes_on(table: &str) {
     let on = |device: Device| {
         let its = news.iter().filter(|it| it.whose.file.device == device);
         let by = its.map(|it| (it.whose, (it.command.clone(), it.traffic))).collect();
-        Seen { by, missed: 0 }
+        DeviceTraffic { by, missed: 0 }
     };
     let (above, below) = (on(disk.device), on(disk.below));
     let [large, direct] = running.each_ref().map(|child| above.by(child.id()));
@@ -402,7 +402,7 @@ fn what_was_dirty_before_anybody_watched_is_nobodys() {
     assert!(child.wait().unwrap().success());
     let Some(mut probes) = watching() else { return };
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     assert_eq!(seen.by(child.id()), Traffic::default());
     let nobody = seen.by(Process::NONE.pid);
     assert!(nobody.written <= 8 * MIB && close(nobody.written, 8 * MIB), "{nobody:?}");
@@ -416,7 +416,7 @@ fn who_writes_to_a_dirty_file_does_not_get_what_was_dirty_before() {
     let mut child = disk.start("append", "both", MIB, &[]);
     assert!(child.wait().unwrap().success());
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     assert!(close(seen.by(child.id()).written, MIB), "{:?}", seen.by(child.id()));
     assert!(close(seen.by(0).written, 8 * MIB), "{:?}", seen.by(0));
 }
@@ -433,7 +433,7 @@ fn pages_that_the_kernel_moves_keep_their_owners() {
     let mut second = disk.start("small", "second", 32 * MIB, &[]);
     assert!(second.wait().unwrap().success());
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let written = [&first, &second].map(|child| seen.by(child.id()).written);
     assert!(close(written[0], 64 * MIB) && close(written[1], 32 * MIB), "{written:?}");
 }
@@ -445,14 +445,14 @@ fn a_file_that_has_the_number_of_a_deleted_one_has_its_own_name() {
     let mut child = disk.start("large", "second", MIB, &[]);
     assert!(child.wait().unwrap().success());
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let whose = seen.by.keys().find(|whose| whose.process.pid == child.id()).unwrap();
     assert_eq!(probes.path(whose.file).unwrap(), Some(("second".to_owned(), true)));
     // A name that there is no room for is cut, and that is shown.
     let name = "n".repeat(100);
     let mut child = disk.start("large", &name, MIB, &[]);
     assert!(child.wait().unwrap().success());
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let whose = seen.by.keys().find(|whose| whose.process.pid == child.id()).unwrap();
     assert_eq!(probes.path(whose.file).unwrap(), Some(("n".repeat(63) + "...", true)));
 }
@@ -466,7 +466,7 @@ fn more_files_than_there_is_room_for_lose_their_names_and_no_bytes() {
     let mut child = disk.start("many", "many", bytes, &[]);
     assert!(child.wait().unwrap().success());
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let traffic = seen.by(child.id());
     assert!(close(traffic.dirtied, bytes) && close(traffic.written, bytes), "{traffic:?}");
     let kernel = disk.told_by_kernel().0 - before;
@@ -489,7 +489,7 @@ fn what_a_journal_keeps_whole_is_still_its_writers() {
     disk.sync();
     // Once to the journal, and from there to its place.
     run(Command::new("umount").arg(disk.file(".")));
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     let traffic = seen.by(child.id());
     assert!(close(traffic.written, 8 * MIB), "{traffic:?} {:?}", seen.sum());
     assert!(seen.sum().journal >= 8 * MIB, "{:?}", seen.sum());
@@ -503,7 +503,7 @@ fn whoever_writes_to_a_device_itself_has_the_bytes() {
     command.args(["if=/dev/zero", "bs=64k", "count=256", "conv=fsync", "status=none"]);
     let mut child = command.arg(format!("of={}", disk.loop_device)).spawn().unwrap();
     assert!(child.wait().unwrap().success());
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     assert!(close(seen.by(child.id()).written, 16 * MIB), "{:?}", seen.sum());
 }
 
@@ -518,12 +518,12 @@ fn a_thread_of_the_kernel_that_writes_owns_what_it_makes_dirty() {
     let inner = String::from_utf8(found.stdout).unwrap().trim().to_owned();
     let inode = fs::metadata(&image).unwrap().st_ino();
     disk.sync();
-    Seen::of(&mut probes, disk.device);
+    DeviceTraffic::of(&mut probes, disk.device);
     let mut dd = Command::new("dd");
     dd.args(["if=/dev/zero", "bs=64k", "count=800", "conv=fsync", "status=none"]);
     run(dd.arg(format!("of={inner}")));
     disk.sync();
-    let seen = Seen::of(&mut probes, disk.device);
+    let seen = DeviceTraffic::of(&mut probes, disk.device);
     run(nightwatt_needs::command("losetup").arg("--detach").arg(&inner));
     let of_image = seen.by.iter().filter(|(whose, _)| whose.file.inode == inode);
     let sum = of_image.fold(Traffic::default(), |sum, (_, (_, traffic))| sum.and(traffic));

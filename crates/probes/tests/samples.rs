@@ -41,7 +41,7 @@ impl Program {
 
 /// Samples by what they saw.
 #[derive(Default)]
-struct Seen {
+struct SampleCounts {
     idle: u64,
     other: u64,
     /// Each stack, the outermost function first.
@@ -49,7 +49,7 @@ struct Seen {
     all: u64,
 }
 
-impl Seen {
+impl SampleCounts {
     fn watched(&self) -> u64 {
         self.stacks.values().sum()
     }
@@ -62,7 +62,7 @@ impl Seen {
 }
 
 /// Samples while something goes on. None, with the reason told, where this user may not.
-fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(Seen, Samples)> {
+fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(SampleCounts, Samples)> {
     let mut samples = match Samples::open(HZ) {
         Ok(samples) => samples,
         Err(error @ (ProbeError::NoSamples(_) | ProbeError::NoRoom(_))) => {
@@ -73,7 +73,7 @@ fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(Seen, Sam
     };
     samples.start(watch).unwrap();
     let stop = Stop::new().unwrap();
-    let mut seen = Seen::default();
+    let mut seen = SampleCounts::default();
     let mut last = Duration::ZERO;
     loop {
         let goes_on = goes_on();
@@ -107,7 +107,7 @@ fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(Seen, Sam
 }
 
 /// While a thread of ours runs.
-fn during<T: Send>(watch: Watch, work: impl FnOnce() -> T + Send) -> Option<(Seen, Samples, T)> {
+fn during<T: Send>(watch: Watch, work: impl FnOnce() -> T + Send) -> Option<(SampleCounts, Samples, T)> {
     std::thread::scope(|scope| {
         let (go, wait) = std::sync::mpsc::channel();
         let worker = scope.spawn(move || wait.recv().ok().map(|()| work()));

@@ -9,7 +9,7 @@ use super::{Samples, locked};
 
 /// What a CPU was found at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct CpuSample {
     /// When.
     pub at: Mono,
     /// In the name of which process; of 0 where no process had anything to do.
@@ -32,13 +32,13 @@ impl Samples {
     }
 
     /// All samples since the last time, in their order, of [`Samples::open_everything`].
-    pub fn read_everything(&mut self) -> Vec<Look> {
+    pub fn read_everything(&mut self) -> Vec<CpuSample> {
         let now = monotonic().0.as_nanos() as u64;
         let ready = locked(&self.rings).take(now);
         ready.into_iter().filter_map(|(time, record)| self.look(time, record)).collect()
     }
 
-    fn look(&mut self, time: u64, record: Record) -> Option<Look> {
+    fn look(&mut self, time: u64, record: Record) -> Option<CpuSample> {
         self.programs.take(&record);
         let Record::Sample { pid, kernel, user } = record else {
             self.take(time, record);
@@ -53,6 +53,6 @@ impl Samples {
         frames.reverse();
         let user = frames.into_iter().map(|frame| self.function(frame)).collect();
         let at = Mono(std::time::Duration::from_nanos(time));
-        Some(Look { at, pid, is_watched, program: self.programs.of(pid).clone(), kernel, user })
+        Some(CpuSample { at, pid, is_watched, program: self.programs.of(pid).clone(), kernel, user })
     }
 }

@@ -36,7 +36,7 @@ impl Programs {
                 return Program { name: "swapper".to_owned(), is_kernel: true };
             }
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            told(&stat)
+            parse_stat(&stat)
                 .unwrap_or_else(|| Program { name: format!("process {pid}"), is_kernel: false })
         })
     }
@@ -61,7 +61,7 @@ impl Programs {
 }
 
 /// `4242 (a name) S 1 ...`: proc(5), fields 2 and 9.
-fn told(stat: &str) -> Option<Program> {
+fn parse_stat(stat: &str) -> Option<Program> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
     let flags: u64 = after.split_ascii_whitespace().nth(6)?.parse().ok()?;
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn threads_of_the_kernel_are_told_by_their_flags() {
         // Flags as Linux 6.18 shows them of itself: field 9.
-        let thread = told("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0").unwrap();
+        let thread = parse_stat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0").unwrap();
         assert_eq!(thread, Program { name: "kthreadd".to_owned(), is_kernel: true });
-        let other = told("7 (a) b ( c) S 1 7 7 0 -1 4194560 9 0 0 0 2 5").unwrap();
+        let other = parse_stat("7 (a) b ( c) S 1 7 7 0 -1 4194560 9 0 0 0 2 5").unwrap();
         assert_eq!(other, Program { name: "a) b ( c".to_owned(), is_kernel: false });
-        assert_eq!(told("7 (a"), None);
+        assert_eq!(parse_stat("7 (a"), None);
     }
 
     #[test]

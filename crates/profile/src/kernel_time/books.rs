@@ -8,7 +8,7 @@ use nightwatt_energy::samples::Busy;
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_probes::{Look, Samples};
+use nightwatt_probes::{CpuSample, Samples};
 
 use crate::caliper::Event;
 use crate::caliper::sampled::channels::Channels;
@@ -133,7 +133,7 @@ impl Books {
     }
 
     /// What a sample counts as.
-    fn place(&mut self, look: &Look, samples: &Samples) -> Waiting {
+    fn place(&mut self, look: &CpuSample, samples: &Samples) -> Waiting {
         for function in samples.functions().iter().skip(self.categories.len()) {
             let is_kernel = function.file.as_os_str() == "[kernel]";
             let category = is_kernel.then(|| Table::linux().category(&function.name)).flatten();
