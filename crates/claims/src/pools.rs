@@ -11,7 +11,7 @@ mod text;
 use std::time::Duration;
 
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
-use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::fleet::ServerKind;
 use nightwatt_policy::queueing::{QueueingError, ResponsePoint, fit_service};
 use serde::Serialize;
 
@@ -69,8 +69,8 @@ impl Server {
     }
 
     /// One of them, for what follows from the queue alone.
-    fn kind(&self) -> Result<Kind, QueueingError> {
-        Ok(Kind {
+    fn kind(&self) -> Result<ServerKind, QueueingError> {
+        Ok(ServerKind {
             servers: 1,
             service: self.service()?,
             places: 1,

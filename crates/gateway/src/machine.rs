@@ -149,7 +149,7 @@ fn settings(machine: &MachineConfig, server: &Server, common: &Common<'_>) -> Se
         quiet: std::time::Duration::ZERO,
         wake_time: server.wake_time,
         grace: machine.grace,
-        patience: ProbeTimeouts {
+        timeouts: ProbeTimeouts {
             wake_timeout: machine.wake_timeout,
             sleep_timeout: machine.sleep_timeout,
             watch_every: machine.watch,

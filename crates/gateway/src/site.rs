@@ -377,7 +377,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Settings {
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         shared_budget: (site.clients.unrecognised_wakes_per_hour, Duration::from_hours(1)),
         awake_budget: Some(site.awake_per_client_and_day).filter(|most| !most.is_zero()),
-        patience: ProbeTimeouts {
+        timeouts: ProbeTimeouts {
             wake_timeout: site.wake_timeout,
             sleep_timeout: site.sleep_timeout,
             watch_every: site.watch,

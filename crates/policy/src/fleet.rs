@@ -35,7 +35,7 @@ use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 
 /// Like servers of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Kind {
+pub struct ServerKind {
     /// How many.
     pub servers: u32,
     /// What one of them can do: 1 / its mean service time.
@@ -56,7 +56,7 @@ pub struct Kind {
     pub switch_on: Duration,
 }
 
-impl Kind {
+impl ServerKind {
     /// Energy per request at full load: kinds are used in this order.
     fn joules_per_request(&self) -> f64 {
         self.busy.get() / self.service.get()
@@ -85,7 +85,7 @@ pub enum Wear {
 pub struct FleetSettings {
     /// Its servers. They are numbered through in this order, and used by energy per request, the
     /// least first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ServerKind>,
     /// A server stays on for at least this time.
     pub min_on: Duration,
     /// Requests that may wait, all together, until a server has a place.
@@ -114,7 +114,7 @@ impl FleetSettings {
     }
 
     /// The kind whose servers come at this place when they are switched on by preference.
-    fn kind_at(&self, preferred: &[usize], mut place: u32) -> &Kind {
+    fn kind_at(&self, preferred: &[usize], mut place: u32) -> &ServerKind {
         for &kind in preferred {
             let kind = &self.kinds[kind];
             if place < kind.servers {
@@ -211,7 +211,7 @@ impl Tally {
     }
 
     /// Energy of `servers` servers of a kind over `span`, of which this is the sum.
-    pub fn energy(&self, kind: &Kind, servers: u32, span: Duration) -> Joules {
+    pub fn energy(&self, kind: &ServerKind, servers: u32, span: Duration) -> Joules {
         let off = f64::from(servers) * span.as_secs_f64() - self.on.as_secs_f64();
         kind.busy * self.busy
             + kind.idle * self.on.saturating_sub(self.busy)

@@ -186,7 +186,7 @@ impl History {
             return vec![mark];
         };
         let billed = bill.span().saturating_sub(before.span());
-        let mut look = Look {
+        let mut look = BillInterval {
             at,
             from: at.wall.0 - millis(billed),
             before,
@@ -204,7 +204,7 @@ impl History {
         look.marks
     }
 
-    fn fill_minutes(&mut self, look: &Look, used: &Used) {
+    fn fill_minutes(&mut self, look: &BillInterval, used: &Used) {
         let to = look.at.wall.0;
         let covered = look.bill.server_metered.time().as_secs_f64()
             - look.before.server_metered.time().as_secs_f64();
@@ -259,7 +259,7 @@ impl History {
 }
 
 /// What came to the bill from one look to the next.
-struct Look {
+struct BillInterval {
     at: Now,
     /// Where it began: ms since 1970, UTC.
     from: i64,
@@ -269,7 +269,7 @@ struct Look {
     marks: Vec<Mark>,
 }
 
-impl Look {
+impl BillInterval {
     /// Which part of what came lies between two moments.
     fn share(&self, from: i64, to: i64) -> f64 {
         let all = self.at.wall.0 - self.from;

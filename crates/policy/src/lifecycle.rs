@@ -104,7 +104,7 @@ pub enum Slept {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts beside the phase")]
 pub struct Lifecycle {
-    patience: ProbeTimeouts,
+    timeouts: ProbeTimeouts,
     phase: Phase,
     since: Mono,
     epoch: Epoch,
@@ -151,9 +151,9 @@ const GOOD_BYE_LOST: Duration = Duration::from_secs(15);
 
 impl Lifecycle {
     /// A server that has not been probed yet.
-    pub const fn new(patience: ProbeTimeouts, now: Mono) -> Self {
+    pub const fn new(timeouts: ProbeTimeouts, now: Mono) -> Self {
         Self {
-            patience,
+            timeouts,
             phase: Phase::Unknown,
             since: now,
             epoch: 0,
@@ -254,7 +254,7 @@ impl Lifecycle {
             return None;
         }
         self.enter(now, Phase::FallingAsleep);
-        self.deadline = now + self.patience.sleep_timeout;
+        self.deadline = now + self.timeouts.sleep_timeout;
         self.busy = true;
         commands.push(Command::Sleep(self.epoch));
         Some(Change::FallingAsleep)
@@ -325,12 +325,12 @@ impl Lifecycle {
         if done {
             self.probe(commands);
             None
-        } else if self.attempt >= self.patience.wake_attempts {
+        } else if self.attempt >= self.timeouts.wake_attempts {
             Some(self.fail(now))
         } else {
             // The command itself failed: give it again, after as long as the attempts so far.
             self.busy = true;
-            self.deadline = now + self.patience.probe_every * (1 << self.attempt.min(6));
+            self.deadline = now + self.timeouts.probe_every * (1 << self.attempt.min(6));
             None
         }
     }
@@ -340,7 +340,7 @@ impl Lifecycle {
         let went = !up && self.left.take().is_some();
         match (self.phase, up) {
             (Phase::Unknown | Phase::Waking, true) if still_goes => {
-                self.next_probe = now + self.patience.probe_every;
+                self.next_probe = now + self.timeouts.probe_every;
                 None
             }
             // What was done to wake it met a server that was still up.
@@ -375,7 +375,7 @@ impl Lifecycle {
                 None
             }
             (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
-                self.next_probe = now + self.patience.probe_every;
+                self.next_probe = now + self.timeouts.probe_every;
                 None
             }
             (Phase::Waking, true) => {
@@ -418,7 +418,7 @@ impl Lifecycle {
         self.deadline = Mono::NEVER;
         match self.phase {
             Phase::FallingAsleep => Some(self.stayed_awake(now)),
-            Phase::Waking if self.attempt >= self.patience.wake_attempts => Some(self.fail(now)),
+            Phase::Waking if self.attempt >= self.timeouts.wake_attempts => Some(self.fail(now)),
             Phase::Waking => {
                 self.start_waking(now, commands);
                 None
@@ -437,7 +437,7 @@ impl Lifecycle {
     fn decline(&mut self, now: Mono) -> Change {
         self.wake_wanted = false;
         self.declined += 1;
-        let ProbeTimeouts { ask_again, longest_ask_again, .. } = self.patience;
+        let ProbeTimeouts { ask_again, longest_ask_again, .. } = self.timeouts;
         let pause = doubled(ask_again, self.declined).min(longest_ask_again);
         self.stays(now, Change::Declined, pause)
     }
@@ -457,7 +457,7 @@ impl Lifecycle {
         self.enter(now, Phase::Waking);
         self.since = since;
         self.attempt += 1;
-        self.deadline = now + self.patience.wake_timeout;
+        self.deadline = now + self.timeouts.wake_timeout;
         self.busy = true;
         commands.push(Command::Wake(self.epoch));
         Change::Waking
@@ -473,7 +473,7 @@ impl Lifecycle {
     }
 
     fn back_off(&self, failures: u32) -> Duration {
-        doubled(self.patience.back_off, failures).min(self.patience.longest_back_off)
+        doubled(self.timeouts.back_off, failures).min(self.timeouts.longest_back_off)
     }
 
     fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
@@ -504,15 +504,15 @@ impl Lifecycle {
     /// unnoticed. But it may also sleep, so it is probed ever less often.
     fn watch_again(&mut self, now: Mono) {
         let every = match (self.phase, self.lost) {
-            (Phase::Asleep, None) => self.patience.watch_asleep_every,
+            (Phase::Asleep, None) => self.timeouts.watch_asleep_every,
             (Phase::Asleep, Some(looks)) => {
-                doubled(self.patience.watch_every, looks.saturating_add(1))
-                    .min(self.patience.longest_back_off)
+                doubled(self.timeouts.watch_every, looks.saturating_add(1))
+                    .min(self.timeouts.longest_back_off)
             }
-            _ => self.patience.watch_every,
+            _ => self.timeouts.watch_every,
         };
         self.next_probe = if now < self.starts_until {
-            now + self.patience.probe_every
+            now + self.timeouts.probe_every
         } else if every.is_zero() {
             Mono::NEVER
         } else {

@@ -6,7 +6,7 @@
 
 mod awake_hours;
 mod background;
-mod books;
+mod billing;
 mod breaker;
 mod budgets;
 mod crawl;
@@ -156,7 +156,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// A manager that has not looked at its server yet; [`tick`](Self::tick) it to begin.
     pub fn new(settings: Settings, policy: P, memory: Memory, now: Now) -> Self {
         Self {
-            lifecycle: Lifecycle::new(settings.patience, now.mono),
+            lifecycle: Lifecycle::new(settings.timeouts, now.mono),
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
             sla: settings.sla.map(SlaWindow::new),
             wake_budgets: WakeBudgets::new(&settings),

@@ -28,7 +28,7 @@ use std::time::Duration;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::{Mono, Nanos};
 use nightwatt_policy::arrivals::{Arrivals, Counts};
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
 use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Service, Window, run};
 use nightwatt_traffic::PerSecond as Log;
@@ -196,7 +196,7 @@ impl Cell {
     fn play(&self, arrivals: &Arrivals, choice: FleetChoice, price: f64) -> Score {
         let service = PerSecond(RATE);
         let sla = Duration::from_millis(self.sla_ms);
-        let kind = Kind {
+        let kind = ServerKind {
             servers: self.servers,
             service,
             places: places_within(service, sla).expect("a request fits"),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use nightwatt_energy::histogram::Histogram;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Mono, Nanos};
-use nightwatt_policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
+use nightwatt_policy::fleet::{Action, FleetSettings, ServerKind, Pool, Route, Tally};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;
@@ -193,7 +193,7 @@ struct Run {
 
 impl Run {
     fn new(pool: Pool, service: ServiceTimes) -> Self {
-        let busy = |kind: &Kind| {
+        let busy = |kind: &ServerKind| {
             let mean_ns = 1e9 / kind.service.get();
             Busy {
                 serves: false,

@@ -122,8 +122,8 @@ impl World {
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
         // This server changes state only on command, so it needn't be probed from time to time.
-        let patience = ProbeTimeouts { watch_every: Duration::ZERO, ..self.settings.patience };
-        let settings = Settings { patience, ..self.settings.clone() };
+        let timeouts = ProbeTimeouts { watch_every: Duration::ZERO, ..self.settings.timeouts };
+        let settings = Settings { timeouts, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {
             world: self.clone(),

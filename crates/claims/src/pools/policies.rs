@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_policy::arrivals::{Arrivals, Rate};
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Wear};
 use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Outcome, Service, Window};
 use serde::Serialize;
@@ -66,8 +66,8 @@ fn choices() -> Vec<FleetChoice> {
 }
 
 /// Switching takes no time and no energy, and power does not depend on load, as published.
-fn kind(servers: u32, service: PerSecond, watts: Watts, places: u32) -> Kind {
-    Kind {
+fn kind(servers: u32, service: PerSecond, watts: Watts, places: u32) -> ServerKind {
+    ServerKind {
         servers,
         service,
         places,
@@ -79,7 +79,7 @@ fn kind(servers: u32, service: PerSecond, watts: Watts, places: u32) -> Kind {
     }
 }
 
-fn play(kind: Kind, choice: FleetChoice, rate: f64, window: Window) -> Result<Outcome, Error> {
+fn play(kind: ServerKind, choice: FleetChoice, rate: f64, window: Window) -> Result<Outcome, Error> {
     let settings = FleetSettings {
         kinds: vec![kind],
         min_on: Duration::ZERO,

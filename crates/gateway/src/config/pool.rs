@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::Nanos;
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
 use nightwatt_policy::queueing::places_within;
 use nightwatt_policy::scenario::Server;
 use nightwatt_power::{ControllerConfig, probe};
@@ -154,10 +154,10 @@ impl KindConfig {
         PerSecond(self.service_rate.unwrap_or_else(|| 1.0 / time.as_secs_f64()))
     }
 
-    fn kind(&self, server: &Server, response_time: Duration) -> Kind {
+    fn kind(&self, server: &Server, response_time: Duration) -> ServerKind {
         let service = self.service(server);
         let idle = self.idle_w.unwrap_or(server.on_w);
-        Kind {
+        ServerKind {
             servers: 0,
             service,
             places: self.places.unwrap_or_else(|| {
@@ -204,7 +204,7 @@ impl ServerConfig {
     }
 
     /// When a wake command without an answer is given again, to a server of this kind.
-    pub(crate) fn wake_timeout(&self, kind: &Kind) -> Duration {
+    pub(crate) fn wake_timeout(&self, kind: &ServerKind) -> Duration {
         let usual = (kind.switch_on * 3).max(Duration::from_secs(10));
         // Its machine may have to be woken first, and it is not known here how long that takes.
         let least = if self.on.is_some() { default_wake_timeout() } else { Duration::ZERO };
@@ -268,7 +268,7 @@ impl SiteConfig {
         let pool = &self.pool;
         let unnamed = [KindConfig::unnamed()];
         let named = if pool.kind.is_empty() { &unnamed[..] } else { &pool.kind };
-        let mut kinds: Vec<Kind> =
+        let mut kinds: Vec<ServerKind> =
             named.iter().map(|kind| kind.kind(server, pool.response_time)).collect();
         for (kind, _) in self.pool_servers() {
             kinds[kind].servers += 1;

@@ -99,13 +99,13 @@ impl Place {
 mod tests {
     use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
     use nightwatt_energy::time::Mono;
-    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
 
     use super::*;
 
     /// Lessons of a policy that has learned nothing yet.
     fn nothing() -> FleetLessons {
-        let kind = Kind {
+        let kind = ServerKind {
             servers: 2,
             service: PerSecond(50.0),
             places: 2,

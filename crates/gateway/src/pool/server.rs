@@ -7,7 +7,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
-use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::fleet::ServerKind;
 use nightwatt_policy::history::Rates;
 use nightwatt_policy::lifecycle::ProbeTimeouts;
 use nightwatt_policy::manager::Settings;
@@ -37,7 +37,7 @@ pub(crate) struct PoolServer {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) origin: Arc<OriginPool>,
     /// Its power and capacity.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ServerKind,
     /// Name of its kind; empty if it has none.
     pub(crate) kind_name: String,
     /// The uncertainty of its power, as a share.
@@ -76,7 +76,7 @@ impl PoolServer {
     pub(crate) fn open(
         server: &ServerConfig,
         site: &SiteConfig,
-        kind: &Kind,
+        kind: &ServerKind,
         kind_name: &str,
         common: &Common<'_>,
         fittings: Fittings<'_>,
@@ -168,7 +168,7 @@ impl PoolServer {
 }
 
 /// One of its kind in the form of the site's scenario.
-fn as_server(kind: &Kind) -> Server {
+fn as_server(kind: &ServerKind) -> Server {
     Server {
         on_w: kind.idle.get(),
         off_w: kind.off.get(),
@@ -179,9 +179,9 @@ fn as_server(kind: &Kind) -> Server {
 }
 
 /// A server that runs on a machine is on that machine's bill, unless its own power is configured.
-fn on_others_bill(kind: &Kind) -> Kind {
+fn on_others_bill(kind: &ServerKind) -> ServerKind {
     use nightwatt_energy::quantity::{Joules, Watts};
-    Kind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
+    ServerKind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
 }
 
 type Controlled = (Box<dyn Controller>, Option<machine::Guest>);
@@ -214,14 +214,14 @@ fn controller_of(
 }
 
 /// It serves the pool, and has no SLA of its own.
-fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Settings {
+fn settings(server: &ServerConfig, kind: &ServerKind, wake_timeout: Duration) -> Settings {
     Settings {
         sla: None,
         min_on: Duration::ZERO,
         quiet: Duration::ZERO,
         wake_time: kind.switch_on,
         grace: Duration::ZERO,
-        patience: ProbeTimeouts {
+        timeouts: ProbeTimeouts {
             wake_timeout,
             back_off: server.retry,
             sleep_timeout: server.sleep_timeout,

@@ -35,7 +35,7 @@ pub enum FleetError {
     Unlike(usize),
     /// A figure of a kind that cannot be.
     #[error("kind {kind} (counted from 1): {what}")]
-    Kind {
+    ServerKind {
         /// Which, from 1.
         kind: usize,
         /// What is wrong, and what would be right.
@@ -134,7 +134,7 @@ impl FleetSettings {
             } else {
                 continue;
             };
-            return Err(FleetError::Kind { kind: index + 1, what });
+            return Err(FleetError::ServerKind { kind: index + 1, what });
         }
         Ok(())
     }
@@ -436,7 +436,7 @@ impl Pool {
         sums
     }
 
-    fn kind_of(&self, server: u32) -> &super::Kind {
+    fn kind_of(&self, server: u32) -> &super::ServerKind {
         &self.settings.kinds[self.servers[server as usize].kind as usize]
     }
 

@@ -6,8 +6,8 @@ use super::*;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::{Mono, Nanos};
 
-fn kind(servers: u32, places: u32, switch_on_ms: u64) -> Kind {
-    Kind {
+fn kind(servers: u32, places: u32, switch_on_ms: u64) -> ServerKind {
+    ServerKind {
         servers,
         service: PerSecond(100.0),
         places,
@@ -19,7 +19,7 @@ fn kind(servers: u32, places: u32, switch_on_ms: u64) -> Kind {
     }
 }
 
-fn settings(kinds: Vec<Kind>) -> FleetSettings {
+fn settings(kinds: Vec<ServerKind>) -> FleetSettings {
     FleetSettings {
         kinds,
         min_on: Duration::ZERO,
@@ -266,7 +266,7 @@ fn wear_is_spread_over_all_or_left_to_the_last() {
 
 #[test]
 fn the_kind_with_the_least_energy_per_request_is_used_first() {
-    let thirsty = Kind { busy: Watts(80.0), service: PerSecond(500.0), ..kind(1, 1, 0) };
+    let thirsty = ServerKind { busy: Watts(80.0), service: PerSecond(500.0), ..kind(1, 1, 0) };
     let play = |kinds| {
         let mut play = Play::new(settings(kinds), "baseline");
         play.arrive(1);
@@ -300,11 +300,11 @@ fn what_cannot_be_a_pool_is_refused() {
     assert_eq!(refused(vec![]), FleetError::Servers(0));
     assert!(matches!(
         refused(vec![kind(1, 1, 0), kind(1, 0, 0)]),
-        FleetError::Kind { kind: 2, .. }
+        FleetError::ServerKind { kind: 2, .. }
     ));
-    let slow = Kind { service: PerSecond(f64::NAN), ..kind(1, 1, 0) };
-    assert!(matches!(refused(vec![slow]), FleetError::Kind { kind: 1, .. }));
-    let source = Kind { idle: Watts(-1.0), ..kind(1, 1, 0) };
+    let slow = ServerKind { service: PerSecond(f64::NAN), ..kind(1, 1, 0) };
+    assert!(matches!(refused(vec![slow]), FleetError::ServerKind { kind: 1, .. }));
+    let source = ServerKind { idle: Watts(-1.0), ..kind(1, 1, 0) };
     assert!(refused(vec![source]).to_string().contains("watts"));
 }
 

@@ -60,9 +60,9 @@ impl Lifecycle {
             self.blocked_until = now + handed.blocked_for;
         }
         let wait = if handed.phase == Phase::Waking {
-            self.patience.wake_timeout
+            self.timeouts.wake_timeout
         } else {
-            self.patience.sleep_timeout
+            self.timeouts.sleep_timeout
         };
         match handed.phase {
             Phase::Waking if !handed.carried_out => {
@@ -72,15 +72,15 @@ impl Lifecycle {
             Phase::Waking | Phase::FallingAsleep => {
                 self.told = (handed.phase == Phase::FallingAsleep).then_some(Slept::Done);
                 self.deadline = now + wait;
-                self.next_probe = now + self.patience.probe_every;
+                self.next_probe = now + self.timeouts.probe_every;
             }
             _ => self.watch_again(now),
         }
     }
 
-    /// From now on it is waited for with this patience; what is waited for already is not.
-    pub fn set_patience(&mut self, now: Mono, patience: ProbeTimeouts) {
-        self.patience = patience;
+    /// From now on it is waited for with this timeouts; what is waited for already is not.
+    pub fn set_timeouts(&mut self, now: Mono, timeouts: ProbeTimeouts) {
+        self.timeouts = timeouts;
         if matches!(self.phase, Phase::Awake | Phase::Asleep | Phase::Failed) && !self.busy {
             self.watch_again(now);
         }

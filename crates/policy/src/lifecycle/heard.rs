@@ -87,7 +87,7 @@ impl Lifecycle {
         self.turned_round = turned_round;
         self.left = None;
         if matches!(self.phase, Phase::Asleep | Phase::Failed) {
-            self.starts_until = now + self.patience.wake_timeout;
+            self.starts_until = now + self.timeouts.wake_timeout;
         }
         self.look(commands);
     }
@@ -106,6 +106,6 @@ impl Lifecycle {
 
     /// Has it said good-bye, and may not be gone yet?
     pub(super) fn still_goes(&self, now: Mono) -> bool {
-        self.left.is_some_and(|left| now.since(left) < self.patience.good_bye)
+        self.left.is_some_and(|left| now.since(left) < self.timeouts.good_bye)
     }
 }

@@ -1,6 +1,6 @@
 //! Stories of one server that obeys, fails or is moved by others.
 
-mod anew;
+mod restart;
 
 use super::*;
 
@@ -76,9 +76,9 @@ impl Story {
 
 #[test]
 fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_looked_for() {
-    let patience = ProbeTimeouts { watch_asleep_every: Duration::ZERO, ..ProbeTimeouts::default() };
+    let timeouts = ProbeTimeouts { watch_asleep_every: Duration::ZERO, ..ProbeTimeouts::default() };
     let mut story = Story::awake();
-    story.server.patience = patience;
+    story.server.timeouts = timeouts;
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
@@ -105,7 +105,7 @@ fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_loo
 #[test]
 fn a_server_that_refused_to_sleep_and_is_out_of_reach_is_looked_for() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Failed));
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
@@ -261,7 +261,7 @@ fn a_server_with_reasons_to_stay_awake_is_asked_again_and_not_ever_more_rarely()
 #[test]
 fn a_server_that_says_good_bye_is_believed_and_not_probed() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     // Whichever comes first, its answer to the order or its good-bye.
     let left = story.hear(Report::Leaving);
@@ -287,7 +287,7 @@ fn a_server_that_will_say_good_bye_is_not_asked_until_that_must_be_lost() {
 #[test]
 fn a_server_that_was_put_to_sleep_by_others_is_left_in_peace_too() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100);
     let left = story.hear(Report::Leaving);
     assert_eq!(left, Some(Change::SleptByOthers));
@@ -412,7 +412,7 @@ fn a_server_that_said_good_bye_and_stayed_has_not_slept() {
 #[test]
 fn a_sleep_that_was_one_stays_one_when_a_later_one_fails() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     story.hear(Report::Leaving);
     // It slept, and was woken from elsewhere unnoticed. Then it is to sleep again, and does not.
@@ -432,7 +432,7 @@ fn a_sleep_that_was_one_stays_one_when_a_later_one_fails() {
 #[test]
 fn a_sleeper_that_says_it_is_back_is_looked_at_until_its_service_answers() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     story.hear(Report::Leaving);
     story.later(100).hear(Report::Back);
@@ -457,7 +457,7 @@ fn a_sleeper_that_says_it_is_back_is_looked_at_until_its_service_answers() {
 #[test]
 fn a_sleeper_that_says_it_is_back_is_looked_at_and_what_it_sent_before_is_not_minded() {
     let mut story = Story::awake();
-    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.server.timeouts.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     story.probed(false);

@@ -27,8 +27,8 @@ impl<P: SleepPolicy> PowerManager<P> {
         if of_hours(&settings) != of_hours(old) {
             self.awake_hours = AwakeHours::new(&settings, self.awake_hours.ordered());
         }
-        if settings.patience != old.patience {
-            self.lifecycle.set_patience(now.mono, settings.patience);
+        if settings.timeouts != old.timeouts {
+            self.lifecycle.set_timeouts(now.mono, settings.timeouts);
         }
         self.wake_time = WakeTime::new(settings.wake_time, self.wake_time.seen());
         if let Some(policy) = policy {

@@ -42,11 +42,11 @@ pub struct Settings {
     /// How long the server stays awake after it was woken without us: its user probably wants to use it.
     pub grace: Duration,
     /// With a server that fails.
-    pub patience: ProbeTimeouts,
+    pub timeouts: ProbeTimeouts,
 }
 
 impl Settings {
-    /// The settings that a scenario describes; patience, wake budget and time zone as by default.
+    /// The settings that a scenario describes; timeouts, wake budget and time zone as by default.
     pub fn of(scenario: &Scenario) -> Self {
         Self {
             sla: scenario.sla(),
@@ -64,7 +64,7 @@ impl Settings {
             shared_budget: (12, Duration::from_hours(1)),
             awake_budget: None,
             grace: Duration::from_mins(5),
-            patience: ProbeTimeouts::default(),
+            timeouts: ProbeTimeouts::default(),
         }
     }
 }

@@ -294,7 +294,7 @@ fn the_bill_of_a_day_follows_from_its_changes() {
 #[test]
 fn the_settled_bill_never_falls_even_when_a_sleep_comes_to_nothing() {
     let mut story = Story::without_sla();
-    let patience = story.manager.settings.patience;
+    let timeouts = story.manager.settings.timeouts;
     story.until(59);
     let mut seen = story.manager.settled_bill(story.now);
     let mut rises = |manager: &PowerManager<Timeout>, now| {
@@ -309,7 +309,7 @@ fn the_settled_bill_never_falls_even_when_a_sleep_comes_to_nothing() {
     story.go_to(Mono::from_secs(60));
     story.manager.tick(story.now, &mut actions);
     assert_eq!(story.manager.phase(), Phase::FallingAsleep);
-    story.go_to(Mono::from_secs(60) + patience.sleep_timeout);
+    story.go_to(Mono::from_secs(60) + timeouts.sleep_timeout);
     assert_eq!(story.manager.bill(story.now).cycles, 1, "the bill itself does fall");
     let bill = rises(&story.manager, story.now);
     assert_eq!((bill.on, bill.off, bill.cycles), (Duration::from_mins(1), Duration::ZERO, 0));

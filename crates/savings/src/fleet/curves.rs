@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use nightwatt_energy::quantity::Watts;
-use nightwatt_policy::fleet::Kind;
+use nightwatt_policy::fleet::ServerKind;
 use nightwatt_policy::queueing::{QueueingError, Station};
 use serde::Serialize;
 
@@ -38,13 +38,13 @@ pub struct CurvePoint {
 }
 
 /// Power of one that is busy for this share of the time: on the straight line from idle to busy.
-fn power(kind: &Kind, utilisation: f64) -> Watts {
+fn power(kind: &ServerKind, utilisation: f64) -> Watts {
     kind.idle + (kind.busy - kind.idle) * utilisation
 }
 
 /// The number of servers of a kind that keep a mean response time within `target` at this rate, shared
 /// evenly, and their power. (Published: B. Varghese et al., 2014.)
-pub fn needed(kind: &Kind, rate: f64, target: Duration) -> Result<(f64, Watts), QueueingError> {
+pub fn needed(kind: &ServerKind, rate: f64, target: Duration) -> Result<(f64, Watts), QueueingError> {
     let each = Station::md1(kind.service).rate_within(target)?;
     // A rate that fills servers to the last digit needs no further one for that digit.
     let servers = (rate / each.get() - 1e-9).ceil().max(1.0);

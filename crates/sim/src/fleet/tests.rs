@@ -9,8 +9,8 @@ const POLICIES: [&str; 6] =
     ["baseline", "always-on 3", "delayed-off 500ms", "hybrid 2 2s", "predictive", "always-on 0"];
 
 /// Like servers that answer one request a second in the mean.
-fn kind(servers: u32, places: u32) -> Kind {
-    Kind {
+fn kind(servers: u32, places: u32) -> ServerKind {
+    ServerKind {
         servers,
         service: PerSecond(1.0),
         places,
@@ -22,7 +22,7 @@ fn kind(servers: u32, places: u32) -> Kind {
     }
 }
 
-fn settings(kinds: Vec<Kind>, line: u32) -> FleetSettings {
+fn settings(kinds: Vec<ServerKind>, line: u32) -> FleetSettings {
     FleetSettings {
         kinds,
         min_on: Duration::ZERO,
@@ -215,7 +215,7 @@ fn a_server_with_two_places_loses_as_worked_out_by_hand() {
 
 /// Unlike servers, some of which take time to start, under bursty traffic.
 fn mixed(choice: &str, seed: u64, line: u32, window: Window) -> Outcome {
-    let slow = Kind {
+    let slow = ServerKind {
         service: PerSecond(0.25),
         busy: Watts(0.5),
         idle: Watts(0.4),
@@ -330,7 +330,7 @@ fn the_same_seed_gives_the_same_result_on_any_number_of_threads() {
 
 #[test]
 fn starting_and_waiting_in_line_as_worked_out_by_hand() {
-    let starting = Kind { switch_on: Duration::from_secs(5), ..kind(1, 1) };
+    let starting = ServerKind { switch_on: Duration::from_secs(5), ..kind(1, 1) };
     let pool = pool(settings(vec![starting], 10), "baseline");
     let arrivals = [1, 2, 6].map(Mono::from_secs);
     let service = times(&Service::Deterministic, 1);
@@ -348,7 +348,7 @@ fn starting_and_waiting_in_line_as_worked_out_by_hand() {
 #[test]
 fn the_warm_up_and_what_comes_after_do_not_count() {
     let arrivals = (0..10).map(Mono::from_secs);
-    let half = Kind { service: PerSecond(2.0), ..kind(1, 1) };
+    let half = ServerKind { service: PerSecond(2.0), ..kind(1, 1) };
     let pool = pool(settings(vec![half], 0), "always-on 1");
     let window = Window { warm_up: 2, counted: 5, cool_down: 2 };
     let outcome = run(pool, arrivals, times(&Service::Deterministic, 1), window);
@@ -383,7 +383,7 @@ fn nobody_costs_less_than_the_oracle_and_refuses_as_few() {
     };
     for (seed, starting) in [(1, 0), (2, 2), (3, 20)] {
         // A cycle costs 7 J and twice 1 J of price, and 1.75 W are saved: gaps above 5.1 s pay.
-        let starting = Kind { switch_on: Duration::from_secs(starting), ..kind(20, 1) };
+        let starting = ServerKind { switch_on: Duration::from_secs(starting), ..kind(20, 1) };
         let settings = settings(vec![starting], 0);
         let oracle = foreseen(&settings, 0, seed);
         // Only requests during the first start are refused: no server can be ready in time for them.
@@ -403,7 +403,7 @@ fn nobody_costs_less_than_the_oracle_and_refuses_as_few() {
 #[test]
 fn an_oracle_is_on_when_it_has_to_be_as_worked_out_by_hand() {
     // 7 J a cycle and 2 J of price at 1.75 W saved: gaps above 5.14 s pay. It takes 2 s to start.
-    let starting = Kind { switch_on: Duration::from_secs(2), ..kind(2, 1) };
+    let starting = ServerKind { switch_on: Duration::from_secs(2), ..kind(2, 1) };
     let settings = settings(vec![starting], 0);
     // Each takes a second; from 10.5 to 11 two are busy, and to 11.5 one is.
     let arrivals = || [10_000, 10_500, 15_000, 30_000].map(|at| Mono(Duration::from_millis(at)));
@@ -464,7 +464,7 @@ fn days(choice: &str, seed: u64) -> (f64, f64) {
     let hours: [f64; 24] = std::array::from_fn(|it| hour(it as f64));
     let day = Arrivals::Profile(Profile::new(&hours, 3600.0, true).unwrap());
     let starting = Duration::from_secs(15);
-    let kind = Kind { service: PerSecond(2.0), switch_on: starting, ..kind(8, 2) };
+    let kind = ServerKind { service: PerSecond(2.0), switch_on: starting, ..kind(8, 2) };
     let price = Joules(20.0);
     let settings = FleetSettings { transition_price: price, ..settings(vec![kind], 0) };
     let end = Nanos(2 * 86_400 * 1_000_000_000);
@@ -493,7 +493,7 @@ fn the_predictive_policy_costs_no_more_than_the_best_fitted_one_over_days() {
 #[test]
 fn the_predictive_policy_has_as_many_on_as_the_share_that_may_be_refused_needs_and_few_more() {
     for share in [0.001, 0.01, 0.05] {
-        let kind = Kind { switch_on: Duration::from_secs(5), ..kind(30, 1) };
+        let kind = ServerKind { switch_on: Duration::from_secs(5), ..kind(30, 1) };
         let settings = FleetSettings { overflow_share: share, ..settings(vec![kind], 0) };
         let window = Window { warm_up: 50_000, counted: 200_000, cool_down: 0 };
         let service = times(&Service::Exponential, 1);

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{ServerConfig, SiteConfig};
-use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::fleet::{FleetSettings, ServerKind, Wear};
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::ControllerConfig;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn pool(site: &SiteConfig, settings: &FleetSettings) -> String {
     )
 }
 
-fn figures(kind: &Kind) -> String {
+fn figures(kind: &ServerKind) -> String {
     format!(
         "{}, {:.1} requests/s each, {} at a time; {} W idle, {} W busy, {} W asleep, {} J per sleep; \
          wakes in {}",

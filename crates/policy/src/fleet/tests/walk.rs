@@ -17,7 +17,7 @@ const PLACES: [u32; 6] = [2, 2, 2, 2, 1, 1];
 
 /// What became of requests, kept by the test.
 #[derive(Debug, Default)]
-struct Books {
+struct RequestCounts {
     /// By server.
     has: [u32; 6],
     /// Requests that became tunnels.
@@ -29,7 +29,7 @@ struct Books {
     waits: u32,
 }
 
-impl Books {
+impl RequestCounts {
     fn accounted(&self) -> u32 {
         self.refused + self.lost + self.answered + self.waits + self.has.iter().sum::<u32>()
     }
@@ -147,7 +147,7 @@ proptest! {
         spread: bool, switch_on_ms in prop_oneof![Just(0_u64), Just(300)], line in 0_u32..5,
         min_on in 0_u64..500,
     ) {
-        let other = Kind { busy: Watts(1.0), places: 1, ..kind(2, 1, switch_on_ms) };
+        let other = ServerKind { busy: Watts(1.0), places: 1, ..kind(2, 1, switch_on_ms) };
         let settings = FleetSettings {
             min_on: Duration::from_millis(min_on),
             line,
@@ -155,31 +155,31 @@ proptest! {
             ..settings(vec![kind(4, 2, switch_on_ms), other])
         };
         let mut play = Play::new(settings, choice);
-        let mut books = Books::default();
+        let mut counts = RequestCounts::default();
         let mut now = 0;
         for step in steps {
             now += step.wait_ms;
             play.wait(now);
             for action in play.done() {
-                books.check(&play.pool, action)?;
+                counts.check(&play.pool, action)?;
             }
-            books.take(&mut play, &step, now);
+            counts.take(&mut play, &step, now);
             for action in play.done() {
                 match action {
                     Take(server) => {
-                        books.waits -= 1;
-                        books.has[server as usize] += 1;
+                        counts.waits -= 1;
+                        counts.has[server as usize] += 1;
                     }
-                    SwitchOn(_) | SwitchOff(_) => books.check(&play.pool, action)?,
+                    SwitchOn(_) | SwitchOff(_) => counts.check(&play.pool, action)?,
                 }
             }
             let pool = &play.pool;
             let phases: Vec<Phase> = (0..6).map(|server| pool.phase(server).unwrap()).collect();
             for server in 0..6 {
                 let serves = matches!(phases[server], Phase::On | Phase::Draining);
-                prop_assert!(books.has[server] <= PLACES[server]);
-                let has_any = books.has[server] + books.tunnels[server] > 0;
-                prop_assert!(serves || !has_any, "{phases:?} {books:?}");
+                prop_assert!(counts.has[server] <= PLACES[server]);
+                let has_any = counts.has[server] + counts.tunnels[server] > 0;
+                prop_assert!(serves || !has_any, "{phases:?} {counts:?}");
                 // Only as long as another comes in its place.
                 let leaves = phases[server] == Phase::On && pool.is_held_off(server as u32);
                 prop_assert!(!leaves || pool.starting() > 0, "{phases:?}");
@@ -188,12 +188,12 @@ proptest! {
             prop_assert_eq!(pool.on(), in_phase(Phase::On));
             prop_assert!(!pool.is_closed() || pool.on() == 0);
             prop_assert_eq!(pool.starting(), in_phase(Phase::Starting));
-            prop_assert_eq!(pool.busy(), books.has.iter().filter(|it| **it > 0).count() as u32);
-            prop_assert_eq!(pool.waiting(), books.waits);
-            prop_assert_eq!(books.offered, books.accounted());
+            prop_assert_eq!(pool.busy(), counts.has.iter().filter(|it| **it > 0).count() as u32);
+            prop_assert_eq!(pool.waiting(), counts.waits);
+            prop_assert_eq!(counts.offered, counts.accounted());
             // No request waits while a server that is on has a place.
-            let room = (0..6).any(|it| phases[it] == Phase::On && books.has[it] < PLACES[it]);
-            prop_assert!(!(room && books.waits > 0));
+            let room = (0..6).any(|it| phases[it] == Phase::On && counts.has[it] < PLACES[it]);
+            prop_assert!(!(room && counts.waits > 0));
             let sum = pool.tallies(ms(now)).iter().fold(Tally::default(), |a, b| a.plus(b));
             prop_assert!(sum.busy <= sum.on);
             prop_assert!(sum.on + sum.starting <= Duration::from_millis(now) * 6);

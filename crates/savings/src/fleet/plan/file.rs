@@ -8,7 +8,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_host::ConfigError;
 use nightwatt_policy::arrivals::{Arrivals, Bursts, Profile, Rate};
-use nightwatt_policy::fleet::{FleetSettings, Kind, Wear};
+use nightwatt_policy::fleet::{FleetSettings, ServerKind, Wear};
 use nightwatt_policy::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use nightwatt_traffic::Reading;
@@ -371,7 +371,7 @@ impl PlanFile {
     ) -> Result<Plan, Refusal> {
         let Self { sla, refused, min_on, line, wear, together, .. } = self;
         let price = Joules(self.transition_price_j);
-        let settings = |kinds: Vec<Kind>| FleetSettings {
+        let settings = |kinds: Vec<ServerKind>| FleetSettings {
             kinds,
             min_on,
             line,
@@ -470,7 +470,7 @@ impl ServerFile {
         if !(1..=100_000).contains(&self.servers) {
             return Err(wrong(at("servers"), "choose 1 to 100000"));
         }
-        let kind = Kind {
+        let kind = ServerKind {
             servers: self.servers,
             service,
             places,

@@ -1,6 +1,6 @@
 //! Servers of a plan, and pools of them.
 
-use nightwatt_policy::fleet::{FleetSettings, Kind};
+use nightwatt_policy::fleet::{FleetSettings, ServerKind};
 use nightwatt_policy::queueing::ServiceFit;
 use nightwatt_sim::fleet::Service;
 
@@ -10,7 +10,7 @@ pub struct ServerPlan {
     /// As tables call it.
     pub name: String,
     /// What it can do, and draws.
-    pub kind: Kind,
+    pub kind: ServerKind,
     /// How its service times are distributed.
     pub service: Service,
     /// Where its service rate was fitted.

@@ -101,6 +101,6 @@ fn another_patience_holds_from_the_next_look_on() {
     let mut story = Story::awake();
     let patience =
         ProbeTimeouts { watch_every: Duration::from_secs(5), ..ProbeTimeouts::default() };
-    story.server.set_patience(story.now, patience);
+    story.server.set_timeouts(story.now, patience);
     assert_eq!(story.server.next_timer(), story.now + Duration::from_secs(5));
 }
