@@ -165,7 +165,7 @@ fn threads_that_the_kernel_never_told_of_are_counted() {
     merger.mark(ThreadId { process: 7, thread: 9 }, begin(100, 0));
     merger.mark(ThreadId { process: 7, thread: 9 }, end(105, 0));
     merger.finish();
-    assert_eq!((merger.untold(), merger.calls(0).ended), (1, 1));
+    assert_eq!((merger.unmatched_threads(), merger.calls(0).ended), (1, 1));
 }
 
 /// What one moment belongs to, and what of calls: the reference.

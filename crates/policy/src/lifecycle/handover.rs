@@ -78,7 +78,7 @@ impl Lifecycle {
         }
     }
 
-    /// From now on it is waited for with this timeouts; what is waited for already is not.
+    /// From now on it is waited for with these timeouts; what is waited for already is not.
     pub fn set_timeouts(&mut self, now: Mono, timeouts: ProbeTimeouts) {
         self.timeouts = timeouts;
         if matches!(self.phase, Phase::Awake | Phase::Asleep | Phase::Failed) && !self.busy {

@@ -1,6 +1,6 @@
 //! Stories of one server that obeys, fails or is moved by others.
 
-mod restart;
+mod handover;
 
 use super::*;
 

@@ -154,7 +154,7 @@ impl Watcher {
                  are right and their CPU times are not",
             ),
             (
-                markers.merger.untold(),
+                markers.merger.unmatched_threads(),
                 "threads with markers are known to the kernel by other numbers (in a container's PID namespace \
                  only a process's first thread is recognised), or it did not report when they ran: their calls \
                  have no CPU time and no joules",
