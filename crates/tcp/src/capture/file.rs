@@ -73,7 +73,7 @@ pub struct CaptureFile<R> {
 }
 
 /// Where in the buffer a packet is.
-struct Found {
+struct PacketSpan {
     link: u32,
     original: u32,
     from: usize,
@@ -145,7 +145,7 @@ impl<R: Read> CaptureFile<R> {
         }))
     }
 
-    fn record(&mut self, link: u32, unit: i64) -> Result<Option<Found>, CaptureError> {
+    fn record(&mut self, link: u32, unit: i64) -> Result<Option<PacketSpan>, CaptureError> {
         match self.fill(16)? {
             16 => {}
             0 => return Ok(self.ended(FileEnd::Whole)),
@@ -160,11 +160,11 @@ impl<R: Read> CaptureFile<R> {
         if self.fill(length)? < length {
             return Ok(self.ended(FileEnd::CutShort));
         }
-        Ok(Some(Found { link, original, from: 0, length }))
+        Ok(Some(PacketSpan { link, original, from: 0, length }))
     }
 
     /// The next block with a packet in it.
-    fn block(&mut self) -> Result<Option<Found>, CaptureError> {
+    fn block(&mut self) -> Result<Option<PacketSpan>, CaptureError> {
         loop {
             match self.fill(4)? {
                 4 => {}
@@ -214,7 +214,7 @@ impl<R: Read> CaptureFile<R> {
     }
 
     /// A packet of a block whose body is in the buffer.
-    fn packet(&mut self, kind: u32, body: usize) -> Option<Found> {
+    fn packet(&mut self, kind: u32, body: usize) -> Option<PacketSpan> {
         let from = match kind {
             SIMPLE_PACKET => 4,
             _ => 20,
@@ -240,7 +240,7 @@ impl<R: Read> CaptureFile<R> {
             self.time_ns = i64::try_from(ns).unwrap_or(i64::MAX).saturating_add(offset);
             (self.u32(12) as usize, self.u32(16))
         };
-        (length <= body - from).then_some(Found { link: interface.link, original, from, length })
+        (length <= body - from).then_some(PacketSpan { link: interface.link, original, from, length })
     }
 
     fn interface(&mut self, body: usize) -> bool {
@@ -295,7 +295,7 @@ impl<R: Read> CaptureFile<R> {
         Ok(skipped.map_err(CaptureError::Read)? == u64::from(rest))
     }
 
-    fn ended(&mut self, end: FileEnd) -> Option<Found> {
+    fn ended(&mut self, end: FileEnd) -> Option<PacketSpan> {
         self.end = Some(end);
         None
     }
