@@ -6,8 +6,8 @@ use nightwatt_energy::stats::Summary;
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_gateway::status::Status;
-use nightwatt_load::summary::Seen;
-use nightwatt_load::{Answer, Kind, Outcome, Run, ServiceTime};
+use nightwatt_load::summary::ContentDelay;
+use nightwatt_load::{Answer, RequestKind, Outcome, Run, ServiceTime};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::lifecycle::Change;
 use nightwatt_policy::scenario::Scenario;
@@ -173,7 +173,7 @@ impl DemoReport {
         let scenario = &options.scenario;
         let service = service_time(options);
         let traced: Vec<&Outcome> =
-            run.outcomes.iter().filter(|outcome| outcome.kind == Kind::Trace).collect();
+            run.outcomes.iter().filter(|outcome| outcome.kind == RequestKind::Trace).collect();
         let reconciled = books.reconcile(run);
         let wakes = Wakes::count(books, run.started.wall + script.span);
         let people = People::count(&traced, script, books, scenario);
@@ -247,7 +247,7 @@ fn service_time(options: &DemoOptions) -> ServiceTime {
 }
 
 /// By the class that the proxy saw. What could not be sent has none.
-fn delays_by_class(seen: &[Seen], traced: &[&Outcome], books: &Books) -> BTreeMap<String, Summary> {
+fn delays_by_class(seen: &[ContentDelay], traced: &[&Outcome], books: &Books) -> BTreeMap<String, Summary> {
     let classes: BTreeMap<usize, &str> = traced
         .iter()
         .filter_map(|it| Some((it.arrival, books.line(&it.id)?.class.as_str())))
@@ -284,10 +284,10 @@ impl FollowUps {
     fn count(run: &Run) -> Self {
         let of = |kind| run.outcomes.iter().filter(|it| it.kind == kind).count() as u64;
         Self {
-            reopened: of(Kind::Reopened),
-            crawler_retries: of(Kind::CrawlerRetry),
-            polls: of(Kind::Poll),
-            answers: answers(run.outcomes.iter().filter(|it| it.kind != Kind::Trace)),
+            reopened: of(RequestKind::Reopened),
+            crawler_retries: of(RequestKind::CrawlerRetry),
+            polls: of(RequestKind::Poll),
+            answers: answers(run.outcomes.iter().filter(|it| it.kind != RequestKind::Trace)),
         }
     }
 }
@@ -297,11 +297,11 @@ impl Returned {
         let mut returned = Self::default();
         for outcomes in run.outcomes.chunk_by(|a, b| a.arrival == b.arrival) {
             let is_sent_away = |it: &&Outcome| it.answer == Some(Answer::Crawler);
-            let first = outcomes.iter().find(|it| it.kind == Kind::Trace).filter(is_sent_away);
+            let first = outcomes.iter().find(|it| it.kind == RequestKind::Trace).filter(is_sent_away);
             let Some(first) = first else { continue };
             returned.sent_away += 1;
             let served = outcomes.iter().find(|it| {
-                it.kind == Kind::CrawlerRetry && it.answer.as_ref().is_some_and(is_the_sites)
+                it.kind == RequestKind::CrawlerRetry && it.answer.as_ref().is_some_and(is_the_sites)
             });
             if let Some(answered) = served.and_then(|it| it.answered) {
                 let waited = answered.since(first.intended);

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::Mono;
-use nightwatt_load::{Kind, Run};
+use nightwatt_load::{RequestKind, Run};
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::{BusyTimes, Waking, plan};
 
@@ -23,7 +23,7 @@ pub(super) fn oracle_saving(
     let mut demands: Vec<Mono> = run
         .outcomes
         .iter()
-        .filter(|outcome| outcome.kind == Kind::Trace)
+        .filter(|outcome| outcome.kind == RequestKind::Trace)
         .filter(|outcome| books.line(&outcome.id).is_some_and(|line| line.needs_server))
         .map(|outcome| outcome.intended)
         .collect();

@@ -212,7 +212,7 @@ fn watch(
 
 /// Where a server is reached, and the `Host` that it is asked by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Endpoint {
     /// `example.org:8080`, as in the URL.
     pub authority: String,
     /// Where connections go.

@@ -11,7 +11,7 @@ use crate::answer::Answer;
 /// Why a request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum RequestKind {
     /// It is in the trace. Every arrival has exactly one of these.
     Trace,
     /// A browser's waiting page opened what was asked for.
@@ -22,7 +22,7 @@ pub enum Kind {
     Poll,
 }
 
-impl Kind {
+impl RequestKind {
     /// Its name in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ pub struct Outcome {
     /// Which arrival (index into the replayed slice) it belongs to.
     pub arrival: usize,
     /// Why it was sent.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// What kind of client sent it.
     pub class: ClientClass,
     /// Did it ask for a page the way a browser does when a user follows a link?

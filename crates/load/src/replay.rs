@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::exchange::Client;
-use crate::outcome::{ErrorKind, Kind, Outcome};
+use crate::outcome::{ErrorKind, RequestKind, Outcome};
 use crate::pool::Pool;
 use crate::refusals::Refusals;
 use crate::request::{Dress, Plan};
@@ -375,7 +375,7 @@ impl<P: FnMut(Progress)> Session<'_, P> {
         self.collect(Outcome {
             id,
             arrival: index,
-            kind: Kind::Trace,
+            kind: RequestKind::Trace,
             class,
             navigation: false,
             intended: due,
@@ -390,7 +390,7 @@ impl<P: FnMut(Progress)> Session<'_, P> {
     }
 
     fn collect(&mut self, outcome: Outcome) {
-        self.done += usize::from(outcome.kind == Kind::Trace);
+        self.done += usize::from(outcome.kind == RequestKind::Trace);
         self.outcomes.push(outcome);
         self.report();
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::cdf::Cdf;
 use crate::csv::class_name;
-use crate::outcome::{Kind, Outcome};
+use crate::outcome::{RequestKind, Outcome};
 use crate::replay::{Lag, Run, Unsendable};
 
 /// What an answer takes beyond the waiting, added to each delay: virtual time stands still while
@@ -34,7 +34,7 @@ impl ServiceTime {
 
 /// When the user who opened something saw its content.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct ContentDelay {
     /// Index of the arrival.
     pub arrival: usize,
     /// Class of its client.
@@ -133,10 +133,10 @@ impl ReplaySummary {
         }
         let mut until_content: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         let mut never_got_content = 0;
-        for seen in seen(run, service) {
-            match seen.delay_s {
+        for content_delays in content_delays(run, service) {
+            match content_delays.delay_s {
                 Some(delay) => {
-                    until_content.entry(class_name(seen.class)).or_default().push(delay);
+                    until_content.entry(class_name(content_delays.class)).or_default().push(delay);
                 }
                 None => never_got_content += 1,
             }
@@ -225,18 +225,18 @@ impl ReplaySummary {
 }
 
 /// When each arrival's client had what it asked for.
-pub fn seen(run: &Run, service: ServiceTime) -> Vec<Seen> {
+pub fn content_delays(run: &Run, service: ServiceTime) -> Vec<ContentDelay> {
     let of_one_arrival = run.outcomes.chunk_by(|a, b| a.arrival == b.arrival);
-    let seen = of_one_arrival.filter_map(|outcomes| {
-        let first = outcomes.iter().find(|outcome| outcome.kind == Kind::Trace)?;
-        let last = outcomes.iter().rfind(|outcome| outcome.kind == Kind::Reopened);
+    let content_delays = of_one_arrival.filter_map(|outcomes| {
+        let first = outcomes.iter().find(|outcome| outcome.kind == RequestKind::Trace)?;
+        let last = outcomes.iter().rfind(|outcome| outcome.kind == RequestKind::Reopened);
         let last = last.unwrap_or(first);
         let before = last.intended.since(first.intended).as_secs_f64();
         let has_content = last.answer != Some(Answer::WaitingPage);
         let delay_s = service.delay_of(last).filter(|_| has_content).map(|delay| before + delay);
-        Some(Seen { arrival: first.arrival, class: first.class, delay_s })
+        Some(ContentDelay { arrival: first.arrival, class: first.class, delay_s })
     });
-    seen.collect()
+    content_delays.collect()
 }
 
 /// Several replays side by side, as CSV: the form of the published table.
@@ -309,13 +309,13 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, outcome: &Outcome, service: ServiceTime) {
-        if outcome.kind == Kind::Poll {
+        if outcome.kind == RequestKind::Poll {
             self.polls += 1;
             return;
         }
         self.requests += 1;
         self.bytes += outcome.bytes;
-        self.crawler_retries += u64::from(outcome.kind == Kind::CrawlerRetry);
+        self.crawler_retries += u64::from(outcome.kind == RequestKind::CrawlerRetry);
         if let Some(error) = outcome.error {
             *self.by_error.entry(error.as_str()).or_default() += 1;
         }
@@ -326,7 +326,7 @@ impl Tally {
         };
         let delays = if outcome.is_from_server() { &mut self.origin } else { &mut self.proxy };
         delays.push(delay);
-        if outcome.kind == Kind::Trace {
+        if outcome.kind == RequestKind::Trace {
             self.by_class.entry(class_name(outcome.class)).or_default().push(delay);
         }
         self.real_time.push(outcome.real_time.as_secs_f64());
@@ -335,7 +335,7 @@ impl Tally {
         if !matches!(answer, Answer::WaitingPage | Answer::Crawler) {
             *self.plain_status.entry(status).or_default() += 1;
         }
-        if outcome.kind == Kind::Reopened {
+        if outcome.kind == RequestKind::Reopened {
             *self.reopened_status.entry(status).or_default() += 1;
         }
     }

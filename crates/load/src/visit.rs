@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::answer::Answer;
 use crate::exchange::{Client, Reply};
-use crate::outcome::{Kind, Outcome};
+use crate::outcome::{RequestKind, Outcome};
 use crate::request::Plan;
 
 /// What a browser does with a waiting page.
@@ -60,7 +60,7 @@ impl Visit {
     /// Sends the request, which was due at `intended`, and all that follows from it.
     pub(crate) async fn run(self, intended: Mono, debt: Debt) {
         let id = self.id.clone();
-        let reply = self.send(Kind::Trace, &self.plan, id, intended, debt).await;
+        let reply = self.send(RequestKind::Trace, &self.plan, id, intended, debt).await;
         if reply.answer == Some(Answer::WaitingPage) && self.plan.navigation {
             self.wait_for_page().await;
         } else if self.class == ClientClass::Crawler
@@ -71,7 +71,7 @@ impl Visit {
     }
 
     /// Sends one request of this visit and reports what became of it.
-    async fn send(&self, kind: Kind, plan: &Plan, id: String, intended: Mono, debt: Debt) -> Reply {
+    async fn send(&self, kind: RequestKind, plan: &Plan, id: String, intended: Mono, debt: Debt) -> Reply {
         let done = self.client.exchange(plan, &id).await;
         let outcome = Outcome {
             id,
@@ -94,7 +94,7 @@ impl Visit {
         done.reply
     }
 
-    async fn send_now(&self, kind: Kind, plan: &Plan, id: String) -> Reply {
+    async fn send_now(&self, kind: RequestKind, plan: &Plan, id: String) -> Reply {
         let debt = self.client.clock.owe();
         self.send(kind, plan, id, self.client.clock.now().mono, debt).await
     }
@@ -107,7 +107,7 @@ impl Visit {
             Waiting::Ignore => return,
             Waiting::ReopenAfter(time) => {
                 clock.sleep(time).await;
-                self.send_now(Kind::Reopened, &self.plan, format!("{}-reopened-1", self.id)).await;
+                self.send_now(RequestKind::Reopened, &self.plan, format!("{}-reopened-1", self.id)).await;
                 return;
             }
             // A poll without pause would never let time pass.
@@ -123,13 +123,13 @@ impl Visit {
             let patience_ended = next >= give_up;
             polls += 1;
             let id = format!("{}-poll-{polls}", self.id);
-            let state = self.send_now(Kind::Poll, &poll, id).await;
+            let state = self.send_now(RequestKind::Poll, &poll, id).await;
             if !patience_ended && !says_awake(&state.body) {
                 continue;
             }
             opened += 1;
             let id = format!("{}-reopened-{opened}", self.id);
-            let reply = self.send_now(Kind::Reopened, &self.plan, id).await;
+            let reply = self.send_now(RequestKind::Reopened, &self.plan, id).await;
             if patience_ended || reply.answer != Some(Answer::WaitingPage) {
                 return;
             }
@@ -153,7 +153,7 @@ impl Visit {
             clock.sleep_until(at).await;
             let debt = clock.owe();
             let id = format!("{}-retry-{attempt}", self.id);
-            reply = self.send(Kind::CrawlerRetry, &self.plan, id, at, debt).await;
+            reply = self.send(RequestKind::CrawlerRetry, &self.plan, id, at, debt).await;
         }
     }
 }

@@ -254,7 +254,7 @@ fn say(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
             "schema": report.schema,
             "arrivals": arrivals(args, plan),
             "urls": plan.mix.len(),
-            "servers": plan.mix.places().iter().map(|place| &place.authority).collect::<Vec<_>>(),
+            "servers": plan.mix.endpoints().iter().map(|place| &place.authority).collect::<Vec<_>>(),
         });
         let figures = serde_json::to_value(report);
         let figures =
@@ -315,7 +315,7 @@ fn announcement(args: &Args, plan: &Plan) -> String {
     let rate = plan.arrivals.mean_rate().map_or(String::new(), |rate| format!(" at {rate:.6}/s"));
     let rate = rate.replace(".000000/s", "/s");
     let servers: Vec<&str> =
-        plan.mix.places().iter().map(|place| place.authority.as_str()).collect();
+        plan.mix.endpoints().iter().map(|place| place.authority.as_str()).collect();
     format!(
         "{kind} arrivals{rate}, seed {}, to {}: {} URL{}",
         plan.seed,

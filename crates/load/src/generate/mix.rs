@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Place;
+use super::Endpoint;
 use crate::error::Error;
 
 /// Numbers of the seed's own for URLs: they do not shift the times.
@@ -66,7 +66,7 @@ impl Request {
 #[derive(Debug, Clone)]
 pub struct Mix {
     pub(super) requests: Arc<[Request]>,
-    pub(super) places: Vec<Place>,
+    pub(super) endpoints: Vec<Endpoint>,
     choice: Choice,
 }
 
@@ -106,10 +106,10 @@ impl Mix {
     }
 
     fn new(wanted: &[Wanted], dress: &Dress, choice: Choice) -> Result<Self, Error> {
-        let mut places = Vec::new();
-        let requests = wanted.iter().map(|one| ready(one, dress, &mut places));
+        let mut endpoints = Vec::new();
+        let requests = wanted.iter().map(|one| ready(one, dress, &mut endpoints));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { requests: requests.into(), places, choice })
+        Ok(Self { requests: requests.into(), endpoints, choice })
     }
 
     /// How many different requests there are.
@@ -123,8 +123,8 @@ impl Mix {
     }
 
     /// Where they go.
-    pub fn places(&self) -> &[Place] {
-        &self.places
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
     }
 
     /// The method and URL of one of them.
@@ -175,7 +175,7 @@ fn refuse(url: &str, why: &'static str) -> Error {
 }
 
 /// The bytes of a request; its place is added if it is a new one.
-fn ready(wanted: &Wanted, dress: &Dress, places: &mut Vec<Place>) -> Result<Request, Error> {
+fn ready(wanted: &Wanted, dress: &Dress, endpoints: &mut Vec<Endpoint>) -> Result<Request, Error> {
     let refuse = |why| refuse(&wanted.url, why);
     let uri: Uri = wanted.url.parse().map_err(|_| refuse("it is not a URL; try http://host/"))?;
     if uri.scheme_str() == Some("https") {
@@ -197,11 +197,11 @@ fn ready(wanted: &Wanted, dress: &Dress, places: &mut Vec<Place>) -> Result<Requ
     }
     let target = uri.path_and_query().map_or("/", |path| path.as_str());
     let bytes = head(method.as_str(), target, authority.as_str(), dress)?;
-    let known = places.iter().position(|place| place.authority == authority.as_str());
-    let place = known.unwrap_or(places.len());
+    let known = endpoints.iter().position(|place| place.authority == authority.as_str());
+    let place = known.unwrap_or(endpoints.len());
     if known.is_none() {
-        places
-            .push(Place { authority: authority.as_str().to_owned(), address: resolve(authority)? });
+        endpoints
+            .push(Endpoint { authority: authority.as_str().to_owned(), address: resolve(authority)? });
     }
     Ok(Request { url: wanted.url.clone(), method, bytes: bytes.into(), place })
 }

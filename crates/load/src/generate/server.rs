@@ -41,13 +41,13 @@ pub struct ServerWatch {
     server: ServerIs,
     /// `/proc`, but for tests.
     proc: PathBuf,
-    begin: Option<(Mono, Look)>,
-    end: Option<(Mono, Look)>,
+    begin: Option<(Mono, ServerUsage)>,
+    end: Option<(Mono, ServerUsage)>,
 }
 
 /// CPU time so far by process, and memory.
 #[derive(Debug, Default)]
-struct Look {
+struct ServerUsage {
     cpu: HashMap<u32, Duration>,
     memory: u64,
     processes: usize,
@@ -61,7 +61,7 @@ impl ServerWatch {
 
     fn within(server: ServerIs, proc: &Path) -> Result<Self, Error> {
         let watch = Self { server, proc: proc.to_owned(), begin: None, end: None };
-        match (watch.look(), watch.server) {
+        match (watch.usage(), watch.server) {
             (Some(_), server) => Ok(Self { server, proc: watch.proc, begin: None, end: None }),
             (None, ServerIs::Process(pid)) => Err(Error::NoServer(format!("process {pid}"))),
             (None, ServerIs::Cgroup(at)) => {
@@ -72,10 +72,10 @@ impl ServerWatch {
 
     /// The time that counts begins or ends.
     pub fn at(&mut self, border: Border) {
-        let look = self.look().map(|look| (monotonic(), look));
+        let usage = self.usage().map(|usage| (monotonic(), usage));
         match border {
-            Border::Begin => self.begin = look,
-            Border::End => self.end = look,
+            Border::Begin => self.begin = usage,
+            Border::End => self.end = usage,
         }
     }
 
@@ -96,7 +96,7 @@ impl ServerWatch {
         })
     }
 
-    fn look(&self) -> Option<Look> {
+    fn usage(&self) -> Option<ServerUsage> {
         match &self.server {
             ServerIs::Process(first) => family(&self.proc, *first),
             ServerIs::Cgroup(folder) => cgroup(folder),
@@ -124,7 +124,7 @@ fn stat(text: &str) -> Option<Stat> {
     })
 }
 
-fn family(proc: &Path, first: u32) -> Option<Look> {
+fn family(proc: &Path, first: u32) -> Option<ServerUsage> {
     let mut all: HashMap<u32, Stat> = HashMap::new();
     for entry in fs::read_dir(proc).ok()?.flatten() {
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -143,22 +143,22 @@ fn family(proc: &Path, first: u32) -> Option<Look> {
         members.extend(children);
         next += 1;
     }
-    let mut look = Look { processes: members.len(), ..Look::default() };
+    let mut usage = ServerUsage { processes: members.len(), ..ServerUsage::default() };
     let tick = rustix::param::clock_ticks_per_second();
     for member in members {
         let Some(stat) = all.get(&member) else { continue };
-        look.cpu.insert(member, Duration::from_millis(stat.ticks * 1000 / tick));
-        look.memory += stat.pages * rustix::param::page_size() as u64;
+        usage.cpu.insert(member, Duration::from_millis(stat.ticks * 1000 / tick));
+        usage.memory += stat.pages * rustix::param::page_size() as u64;
     }
-    Some(look)
+    Some(usage)
 }
 
-fn cgroup(folder: &Path) -> Option<Look> {
+fn cgroup(folder: &Path) -> Option<ServerUsage> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let stat = read("cpu.stat")?;
     let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
     let used = Duration::from_micros(used.trim().parse().ok()?);
-    Some(Look {
+    Some(ServerUsage {
         cpu: HashMap::from([(0, used)]),
         // Without the cgroup's memory controller the memory is unknown.
         memory: read("memory.current").and_then(|text| text.trim().parse().ok()).unwrap_or(0),

@@ -84,7 +84,7 @@ pub(super) struct Tally {
     /// More was due than could be gone through.
     pub(super) left_behind: bool,
     pub(super) cpu: Cpu,
-    told: (u64, u64),
+    reported: (u64, u64),
 }
 
 impl Tally {
@@ -132,9 +132,9 @@ impl Tally {
     }
 
     /// Requests due and done since this was asked last.
-    pub(super) fn untold(&mut self) -> (u64, u64) {
+    pub(super) fn take_new(&mut self) -> (u64, u64) {
         let now = (self.all.due, self.all.done());
-        let (due, done) = std::mem::replace(&mut self.told, now);
+        let (due, done) = std::mem::replace(&mut self.reported, now);
         (now.0 - due, now.1 - done)
     }
 

@@ -175,7 +175,7 @@ impl<'a> Worker<'a> {
 
     fn tell(&mut self, live: &Live) {
         // Each thread adds what is new of its own.
-        let (due, done) = self.tally.untold();
+        let (due, done) = self.tally.take_new();
         live.due.fetch_add(due, Ordering::Relaxed);
         live.done.fetch_add(done, Ordering::Relaxed);
     }

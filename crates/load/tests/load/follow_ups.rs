@@ -6,7 +6,7 @@ use http::Request;
 use hyper::body::Incoming;
 use nightwatt_clock::Clock;
 use nightwatt_load::{
-    Answer, Kind, Options, ReplaySummary, Returning, Run, ServiceTime, Waiting, summary,
+    Answer, RequestKind, Options, ReplaySummary, Returning, Run, ServiceTime, Waiting, summary,
 };
 use nightwatt_traffic::Arrival;
 
@@ -78,10 +78,10 @@ fn a_waiting_page_gives_up_polling_at_its_cap_and_opens_anyway() {
     let (run, _) = against_stub(&virtual_clock(), &[get(0, "/")], &options, |_, _| async {
         answer(503, &[("nightwatt-answer", "waiting-page")], "wait")
     });
-    let kinds: Vec<(Kind, u64)> =
+    let kinds: Vec<(RequestKind, u64)> =
         run.outcomes.iter().map(|outcome| (outcome.kind, outcome.sent.0.as_secs())).collect();
     let expected =
-        [(Kind::Trace, 0), (Kind::Poll, 2), (Kind::Poll, 4), (Kind::Poll, 5), (Kind::Reopened, 5)];
+        [(RequestKind::Trace, 0), (RequestKind::Poll, 2), (RequestKind::Poll, 4), (RequestKind::Poll, 5), (RequestKind::Reopened, 5)];
     assert_eq!(kinds, expected);
     let figures = ReplaySummary::of(&run, ServiceTime::default());
     assert_eq!((figures.never_got_content, figures.served_survey), (1, 2));

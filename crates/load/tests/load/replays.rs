@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_load::{
-    Answer, Error, ErrorKind, Kind, Options, OriginOptions, Progress, ReplaySummary, Run,
+    Answer, Error, ErrorKind, RequestKind, Options, OriginOptions, Progress, ReplaySummary, Run,
     ServiceTime, Target, replay, speed_for,
 };
 use nightwatt_traffic::Arrival;
@@ -36,7 +36,7 @@ fn mixed_log() -> Vec<Arrival> {
 const UNSENDABLE: usize = 7;
 
 fn everyone_is_accounted_for(log: &[Arrival], run: &Run, record: &[String]) {
-    let traces = run.outcomes.iter().filter(|outcome| outcome.kind == Kind::Trace);
+    let traces = run.outcomes.iter().filter(|outcome| outcome.kind == RequestKind::Trace);
     let arrivals: Vec<usize> = traces.map(|outcome| outcome.arrival).collect();
     assert_eq!(arrivals, (0..log.len()).collect::<Vec<_>>(), "one trace outcome per arrival");
     let ids: HashSet<&str> = run.outcomes.iter().map(|outcome| outcome.id.as_str()).collect();

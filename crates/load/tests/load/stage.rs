@@ -83,9 +83,9 @@ pub(crate) fn against_origin(
 }
 
 /// What the stub saw, in order: when, and `METHOD target id`.
-pub(crate) type Seen = Arc<Mutex<Vec<(Mono, String)>>>;
+pub(crate) type RequestLog = Arc<Mutex<Vec<(Mono, String)>>>;
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type FullResponse = Response<Full<Bytes>>;
 
 /// Replays against a proxy that answers as `answer` says.
 pub(crate) fn against_stub<F, R>(
@@ -96,9 +96,9 @@ pub(crate) fn against_stub<F, R>(
 ) -> (Run, Vec<(Mono, String)>)
 where
     F: Fn(Clock, Request<Incoming>) -> R + Clone + Send + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = FullResponse> + Send + 'static,
 {
-    let seen = Seen::default();
+    let seen = RequestLog::default();
     let run = clock.runtime().unwrap().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -116,10 +116,10 @@ where
     (run, seen)
 }
 
-async fn serve_stub<F, R>(listener: TcpListener, clock: Clock, seen: Seen, answer: F)
+async fn serve_stub<F, R>(listener: TcpListener, clock: Clock, seen: RequestLog, answer: F)
 where
     F: Fn(Clock, Request<Incoming>) -> R + Clone + Send + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = FullResponse> + Send + 'static,
 {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -138,7 +138,7 @@ where
 }
 
 /// A stub's answer.
-pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> FullResponse {
     let mut response = Response::builder().status(status);
     for (name, value) in headers {
         response = response.header(*name, *value);
