@@ -42,7 +42,7 @@ const TESTS: [&str; 12] = [
 
 /// The figures printed for a test; empty where it was left out.
 #[derive(Debug, Default, Clone, Copy)]
-struct Told<'a> {
+struct TestFigures<'a> {
     rate: &'a str,
     cpu: &'a str,
     latency: &'a str,
@@ -51,7 +51,7 @@ struct Told<'a> {
 /// The figures printed for a run.
 #[derive(Debug, Default)]
 struct Run<'a> {
-    tests: [Told<'a>; TESTS.len()],
+    tests: [TestFigures<'a>; TESTS.len()],
     concurrency: &'a str,
     size: &'a str,
     files: &'a str,

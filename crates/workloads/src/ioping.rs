@@ -52,7 +52,7 @@ fn batch(line: &str) -> Option<Vec<&str>> {
 }
 
 /// The figures that all forms have: times in seconds.
-struct Found {
+struct Totals {
     iops: f64,
     throughput: f64,
     /// Least, mean, most, deviation.
@@ -61,7 +61,7 @@ struct Found {
     whole: f64,
 }
 
-impl Found {
+impl Totals {
     fn outcome(&self, output: &Output<'_>) -> Result<Outcome, ReadError> {
         if self.sent == 0 {
             return Err(ReadError::no_operations("request", output));
@@ -83,7 +83,7 @@ impl Found {
 /// time of the run. Times in nanoseconds.
 fn from_batch(words: &[&str], output: &Output<'_>) -> Result<Outcome, ReadError> {
     let value = |at: usize| amount("a figure of the line", words[at]);
-    Found {
+    Totals {
         iops: value(2)?,
         throughput: value(3)?,
         times: [value(4)? * NS, value(5)? * NS, value(6)? * NS, value(7)? * NS],
@@ -101,7 +101,7 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
         return Err(ReadError::Several);
     }
     let value = |pointer: &str| json::number(last, pointer);
-    let found = Found {
+    let found = Totals {
         iops: value("/stat/iops")?,
         throughput: value("/stat/bps")?,
         times: [
@@ -144,7 +144,7 @@ fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
     for value in &mut all {
         *value = time("latency", parts.next().unwrap_or_default())?;
     }
-    let found = Found {
+    let found = Totals {
         iops: thousands("iops", iops)?,
         throughput: sized("throughput", bytes, BYTES, BINARY)?,
         times: all,

@@ -33,13 +33,13 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
 }
 
 /// What both forms tell. Statuses and errors by how often.
-struct Found {
+struct Totals {
     statuses: Vec<(u64, u64)>,
     errors: Vec<(String, u64)>,
     total: f64,
 }
 
-impl Found {
+impl Totals {
     fn outcome(self) -> Result<Outcome, ReadError> {
         let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(0, u64::saturating_add);
         let answered = sum(&mut self.statuses.iter().map(|it| it.1));
@@ -83,7 +83,7 @@ fn from_json(document: &Value) -> Result<Outcome, ReadError> {
         errors.push((error, json::count(&number, "")?));
     }
     let total = number(document, "/summary/total")?;
-    let mut outcome = Found { statuses, errors, total }.outcome()?;
+    let mut outcome = Totals { statuses, errors, total }.outcome()?;
     for (key, name) in
         [("average", "latency_mean"), ("fastest", "latency_min"), ("slowest", "latency_max")]
     {
@@ -127,7 +127,7 @@ fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
         let error = row.split_once(']').map_or("", |(_, rest)| rest).trim();
         errors.push((error.to_owned(), number));
     }
-    let mut outcome = Found { statuses, errors, total }.outcome()?;
+    let mut outcome = Totals { statuses, errors, total }.outcome()?;
     success_rate(text, &outcome, output)?;
     for (line, name) in
         [("Average:", "latency_mean"), ("Fastest:", "latency_min"), ("Slowest:", "latency_max")]

@@ -1,6 +1,6 @@
 //! The line of CSV, of formats 1.96 to 1.98.
 
-use super::{IO, Run, TESTS, Told};
+use super::{IO, Run, TESTS, TestFigures};
 use crate::error::ReadError;
 use crate::output::Output;
 use crate::quote;
@@ -58,10 +58,10 @@ pub(super) fn read(line: &str) -> Result<Run<'_>, ReadError> {
     };
     let files = format.io + 2 * IO;
     let latencies = fields.len() - TESTS.len();
-    let mut tests = [Told::default(); TESTS.len()];
+    let mut tests = [TestFigures::default(); TESTS.len()];
     for (index, told) in tests.iter_mut().enumerate() {
         let at = if index < IO { format.io } else { files + FILES - 2 * IO } + 2 * index;
-        *told = Told { rate: fields[at], cpu: fields[at + 1], latency: fields[latencies + index] };
+        *told = TestFigures { rate: fields[at], cpu: fields[at + 1], latency: fields[latencies + index] };
     }
     Ok(Run { tests, concurrency: fields[3], size: fields[5], files: fields[files] })
 }

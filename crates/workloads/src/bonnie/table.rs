@@ -1,7 +1,7 @@
 //! The table for people. A test that was left out is a blank in it, which makes its columns ambiguous: such a
 //! table is an error, and its CSV has to be read instead.
 
-use super::{IO, Run, Told};
+use super::{IO, Run, TestFigures};
 use crate::error::ReadError;
 use crate::output::Output;
 use crate::text::{after, between};
@@ -31,7 +31,7 @@ pub(super) fn read<'a>(output: &Output<'a>) -> Result<Run<'a>, ReadError> {
         let first = if is_io { 0 } else { IO };
         for (index, told) in run.tests.iter_mut().skip(first).take(IO).enumerate() {
             let at = begin + 2 * index;
-            *told = Told { rate: row[at], cpu: row[at + 1], latency: latency[index] };
+            *told = TestFigures { rate: row[at], cpu: row[at + 1], latency: latency[index] };
         }
         if is_io {
             run.size = row[1];
