@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::pen::Pen;
 use crate::start::{FoundBy, Made, Start, comma_separated};
 use crate::started::Started;
-use crate::{Error, Place, shell};
+use crate::{Error, ShellTarget, shell};
 
 /// How a container's network is tied to its host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -104,7 +104,7 @@ impl Container<'_> {
         if self.network != Network::Bridge {
             return Ok((outer, start.outer_ports.clone()));
         }
-        if start.place == Place::here() {
+        if start.place == ShellTarget::here() {
             let line = format!(
                 "{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}",
                 start.id

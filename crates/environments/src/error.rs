@@ -61,7 +61,7 @@ pub enum Error {
         source: io::Error,
     },
     /// It was not done in time.
-    #[error("{what}: not done after {limit:?}{}; `ready_seconds` gives it more time", said(.output))]
+    #[error("{what}: not done after {limit:?}{}; `ready_seconds` gives it more time", after_colon(.output))]
     TimedOut {
         /// What was to be done.
         what: String,
@@ -123,7 +123,7 @@ fn failed(command: &str, status: &str, output: &str) -> String {
     }
 }
 
-fn said(output: &str) -> String {
+fn after_colon(output: &str) -> String {
     let output = output.trim();
     if output.is_empty() { String::new() } else { format!(": {output}") }
 }

@@ -7,7 +7,7 @@
 //! # Adding a kind
 //!
 //! One file with a `Config` and its `start`, and one line in the list in `config`. A kind does what it
-//! does by lines of the shell, run at a [`Place`]: so it works on this machine, on another one and in a
+//! does by lines of the shell, run at a [`ShellTarget`]: so it works on this machine, on another one and in a
 //! guest alike. Before a line makes something, [`protect`](guard::Guard::protect) is told the line that
 //! undoes it.
 
@@ -18,7 +18,7 @@ mod error;
 pub mod guard;
 mod options;
 mod pen;
-mod place;
+mod shell_target;
 mod remove;
 mod root;
 pub mod settings;
@@ -44,5 +44,5 @@ pub use common::{COMMON_OPTIONS, Common, Memory};
 pub use config::{EnvironmentConfig, EnvironmentKind, KINDS, KindConfig};
 pub use engine::Network;
 pub use error::Error;
-pub use place::Place;
+pub use shell_target::ShellTarget;
 pub use started::Started;

@@ -4,9 +4,9 @@ use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
 /// Hands nothing over; it only takes note of the fields that are asked for.
-struct Asked<'a>(&'a mut &'static [&'static str]);
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Asked<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
@@ -32,6 +32,6 @@ impl<'de> Deserializer<'de> for Asked<'_> {
 /// The names of the fields of what is read from a table.
 pub(crate) fn of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    let _ = T::deserialize(Asked(&mut fields));
+    let _ = T::deserialize(FieldNames(&mut fields));
     fields
 }

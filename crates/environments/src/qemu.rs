@@ -273,7 +273,7 @@ impl Config {
     }
 
     /// What is thrown away with the disk need not be removed.
-    fn scratch(&self, start: &mut Start<'_>, there: &crate::Place) -> Result<String, Error> {
+    fn scratch(&self, start: &mut Start<'_>, there: &crate::ShellTarget) -> Result<String, Error> {
         let here = std::mem::replace(&mut start.place, there.clone());
         let folder = start.folder_in("/var/tmp", FoundBy::WhoKnowsIt, !self.snapshot);
         start.place = here;

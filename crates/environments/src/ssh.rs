@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
-use crate::{Error, Place, shell};
+use crate::{Error, ShellTarget, shell};
 
 /// Which machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -83,7 +83,7 @@ pub(crate) fn connect(
     host: &str,
     login: &Login,
     is_starting: bool,
-) -> Result<Place, Error> {
+) -> Result<ShellTarget, Error> {
     // The path of a socket may have no more than some hundred characters.
     let own = format!("/tmp/{}.ssh", start.id);
     start.protect(&format!("rm -rf {own}"))?;

@@ -10,7 +10,7 @@ use nightwatt_energy::time::Mono;
 use crate::common::Common;
 use crate::guard::{Guard, Undo};
 use crate::started::Started;
-use crate::{Error, Place, remove, shell, tool};
+use crate::{Error, ShellTarget, remove, shell, tool};
 
 /// An environment that is being started. Dropped before it is ready, what was done is undone.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Start<'a> {
     pub(crate) kind: &'static str,
     pub(crate) copy: u32,
     /// Where it is made.
-    pub(crate) place: Place,
+    pub(crate) place: ShellTarget,
     /// Where a client on this machine reaches that place, and under which other ports.
     pub(crate) outer_address: String,
     pub(crate) outer_ports: Vec<(u16, u16)>,
@@ -50,7 +50,7 @@ impl<'a> Start<'a> {
             common,
             kind,
             copy,
-            place: outer.map_or_else(Place::here, |outer| outer.place().clone()),
+            place: outer.map_or_else(ShellTarget::here, |outer| outer.place().clone()),
             outer_address: outer.map_or_else(|| "127.0.0.1".to_owned(), Started::address),
             outer_ports: outer.map_or_else(Vec::new, |outer| outer.ports().to_vec()),
             id,
@@ -67,7 +67,7 @@ impl<'a> Start<'a> {
         Error::Option { name: self.common.name.clone(), kind: self.kind, why: why.into() }
     }
 
-    fn told(&self, what: &str) -> String {
+    fn in_this_environment(&self, what: &str) -> String {
         format!("{what} (environment `{}`)", self.common.name)
     }
 
@@ -78,12 +78,12 @@ impl<'a> Start<'a> {
     /// Runs a line where the environment is made; it must succeed. Gives what it prints.
     pub(crate) fn run(&self, what: &str, line: &str) -> Result<String, Error> {
         let ran = self.try_in(&self.place, what, line)?;
-        tool::successful(&self.place.argv(line), &self.told(what), ran)
+        tool::successful(&self.place.argv(line), &self.in_this_environment(what), ran)
     }
 
     /// Runs a line somewhere else, and gives what came of it.
-    pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
-        let (argv, what) = (place.argv(line), self.told(what));
+    pub(crate) fn try_in(&self, place: &ShellTarget, what: &str, line: &str) -> Result<tool::Ran, Error> {
+        let (argv, what) = (place.argv(line), self.in_this_environment(what));
         self.guard.run(&argv, &what, self.limit(), self.stop)
     }
 
@@ -99,14 +99,14 @@ impl<'a> Start<'a> {
     pub(crate) fn wait(&self, time: Duration) -> Result<bool, Error> {
         self.stop.wait_until((monotonic() + time).min(self.deadline));
         if self.stop.is_stopped() {
-            return Err(Error::Stopped(self.told("start")));
+            return Err(Error::Stopped(self.in_this_environment("start")));
         }
         Ok(monotonic() < self.deadline)
     }
 
     /// It took too long.
     pub(crate) fn late(&self, what: &str) -> Error {
-        Error::TimedOut { what: self.told(what), limit: self.whole_limit, output: String::new() }
+        Error::TimedOut { what: self.in_this_environment(what), limit: self.whole_limit, output: String::new() }
     }
 
     /// There must be such programs.
@@ -232,7 +232,7 @@ impl<'a> Start<'a> {
         let ran = self.try_in(&place, what, crate::started::FACTS)?;
         if !ran.status.success() {
             return Err(Error::Failed {
-                what: self.told(what),
+                what: self.in_this_environment(what),
                 command: shell::join(place.argv("..")),
                 status: tool::in_words(ran.status),
                 output: ran.said(),
@@ -282,7 +282,7 @@ impl FoundBy {
 /// What a kind has made.
 #[derive(Debug)]
 pub(crate) struct Made {
-    pub(crate) place: Place,
+    pub(crate) place: ShellTarget,
     pub(crate) address: String,
     /// Ports inside, and where they are reached.
     pub(crate) ports: Vec<(u16, u16)>,

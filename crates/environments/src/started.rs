@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::guard::Undo;
-use crate::{Error, Place};
+use crate::{Error, ShellTarget};
 
 /// What it is like inside, a line for each; what a system does not have is left away.
 pub(crate) const FACTS: &str = "\
@@ -18,7 +18,7 @@ true";
 /// whether that worked.
 #[derive(Debug)]
 pub struct Started {
-    place: Place,
+    place: ShellTarget,
     address: String,
     ports: Vec<(u16, u16)>,
     scratch: String,
@@ -28,7 +28,7 @@ pub struct Started {
 
 impl Started {
     pub(crate) fn new(
-        place: Place,
+        place: ShellTarget,
         address: String,
         ports: Vec<(u16, u16)>,
         scratch: String,
@@ -45,7 +45,7 @@ impl Started {
     }
 
     /// Where lines run, for callers that record how.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ShellTarget {
         &self.place
     }
 

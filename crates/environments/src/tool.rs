@@ -25,7 +25,7 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// The end of all it printed, errors last.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn output_tail(&self) -> String {
         tail(&format!("{}{}", self.stdout, self.stderr))
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn successful(argv: &[String], what: &str, ran: Ran) -> Result<String
         what: what.to_owned(),
         command: shortened(&crate::shell::join(argv)),
         status: in_words(ran.status),
-        output: ran.said(),
+        output: ran.output_tail(),
     })
 }
 

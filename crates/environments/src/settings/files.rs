@@ -105,19 +105,19 @@ fn value_of(text: &str) -> String {
 impl Files {
     fn values(&self) -> Result<Vec<String>, Error> {
         let read = |path: &PathBuf| {
-            let told =
+            let in_words =
                 |source| Error::System { attempt: format!("read {}", path.display()), source };
-            fs::read_to_string(path).map(|text| value_of(&text)).map_err(told)
+            fs::read_to_string(path).map(|text| value_of(&text)).map_err(in_words)
         };
         self.paths.iter().map(read).collect()
     }
 
     pub(super) fn read(&self) -> Result<String, Error> {
-        Ok(self.told(&self.values()?))
+        Ok(self.in_words(&self.values()?))
     }
 
     /// One word if all say the same.
-    fn told(&self, values: &[String]) -> String {
+    fn in_words(&self, values: &[String]) -> String {
         let mut words: Vec<_> = values.iter().map(|value| self.word_of(value)).collect();
         words.dedup();
         words.join(", ")
@@ -163,15 +163,15 @@ impl Files {
 
     pub(super) fn strayed(&self, word: &str) -> Result<Option<String>, Error> {
         let (wanted, now) = (self.value_for(word)?, self.values()?);
-        Ok(now.iter().any(|value| *value != wanted).then(|| self.told(&now)))
+        Ok(now.iter().any(|value| *value != wanted).then(|| self.in_words(&now)))
     }
 
     pub(super) fn set(&self, word: &str, guard: &Guard) -> Result<Set, Error> {
         let wanted = self.value_for(word)?;
         let before = self.values()?;
-        let told = self.told(&before);
+        let in_words = self.in_words(&before);
         if before.iter().all(|value| *value == wanted) {
-            return Ok(Set { before: told, undo: None });
+            return Ok(Set { before: in_words, undo: None });
         }
         let mut line = String::new();
         for (path, value) in self.paths.iter().zip(&before) {
@@ -198,7 +198,7 @@ impl Files {
                 return Err(self.refused(path, &wanted, &format!("it says `{now}` afterwards")));
             }
         }
-        Ok(Set { before: told, undo: Some(undo) })
+        Ok(Set { before: in_words, undo: Some(undo) })
     }
 
     fn refused(&self, path: &Path, wanted: &str, why: &str) -> Error {

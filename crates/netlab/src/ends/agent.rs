@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
-use nightwatt_environments::{Place, shell};
+use nightwatt_environments::{ShellTarget, shell};
 use nightwatt_meters::Host;
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +137,7 @@ impl Agent {
     /// Starts it.
     pub(super) fn start(
         end: &str,
-        place: &Place,
+        place: &ShellTarget,
         program: &str,
         card: &str,
         stop: &Stop,

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nightwatt_clock::meter::{Stop, Woken};
 use nightwatt_energy::time::Mono;
-use nightwatt_environments::{Place, shell};
+use nightwatt_environments::{ShellTarget, shell};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Error;
@@ -63,7 +63,7 @@ pub struct Running {
 /// Behind ssh our child is ssh, and the program another's.
 #[derive(Debug)]
 struct There {
-    place: Place,
+    place: ShellTarget,
     process: u32,
 }
 
@@ -78,7 +78,7 @@ impl There {
 impl Running {
     /// Starts it behind ssh.
     pub(super) fn spawn_there(
-        at: &Place,
+        at: &ShellTarget,
         what: &str,
         words: &[String],
         stop: &Stop,
@@ -98,7 +98,7 @@ impl Running {
     }
 
     /// Starts it on this machine.
-    pub(super) fn spawn(at: &Place, what: &str, words: &[String]) -> Result<Self, Error> {
+    pub(super) fn spawn(at: &ShellTarget, what: &str, words: &[String]) -> Result<Self, Error> {
         Self::spawn_command(at.command(&line("", words)), what)
     }
 

@@ -9,8 +9,8 @@ use crate::shell;
 /// A way to run lines of the shell somewhere. Places nest: a container in a guest is reached by a
 /// command in the guest, which is reached by a command here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    outer: Option<Arc<Place>>,
+pub struct ShellTarget {
+    outer: Option<Arc<ShellTarget>>,
     /// The program and its first arguments; the line comes last.
     prefix: Vec<String>,
     /// The line goes through one more shell, as with ssh.
@@ -18,7 +18,7 @@ pub struct Place {
     name: String,
 }
 
-impl Place {
+impl ShellTarget {
     /// This machine.
     pub fn here() -> Self {
         let prefix = vec!["/bin/sh".to_owned(), "-c".to_owned()];
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ShellTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         match &self.outer {
@@ -98,7 +98,7 @@ mod tests {
         let env = |name: &str| ["env", name, "/bin/sh", "-c"].map(str::to_owned).to_vec();
         // As ssh does: the arguments become one line for another shell.
         let other = ["/bin/sh", "-c", "eval \"$1\"", "sh"].map(str::to_owned).to_vec();
-        let guest = Place::here().behind("guest", other);
+        let guest = ShellTarget::here().behind("guest", other);
         let container = guest.within("container", env("A=it's")).within("jail", env("B=two words"));
         let line = r#"printf '%s\n' "$A" "$B" '$x "y"'; cat; exit 3"#;
         let mut command = container.command(line);
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(container.to_string(), "jail in container in guest");
         assert_eq!(container.outer().to_string(), "container in guest");
-        assert_eq!(Place::here().outer(), Place::here(), "nothing is around this machine");
+        assert_eq!(ShellTarget::here().outer(), ShellTarget::here(), "nothing is around this machine");
     }
 }
