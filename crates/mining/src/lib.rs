@@ -101,7 +101,7 @@ pub fn run(options: &MiningOptions) -> Result<Mining, Error> {
         fees: fees.unwrap_or(0.0),
     };
     market.check()?;
-    result::draw_up(options, &result::Place { difficulty, bits, moment, market, fees })
+    result::draw_up(options, &result::Conditions { difficulty, bits, moment, market, fees })
 }
 
 impl MiningOptions {

@@ -111,7 +111,7 @@ pub struct DeviceRow {
 }
 
 /// Where one stands.
-pub(super) struct Place {
+pub(super) struct Conditions {
     pub(super) difficulty: Exact,
     pub(super) bits: Option<CompactBits>,
     pub(super) moment: Option<Moment>,
@@ -121,34 +121,34 @@ pub(super) struct Place {
 }
 
 /// Puts it together.
-pub(super) fn draw_up(options: &MiningOptions, place: &Place) -> Result<Mining, Error> {
+pub(super) fn draw_up(options: &MiningOptions, conditions: &Conditions) -> Result<Mining, Error> {
     let coin = &options.coin;
-    let target = match (coin.difficulty, place.bits) {
+    let target = match (coin.difficulty, conditions.bits) {
         (Difficulty::Hashes, _) => None,
         (Difficulty::Target, Some(bits)) => Some(bits.target()?),
-        (Difficulty::Target, None) => Some(Target::of_difficulty(&place.difficulty)?),
+        (Difficulty::Target, None) => Some(Target::of_difficulty(&conditions.difficulty)?),
     };
-    if place.difficulty.is_zero() {
+    if conditions.difficulty.is_zero() {
         return Err(crate::pure::MiningError::NoDifficulty.into());
     }
-    let hashes = coin.hashes(&place.difficulty);
+    let hashes = coin.hashes(&conditions.difficulty);
     let exact_hashes = target.as_ref().map(Target::expected_hashes);
     let time_of = |hashes: &Exact| (hashes.clone() / options.hash_rate.clone()).scientific();
     let per_difficulty = coin.hashes(&Exact::whole(1_u8)).to_f64();
     let network = |difficulty: f64| -> Result<Network, Error> {
         Ok(Network::new(difficulty * per_difficulty, f64::from(coin.block_time_s))?)
     };
-    let now = network(place.difficulty.to_f64())?;
+    let now = network(conditions.difficulty.to_f64())?;
     let mut network_gw = [(0.0, 0.0); 5];
-    for (place, mhash_j) in network_gw.iter_mut().zip(EFFICIENCIES) {
-        *place = (mhash_j, now.power(HashesPerJoule::new(mhash_j * 1e6)?).get() / 1e9);
+    for (conditions, mhash_j) in network_gw.iter_mut().zip(EFFICIENCIES) {
+        *conditions = (mhash_j, now.power(HashesPerJoule::new(mhash_j * 1e6)?).get() / 1e9);
     }
     let history: Vec<Point> = options.histories.points(coin);
     let gaps = options.histories.gaps(coin);
     let of_coin = options.devices.clone().of_coin(coin);
     let mut devices = Vec::new();
     for device in of_coin.iter() {
-        let over = Over { history: &history, market: &place.market, per_difficulty };
+        let over = Over { history: &history, market: &conditions.market, per_difficulty };
         devices.push(over.row(device, hashes.to_f64())?);
     }
     Ok(Mining {
@@ -157,10 +157,10 @@ pub(super) fn draw_up(options: &MiningOptions, place: &Place) -> Result<Mining, 
         symbol: coin.symbol.clone(),
         hash_unit: coin.hash_unit.clone(),
         currency: options.currency.clone(),
-        day: place.moment.as_ref().map(|it| written::date(it.day())),
-        difficulty: place.difficulty.to_string(),
-        bits: place.bits.or_else(|| target.as_ref().map(Target::compact)),
-        bits_are_given: place.bits.is_some(),
+        day: conditions.moment.as_ref().map(|it| written::date(it.day())),
+        difficulty: conditions.difficulty.to_string(),
+        bits: conditions.bits.or_else(|| target.as_ref().map(Target::compact)),
+        bits_are_given: conditions.bits.is_some(),
         target: target.as_ref().map(ToString::to_string),
         hashes: hashes.scientific(),
         exact_hashes: exact_hashes.as_ref().map(Exact::scientific),
@@ -171,10 +171,10 @@ pub(super) fn draw_up(options: &MiningOptions, place: &Place) -> Result<Mining, 
         settles_at_s: coin.retarget.map(|retarget| retarget.settles_at().to_f64()),
         network_hash_rate: now.rate().get(),
         network_gw,
-        per_kwh: place.market.per_kwh,
-        per_coin: place.market.per_coin,
-        reward: place.market.reward,
-        fees: place.fees,
+        per_kwh: conditions.market.per_kwh,
+        per_coin: conditions.market.per_coin,
+        reward: conditions.market.reward,
+        fees: conditions.fees,
         algorithm: coin.algorithm.clone(),
         devices,
         years: years::of(&history, &gaps, &of_coin, network)?,
