@@ -32,7 +32,7 @@ use crate::due;
 use rates::Rates;
 
 /// What one inhibitor says: its reasons, or why it cannot say.
-type Says = Result<Vec<String>, String>;
+type Inhibitions = Result<Vec<String>, String>;
 
 /// All that may inhibit, as configured.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Inhibitors {
     pub async fn check(&mut self) -> Vec<String> {
         let Self { host, config, alarm, rates } = self;
         let mut reasons = Vec::new();
-        let mut add = |says: Says| match says {
+        let mut add = |says: Inhibitions| match says {
             Ok(more) => reasons.extend(more),
             Err(why) => reasons.push(why),
         };

@@ -7,9 +7,9 @@ use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
 use nightwatt_host::calendar::{Calendar, LONGEST_FILE};
 
-use super::Says;
+use super::Inhibitions;
 
-pub(super) fn check(host: &Host, path: &Path, now: Now) -> Says {
+pub(super) fn check(host: &Host, path: &Path, now: Now) -> Inhibitions {
     let cannot = |why: String| format!("cannot read the calendar {}: {why}", path.display());
     let text = host.read(path).map_err(|error| cannot(error.to_string()))?;
     if text.len() > LONGEST_FILE {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use nightwatt_host::Host;
 
-use super::{Says, counted};
+use super::{Inhibitions, counted};
 
 /// `TCP_ESTABLISHED` of the kernel's `include/net/tcp_states.h`.
 const ESTABLISHED: &str = "01";
 
-pub(super) fn check(host: &Host, ssh: &[u16], ports: &[u16]) -> Says {
+pub(super) fn check(host: &Host, ssh: &[u16], ports: &[u16]) -> Inhibitions {
     if ssh.is_empty() && ports.is_empty() {
         return Ok(Vec::new());
     }

@@ -2,9 +2,9 @@
 
 use nightwatt_host::Host;
 
-use super::Says;
+use super::Inhibitions;
 
-pub(super) fn check(host: &Host, limit: f64) -> Says {
+pub(super) fn check(host: &Host, limit: f64) -> Inhibitions {
     let text =
         host.read("/proc/loadavg").map_err(|error| format!("cannot read the load: {error}"))?;
     let load =

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use nightwatt_host::Host;
 
-use super::Says;
+use super::Inhibitions;
 use crate::pattern::fits;
 
-pub(super) fn check(host: &Host, patterns: &[String]) -> Says {
+pub(super) fn check(host: &Host, patterns: &[String]) -> Inhibitions {
     if patterns.is_empty() {
         return Ok(Vec::new());
     }

@@ -7,7 +7,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 
-use super::{Says, cpu, disk, network};
+use super::{Inhibitions, cpu, disk, network};
 use crate::config::Inhibit;
 
 /// Minimum time between two samples: in a shorter time, one packet is already a rate.
@@ -37,7 +37,7 @@ fn serves(last: Mono, now: Mono) -> bool {
 }
 
 impl Rates {
-    pub(super) async fn check(&mut self, host: &Host, config: &Inhibit) -> Says {
+    pub(super) async fn check(&mut self, host: &Host, config: &Inhibit) -> Inhibitions {
         if config.cpu.is_none() && config.network.is_none() && config.disk.is_none() {
             return Ok(Vec::new());
         }

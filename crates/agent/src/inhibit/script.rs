@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::Says;
+use super::Inhibitions;
 use crate::program::{self, Trouble};
 
 /// A reason has to fit into a message beside others.
 const LONGEST: usize = 200;
 
-pub(super) async fn check(program: &str, arguments: &[String], limit: Duration) -> Says {
+pub(super) async fn check(program: &str, arguments: &[String], limit: Duration) -> Inhibitions {
     let mut command = Command::new(program);
     command.args(arguments);
     match program::run(command, limit).await {
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    fn says(script: &str, limit: Duration) -> Says {
+    fn says(script: &str, limit: Duration) -> Inhibitions {
         let arguments = ["-c".to_owned(), script.to_owned()];
         Clock::real().runtime().unwrap().block_on(check("/bin/sh", &arguments, limit))
     }

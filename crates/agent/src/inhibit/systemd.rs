@@ -7,7 +7,7 @@ use nightwatt_host::Host;
 use serde::Deserialize;
 use tokio::process::Command;
 
-use super::Says;
+use super::Inhibitions;
 use crate::program::{self, Trouble};
 
 /// It answers within milliseconds, or hangs.
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const LOGIND: [&str; 3] =
     ["org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"];
 
-pub(super) async fn check(host: &Host) -> Says {
+pub(super) async fn check(host: &Host) -> Inhibitions {
     let Some(text) = call(host, "ListInhibitors").await? else { return Ok(Vec::new()) };
     parse(&text)
 }
@@ -56,12 +56,12 @@ pub(super) async fn busctl(arguments: &[&str]) -> Result<Option<String>, String>
 type Inhibitor = (String, String, String, String, u32, u32);
 
 #[derive(Deserialize)]
-struct Answer {
+struct InhibitorList {
     data: (Vec<Inhibitor>,),
 }
 
-fn parse(text: &str) -> Says {
-    let answer: Answer = serde_json::from_str(text)
+fn parse(text: &str) -> Inhibitions {
+    let answer: InhibitorList = serde_json::from_str(text)
         .map_err(|error| format!("logind lists inhibitors in a form that is not known: {error}"))?;
     let blocks = |(what, _, _, mode, ..): &Inhibitor| {
         // `block-weak` of systemd 257 is for interactive sleep only.

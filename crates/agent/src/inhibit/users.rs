@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nightwatt_host::Host;
 use serde::Deserialize;
 
-use super::{Says, counted, systemd};
+use super::{Inhibitions, counted, systemd};
 
 /// Files that may be utmp.
 const FILES: [&str; 2] = ["/run/utmp", "/var/run/utmp"];
@@ -16,7 +16,7 @@ const USER_PROCESS: i16 = 7;
 /// Stops after this many sessions of users.
 const MOST: usize = 32;
 
-pub(super) async fn check(host: &Host) -> Says {
+pub(super) async fn check(host: &Host) -> Inhibitions {
     if let Some(text) = systemd::call(host, "ListSessions").await? {
         let mut users = Vec::new();
         for (user, object) in sessions(&text)? {
@@ -27,17 +27,17 @@ pub(super) async fn check(host: &Host) -> Says {
                 break;
             }
         }
-        return Ok(told(users));
+        return Ok(in_use_by(users));
     }
     for file in FILES {
         let Ok(bytes) = std::fs::read(host.path(file)) else { continue };
         let alive = |pid: i32| host.has(format!("/proc/{pid}"));
-        return Ok(told(utmp(&bytes, SIZE, alive)));
+        return Ok(in_use_by(utmp(&bytes, SIZE, alive)));
     }
     Ok(Vec::new())
 }
 
-fn told(users: Vec<String>) -> Vec<String> {
+fn in_use_by(users: Vec<String>) -> Vec<String> {
     let names: BTreeSet<_> = users.into_iter().collect();
     if names.is_empty() {
         return Vec::new();
@@ -132,8 +132,8 @@ mod tests {
         .concat();
         let users = utmp(&file, 384, |pid| pid == 100);
         assert_eq!(users, ["ann", "ann"]);
-        assert_eq!(told(users), ["1 user is logged in (ann)"]);
-        assert_eq!(told(vec!["b".into(), "a".into()]), ["2 users are logged in (a, b)"]);
+        assert_eq!(in_use_by(users), ["1 user is logged in (ann)"]);
+        assert_eq!(in_use_by(vec!["b".into(), "a".into()]), ["2 users are logged in (a, b)"]);
         assert_eq!(utmp(&file[..100], 384, |_| true), Vec::<String>::new(), "cut short");
     }
 
