@@ -22,7 +22,7 @@ const VETH: &str = "veth";
 
 /// Answers B2.
 pub(crate) fn offloads(context: &mut Context<'_>, _: &Printed) -> Result<Answer, Error> {
-    let mut found = Found::default();
+    let mut found = OffloadFindings::default();
     for (path, results) in of_kind(context, Some(KIND))? {
         if results["schema"] != SCHEMA {
             let why = format!("it is no `{KIND}` of version {SCHEMA}");
@@ -35,7 +35,7 @@ pub(crate) fn offloads(context: &mut Context<'_>, _: &Printed) -> Result<Answer,
 
 /// What results say of it.
 #[derive(Debug, Default)]
-struct Found {
+struct OffloadFindings {
     figures: Vec<Figure>,
     /// Of what is segmentation: CPU time was less, more, and neither.
     segmentation: [u32; 3],
@@ -44,7 +44,7 @@ struct Found {
     drivers: BTreeSet<String>,
 }
 
-impl Found {
+impl OffloadFindings {
     fn read(&mut self, results: &Value) {
         let list = |of: &Value| of.as_array().cloned().unwrap_or_default();
         for link in list(&results["links"]) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn answer(results: &[Value]) -> String {
-        let mut found = Found::default();
+        let mut found = OffloadFindings::default();
         for it in results {
             found.read(it);
         }
