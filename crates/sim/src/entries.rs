@@ -139,14 +139,14 @@ impl Entries {
 /// Entries by slot.
 #[derive(Debug, Default)]
 struct Plain {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<StoredEntry>>,
     entries: usize,
     weight: u64,
     inserted: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct StoredEntry {
     key: u64,
     entry: Entry,
     /// The how-manieth to come.
@@ -154,7 +154,7 @@ struct Place {
     asked: u8,
 }
 
-impl Place {
+impl StoredEntry {
     fn is_asked_for(&mut self) {
         self.asked = (self.asked + 1).min(MOST_ASKED);
     }
@@ -181,7 +181,7 @@ impl Plain {
                 place.entry = entry;
             }
             empty => {
-                *empty = Some(Place { key, entry, number: self.inserted, asked: 0 });
+                *empty = Some(StoredEntry { key, entry, number: self.inserted, asked: 0 });
                 self.inserted = self.inserted.wrapping_add(1);
                 self.entries += 1;
             }
@@ -205,7 +205,7 @@ impl Plain {
             FixedState::default(),
             DefaultLifecycle::default(),
         );
-        let mut places: Vec<&Place> = self.places.iter().flatten().collect();
+        let mut places: Vec<&StoredEntry> = self.places.iter().flatten().collect();
         places.sort_unstable_by_key(|place| place.number);
         for place in places {
             evicting.insert(place.key, place.entry);

@@ -20,6 +20,6 @@ pub use entries::{Slot, Slots};
 pub use mirror::{Extent, MirrorModel};
 pub use refresh::{RefreshCost, RefreshRule};
 pub use resource::{Mirrorable, Resource, Shows};
-pub use site::{Asked, SiteRun};
+pub use site::{LoggedRequest, SiteRun};
 pub use visits::{Visit, VisitBook, VisitCount};
 pub use world::{Answers, Demand, Outcome, Run, World};

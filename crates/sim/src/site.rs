@@ -24,7 +24,7 @@ const OWN_RULE: u64 = 1 << 63;
 
 /// A request as a log tells it.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct LoggedRequest {
     /// A number for it, of the caller's choice.
     pub number: u64,
     /// When, since the start of the run.
@@ -117,8 +117,8 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// A request, not before the last one; returns how it is answered.
-    pub fn ask(&mut self, asked: &Asked) -> Route {
-        let Asked { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
+    pub fn ask(&mut self, asked: &LoggedRequest) -> Route {
+        let LoggedRequest { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
@@ -158,7 +158,7 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// What there is for a request: in the cache, or else while the server sleeps in the mirror.
-    fn or_in_mirror(&self, in_cache: Cached, asked: &Asked) -> Cached {
+    fn or_in_mirror(&self, in_cache: Cached, asked: &LoggedRequest) -> Cached {
         match (in_cache, &self.mirror) {
             (Cached::Nothing, Some(mirror))
                 if mirror.answers(&asked.resource, asked.client, asked.at) =>
@@ -184,7 +184,7 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// The class that the proxy would give the client: it knows only those answers of the site that it
     /// has passed on.
-    fn class_of(&self, asked: &Asked) -> ClientClass {
+    fn class_of(&self, asked: &LoggedRequest) -> ClientClass {
         if asked.scanner_rules & !self.wrong_rules == 0 {
             asked.class
         } else {
@@ -192,7 +192,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         }
     }
 
-    fn learn(&mut self, asked: &Asked) {
+    fn learn(&mut self, asked: &LoggedRequest) {
         if asked.succeeded {
             self.wrong_rules |= asked.scanner_rules & !OWN_RULE;
         }

@@ -9,7 +9,7 @@ use nightwatt_policy::scenario::{CacheRule, Scenario, Server, SlaRule};
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{
-    Asked, CacheSettings, Extent, Mirrorable, Outcome, RefreshRule, Resource, Shows, SiteRun,
+    LoggedRequest, CacheSettings, Extent, Mirrorable, Outcome, RefreshRule, Resource, Shows, SiteRun,
     Slots, VisitBook, World,
 };
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ fn run(scenario: &Scenario, extent: Option<Extent>, lines: &[Line], end_s: u64) 
     for (number, line) in lines.iter().enumerate() {
         let at = Mono::from_secs(line.at_s);
         let is_read = line.mirror.shows != Shows::Change;
-        run.ask(&Asked {
+        run.ask(&LoggedRequest {
             number: number as u64,
             at,
             visitor: Visitor(line.client),

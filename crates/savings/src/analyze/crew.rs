@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use nightwatt_policy::admission::{ClientClass, Route};
 use nightwatt_policy::sleep::SleepPolicy;
-use nightwatt_sim::{Asked, Extent, SiteRun};
+use nightwatt_sim::{LoggedRequest, Extent, SiteRun};
 
 use super::costs::{Admitted, Bank, PolicyCost};
 use super::wakers::Wakers;
@@ -24,7 +24,7 @@ const RECENT: usize = 256;
 /// A request on its way to the policies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
-    pub(super) asked: Asked,
+    pub(super) asked: LoggedRequest,
     /// The client's class, judged from every answer of the log.
     pub(super) class: ClientClass,
     /// Behind a cache that is the same for all policies, only the server can answer it.
@@ -51,7 +51,7 @@ pub(super) struct SiteJob {
     pub(super) run: SiteRun<Box<dyn SleepPolicy + Send>>,
     /// Who wakes the server; kept for one policy only.
     pub(super) wakers: Option<Wakers>,
-    recent: VecDeque<Asked>,
+    recent: VecDeque<LoggedRequest>,
     woken_by: Option<u64>,
 }
 

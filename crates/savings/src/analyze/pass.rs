@@ -9,7 +9,7 @@ use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_sim::{
-    Asked, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
+    LoggedRequest, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
 };
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
@@ -179,7 +179,7 @@ impl Pass {
             remember(&mut self.clients, logged.traits.client, logged.client);
         }
         let number = self.requests;
-        let asked = Asked {
+        let asked = LoggedRequest {
             number,
             at,
             visitor,

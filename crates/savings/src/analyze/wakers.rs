@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use nightwatt_policy::admission::ClientClass;
-use nightwatt_sim::Asked;
+use nightwatt_sim::LoggedRequest;
 use serde::Serialize;
 
 use super::names::Names;
@@ -67,15 +67,15 @@ pub(super) struct Wakers {
 pub(super) type Counts = HashMap<u64, Caused, FixedState>;
 
 impl Wakers {
-    pub(super) fn delayed(&mut self, asked: &Asked) {
+    pub(super) fn delayed(&mut self, asked: &LoggedRequest) {
         self.each(asked, |caused| caused.delayed_requests += 1);
     }
 
-    pub(super) fn woke(&mut self, asked: &Asked) {
+    pub(super) fn woke(&mut self, asked: &LoggedRequest) {
         self.each(asked, |caused| caused.wakeups += 1);
     }
 
-    fn each(&mut self, asked: &Asked, change: impl Fn(&mut Caused)) {
+    fn each(&mut self, asked: &LoggedRequest, change: impl Fn(&mut Caused)) {
         change(self.classes.entry(asked.class).or_default());
         for (counts, key) in
             [(&mut self.resources, asked.resource.key), (&mut self.clients, asked.client)]

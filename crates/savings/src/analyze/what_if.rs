@@ -9,7 +9,7 @@ use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::manager::Settings;
 use nightwatt_policy::scenario::Scenario;
-use nightwatt_sim::{Asked, CacheSettings, Outcome, SiteRun, World};
+use nightwatt_sim::{LoggedRequest, CacheSettings, Outcome, SiteRun, World};
 use serde::Serialize;
 
 /// Requests kept for it, some 8 MB; older ones are forgotten.
@@ -17,10 +17,10 @@ const MOST: usize = 1 << 16;
 
 /// The newest requests of a log.
 #[derive(Debug, Default)]
-pub(super) struct Trace(VecDeque<Asked>);
+pub(super) struct Trace(VecDeque<LoggedRequest>);
 
 impl Trace {
-    pub(super) fn push(&mut self, asked: Asked) {
+    pub(super) fn push(&mut self, asked: LoggedRequest) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
@@ -41,7 +41,7 @@ pub(super) enum Rule {
 
 impl Rule {
     /// Would it change anything about this request?
-    fn concerns(self, asked: &Asked) -> bool {
+    fn concerns(self, asked: &LoggedRequest) -> bool {
         match self {
             Self::Cached(key) => asked.resource.key == key,
             Self::Client(client) => asked.client == client,
@@ -49,12 +49,12 @@ impl Rule {
         }
     }
 
-    fn apply(self, asked: &Asked) -> Asked {
+    fn apply(self, asked: &LoggedRequest) -> LoggedRequest {
         match self {
             _ if !self.concerns(asked) => *asked,
-            Self::Cached(_) => Asked { is_pinned: true, ..*asked },
+            Self::Cached(_) => LoggedRequest { is_pinned: true, ..*asked },
             Self::Client(_) | Self::Class(_) => {
-                Asked { class: ClientClass::Crawler, scanner_rules: 0, ..*asked }
+                LoggedRequest { class: ClientClass::Crawler, scanner_rules: 0, ..*asked }
             }
         }
     }
@@ -77,7 +77,7 @@ pub struct WhatIf {
 struct Stage<'a> {
     scenario: &'a Scenario,
     world: World,
-    asked: Vec<Asked>,
+    asked: Vec<LoggedRequest>,
     length: Mono,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn try_each(
     let world =
         World { states: scenario.power_states(), settings, start: start + begins.0, utc_offset };
     let asked =
-        trace.0.into_iter().map(|asked| Asked { at: Mono(asked.at.since(begins)), ..asked });
+        trace.0.into_iter().map(|asked| LoggedRequest { at: Mono(asked.at.since(begins)), ..asked });
     let stage = Stage { scenario, world, asked: asked.collect(), length: Mono(end.since(begins)) };
     let span_s = stage.length.0.as_secs_f64();
     // Skips rules that concern no client of this log.
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
 
     /// A request of `client` for the address `key`, which no cache may store.
-    fn ask(minute: u64, client: u64, key: u64) -> Asked {
-        Asked {
+    fn ask(minute: u64, client: u64, key: u64) -> LoggedRequest {
+        LoggedRequest {
             number: minute,
             at: Mono::from_secs(minute * 60),
             visitor: Visitor(client),
