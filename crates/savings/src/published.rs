@@ -44,7 +44,7 @@ pub use self::delays::DelayPoint;
 pub use self::gaps::GapTail;
 use self::gaps::Tail;
 pub use self::result::{Comparison, Configuration, Tails};
-use self::site::{AlwaysOn, Asked, Sleeping};
+use self::site::{AlwaysOn, PublishedRequest, Sleeping};
 use crate::error::Error;
 use crate::resources::resource_of;
 
@@ -164,7 +164,7 @@ impl Pass {
         self.last = at;
         self.requests += 1;
         self.by_crawlers += u64::from(is_crawler);
-        let asked = Asked {
+        let asked = PublishedRequest {
             number: self.requests,
             at,
             visitor: logged.visitor,

@@ -15,7 +15,7 @@ pub(super) enum By {
 
 /// What is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum PublishedAnswer {
     /// With this status.
     Status(u16),
     /// A crawler: come back later.
@@ -69,7 +69,7 @@ pub(super) struct Column {
 
 impl Column {
     /// A request was answered; `again` if it is a page that was asked for again.
-    pub(super) fn enter(&mut self, by: By, answer: Answer, delay: Duration, again: bool) {
+    pub(super) fn enter(&mut self, by: By, answer: PublishedAnswer, delay: Duration, again: bool) {
         let tally = &mut self.tally;
         tally.requests += 1;
         let (served, delays) = match by {
@@ -80,12 +80,12 @@ impl Column {
         delays.add(delay);
         self.all.add(delay);
         let (count, replayed) = match answer {
-            Answer::Later => (&mut tally.bot_redirection, None),
-            Answer::WaitingPage => (&mut tally.served_survey, None),
-            Answer::Status(200) => (&mut tally.http_200, Some(&mut tally.replayed_200)),
-            Answer::Status(404) => (&mut tally.http_404, Some(&mut tally.replayed_404)),
-            Answer::Status(503) => (&mut tally.http_503, Some(&mut tally.replayed_503)),
-            Answer::Status(_) => (&mut tally.http_other, Some(&mut tally.replayed_other)),
+            PublishedAnswer::Later => (&mut tally.bot_redirection, None),
+            PublishedAnswer::WaitingPage => (&mut tally.served_survey, None),
+            PublishedAnswer::Status(200) => (&mut tally.http_200, Some(&mut tally.replayed_200)),
+            PublishedAnswer::Status(404) => (&mut tally.http_404, Some(&mut tally.replayed_404)),
+            PublishedAnswer::Status(503) => (&mut tally.http_503, Some(&mut tally.replayed_503)),
+            PublishedAnswer::Status(_) => (&mut tally.http_other, Some(&mut tally.replayed_other)),
         };
         *count += 1;
         if let Some(count) = replayed.filter(|_| again) {

@@ -13,12 +13,12 @@ use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
-use super::column::{Answer, By, Column};
+use super::column::{PublishedAnswer, By, Column};
 use super::{GRACE, REPLAY_AFTER, TIMEOUT};
 
 /// A request of the log, and the answer that it got there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct PublishedRequest {
     pub(super) number: u64,
     pub(super) at: Mono,
     pub(super) visitor: Visitor,
@@ -67,9 +67,9 @@ impl AlwaysOn {
     }
 
     /// A request, not before the last one; says whether the cache answered it.
-    pub(super) fn ask(&mut self, asked: &Asked) -> bool {
+    pub(super) fn ask(&mut self, asked: &PublishedRequest) -> bool {
         let Service { origin, proxy } = self.service;
-        let answer = Answer::Status(asked.status);
+        let answer = PublishedAnswer::Status(asked.status);
         let Some(cache) = &mut self.cache else {
             self.column.enter(By::Origin, answer, origin, false);
             return false;
@@ -94,9 +94,9 @@ pub(super) struct Sleeping {
     waiting_page: bool,
     /// Maximum wait for a server that obeys.
     longest: Duration,
-    held: Vec<(Asked, bool)>,
+    held: Vec<(PublishedRequest, bool)>,
     /// Pages to be asked for again, and when.
-    replays: VecDeque<Asked>,
+    replays: VecDeque<PublishedRequest>,
 }
 
 impl Sleeping {
@@ -130,7 +130,7 @@ impl Sleeping {
     }
 
     /// A request, not before the last one.
-    pub(super) fn ask(&mut self, asked: &Asked) {
+    pub(super) fn ask(&mut self, asked: &PublishedRequest) {
         self.advance(asked.at);
         self.one(asked, false);
     }
@@ -165,7 +165,7 @@ impl Sleeping {
     }
 
     /// The same for a server that needs no time to wake. By then it may sleep again already.
-    fn woke_at_once(&mut self, asked: &Asked, before: Option<Mono>) {
+    fn woke_at_once(&mut self, asked: &PublishedRequest, before: Option<Mono>) {
         self.run.until(asked.at);
         let now = *self.run.awakenings();
         let is_new = before != now.woke || now.by == Some(asked.number);
@@ -179,18 +179,18 @@ impl Sleeping {
         for (asked, again) in std::mem::take(&mut self.held) {
             let waited = woke.since(asked.at);
             if waited > TIMEOUT {
-                self.column.enter(By::Proxy, Answer::Status(503), TIMEOUT + proxy, again);
+                self.column.enter(By::Proxy, PublishedAnswer::Status(503), TIMEOUT + proxy, again);
             } else {
                 self.cache.answered(&asked.resource, woke);
-                let answer = Answer::Status(asked.status);
+                let answer = PublishedAnswer::Status(asked.status);
                 self.column.enter(By::Origin, answer, waited + proxy + origin, again);
             }
         }
     }
 
-    fn one(&mut self, asked: &Asked, again: bool) {
+    fn one(&mut self, asked: &PublishedRequest, again: bool) {
         let Service { origin, proxy } = self.service;
-        let status = Answer::Status(asked.status);
+        let status = PublishedAnswer::Status(asked.status);
         let before = self.run.awakenings().woke;
         match self.route(asked) {
             Route::Forward => {
@@ -200,21 +200,21 @@ impl Sleeping {
             // A page cannot repeat a request that changes something. Nor is there a second page for a
             // client that finds the server asleep again.
             Route::Hold if self.waiting_page && asked.resource.is_read && !again => {
-                self.column.enter(By::Proxy, Answer::WaitingPage, proxy, again);
-                self.replays.push_back(Asked { at: asked.at + REPLAY_AFTER, ..*asked });
+                self.column.enter(By::Proxy, PublishedAnswer::WaitingPage, proxy, again);
+                self.replays.push_back(PublishedRequest { at: asked.at + REPLAY_AFTER, ..*asked });
             }
             Route::Hold => {
                 self.held.push((*asked, again));
                 self.woke_at_once(asked, before);
             }
-            Route::Later(_) => self.column.enter(By::Proxy, Answer::Later, proxy, again),
+            Route::Later(_) => self.column.enter(By::Proxy, PublishedAnswer::Later, proxy, again),
             Route::Cache | Route::Stale => self.column.enter(By::Proxy, status, proxy, again),
             Route::WaitingPage
             | Route::Refuse
             | Route::State
             | Route::OverBudget { .. }
             | Route::Unavailable(_) => {
-                self.column.enter(By::Proxy, Answer::Status(503), proxy, again);
+                self.column.enter(By::Proxy, PublishedAnswer::Status(503), proxy, again);
             }
         }
     }
@@ -223,7 +223,7 @@ impl Sleeping {
     ///
     /// A crawler is sent away without an appointment: the published scheme makes none, and wakes
     /// the server for no crawler.
-    fn route(&mut self, asked: &Asked) -> Route {
+    fn route(&mut self, asked: &PublishedRequest) -> Route {
         let cached = match self.cache.lookup(&asked.resource, asked.at) {
             Cached::Nothing => Cached::Nothing,
             Cached::Fresh | Cached::Stale => Cached::Fresh,
@@ -233,7 +233,7 @@ impl Sleeping {
         if asked.is_crawler && !self.run.is_awake() {
             return admission::route(&request, Phase::Asleep, false, Duration::ZERO);
         }
-        let Asked { number, at, visitor, visit, client, .. } = *asked;
+        let PublishedRequest { number, at, visitor, visit, client, .. } = *asked;
         self.run.demand(&Demand { number, at, visitor, visit, client, request, recognised: true })
     }
 }
