@@ -2,7 +2,7 @@
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use nightwatt_compare::{Told, in_a_line};
+use nightwatt_compare::{RunProgress, in_a_line};
 
 use crate::errors::Failure;
 use crate::progress::Progress;
@@ -12,8 +12,8 @@ use crate::signals;
 /// cannot be caught.
 pub(crate) fn with_progress<T>(
     json: bool,
-    next: fn(&Told<'_>) -> String,
-    run: impl FnOnce(&Stop, &mut dyn FnMut(&Told<'_>)) -> T,
+    next: fn(&RunProgress<'_>) -> String,
+    run: impl FnOnce(&Stop, &mut dyn FnMut(&RunProgress<'_>)) -> T,
 ) -> Result<T, Failure> {
     let stop = signals::stop_on_signals()?;
     let clock = Clock::real();

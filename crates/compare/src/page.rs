@@ -151,7 +151,7 @@ impl Report {
     }
 
     /// What a value of a figure says, for labels.
-    pub(super) fn said(&self, comparison: &str, figure: &str, value: f64) -> String {
+    pub(super) fn labelled(&self, comparison: &str, figure: &str, value: f64) -> String {
         format!("{} {}", significant(value), self.unit(comparison, figure))
     }
 }

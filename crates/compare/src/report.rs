@@ -158,12 +158,12 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
     if outliers > 0 {
         warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
     }
-    warnings.extend(said_by_runs(runs, |cell| plan.describe(cell)));
+    warnings.extend(warnings_of_runs(runs, |cell| plan.describe(cell)));
     warnings
 }
 
 /// What runs warned of: of those that differ in numbers only the first.
-pub fn said_by_runs(runs: &[RunRecord], describe: impl Fn(usize) -> String) -> Vec<String> {
+pub fn warnings_of_runs(runs: &[RunRecord], describe: impl Fn(usize) -> String) -> Vec<String> {
     let mut kinds: Vec<(String, String, usize)> = Vec::new();
     let all = runs.iter().flat_map(|run| run.warnings.iter().map(move |it| (run.cell, it)));
     for (cell, warning) in all {

@@ -12,7 +12,7 @@ use super::plan::{MAIN, Plan};
 use super::record::{Better, RunRecord};
 use super::text::in_a_line;
 use crate::pure::experiment::End;
-use crate::pure::experiment::answers::{Answers, CellAnswer, CellCourse, RatioAnswer};
+use crate::pure::experiment::answers::{Answers, CellAnswer, CellRuns, RatioAnswer};
 
 /// The result of a plan, so far.
 #[derive(Debug, Clone, Serialize)]
@@ -256,7 +256,7 @@ impl Report {
 
     /// How many runs of a cell failed.
     pub(crate) fn failed_of(&self, cell: &CellAnswer) -> u64 {
-        let is_it = |it: &&CellCourse| {
+        let is_it = |it: &&CellRuns| {
             it.comparison == cell.comparison && it.environment == cell.environment
         };
         self.answers.cells.iter().find(is_it).map_or(0, |it| it.failed)

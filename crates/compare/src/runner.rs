@@ -23,14 +23,14 @@ use super::error::Error;
 use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
-use super::places::{CopyOf, Setup};
+use super::setup::{CopyOf, Setup};
 use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::store::Store;
 use super::turn::Turn;
 
 /// What is told while runs go on.
-pub struct Told<'a> {
+pub struct RunProgress<'a> {
     /// How far the experiment is.
     pub progress: Progress,
     /// What comes next, in words.
@@ -41,7 +41,7 @@ pub struct Told<'a> {
     pub failed: Option<(String, String)>,
 }
 
-impl Told<'_> {
+impl RunProgress<'_> {
     /// Runs done, and done and to come.
     pub fn runs(&self) -> (u64, u64) {
         let left = self.progress.expected_left.unwrap_or(self.progress.most_left);
@@ -65,7 +65,7 @@ pub trait Runs {
 }
 
 /// Makes all runs of an experiment, and keeps each in the store before the next one begins.
-pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
+pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&RunProgress<'_>)) -> Result<(), Error> {
     let mut failed = None;
     // Wall-clock time of what was done in this session, and runs in it.
     let mut spent = (Duration::ZERO, 0_u32);
@@ -74,7 +74,7 @@ pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&Told<'_>)) -> Result<()
         let next = runs.describe(step.cell);
         let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
         let left = (spent.1 > 0).then(|| spent.0.mul_f64(left / f64::from(spent.1)));
-        tell(&Told { progress, next: &next, left, failed: failed.take() });
+        tell(&RunProgress { progress, next: &next, left, failed: failed.take() });
         let began = monotonic();
         let record = runs.attempt(step)?;
         let done = runs.done(&record);
@@ -95,7 +95,7 @@ pub fn run(
     plan: &Plan,
     store: &mut Store,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    tell: &mut dyn FnMut(&RunProgress<'_>),
 ) -> Result<(), Error> {
     let mut runner = Runner::new(plan, store, stop)?;
     let result = drive(&mut runner, tell);
@@ -169,7 +169,7 @@ impl Runs for Runner<'_> {
         let number = self.store.done.len() as u32 + 1;
         let folder = self.store.run_folder(number)?;
         let attempt = Attempt { step, number, folder, began: Stamp::now() };
-        self.stop_if_told()?;
+        self.check_stopped()?;
         match self.measured(&attempt) {
             Ok(record) => Ok(record),
             Err(Error::RunFailed(why)) => {
@@ -220,7 +220,7 @@ impl<'a> Runner<'a> {
         stopped.and(undone)
     }
 
-    fn stop_if_told(&self) -> Result<(), Error> {
+    fn check_stopped(&self) -> Result<(), Error> {
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
@@ -251,7 +251,7 @@ impl<'a> Runner<'a> {
         let rest = self.plan.runs.rest;
         if !rest.is_zero() {
             self.stop.wait_until(monotonic() + rest);
-            self.stop_if_told()?;
+            self.check_stopped()?;
         }
         let cell = &self.plan.cells[attempt.step.cell];
         let workload = &self.plan.workloads[cell.workload];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nightwatt_compare::pure::experiment::{End, Experiment};
 use nightwatt_compare::record::RunRecord;
-use nightwatt_compare::{EnergySource, Failed, figures, percent, said_by_runs};
+use nightwatt_compare::{EnergySource, Failed, figures, percent, warnings_of_runs};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -166,7 +166,7 @@ fn warnings(
             plan.jobs[*job].name
         ));
     }
-    warnings.extend(said_by_runs(runs, |cell| plan.name_of(&plan.groups[cell])));
+    warnings.extend(warnings_of_runs(runs, |cell| plan.name_of(&plan.groups[cell])));
     warnings
 }
 

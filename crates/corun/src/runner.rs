@@ -10,7 +10,7 @@ use nightwatt_compare::metering::{Meters, Power, Trim};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Step};
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
 use nightwatt_compare::turn::Turn;
-use nightwatt_compare::{Error as RunError, Runs, Store, Told, drive, figures, host};
+use nightwatt_compare::{Error as RunError, Runs, Store, RunProgress, drive, figures, host};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, shell};
@@ -67,7 +67,7 @@ pub fn run(
     plan: &Plan,
     store: &mut Store,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    tell: &mut dyn FnMut(&RunProgress<'_>),
 ) -> Result<(), Error> {
     let mut runner = Runner::new(plan, store, stop)?;
     let result = drive(&mut runner, tell);

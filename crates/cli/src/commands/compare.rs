@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, Told};
+use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, RunProgress};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 }
 
 /// What comes next, and how many runs failed so far.
-fn next_and_failed(told: &Told<'_>) -> String {
+fn next_and_failed(told: &RunProgress<'_>) -> String {
     match told.progress.failed {
         0 => told.next.to_owned(),
         count => format!("{}, {count} failed", told.next),

@@ -23,9 +23,9 @@ pub struct Answers {
     /// By which rule runs were repeated.
     pub rule: RuleUsed,
     /// How each comparison went, in the order of the design.
-    pub comparisons: Vec<Course>,
+    pub comparisons: Vec<ComparisonEnd>,
     /// How each cell went, in the order of the design.
-    pub cells: Vec<CellCourse>,
+    pub cells: Vec<CellRuns>,
     /// What each figure comes to.
     pub figures: BTreeMap<String, FigureAnswers>,
 }
@@ -45,7 +45,7 @@ pub struct RuleUsed {
 
 /// Runs of a comparison, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
+pub struct ComparisonEnd {
     /// The comparison.
     pub name: String,
     /// Why there are no more runs; `None` of one that is not over.
@@ -54,7 +54,7 @@ pub struct Course {
 
 /// Runs of a cell, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CellCourse {
+pub struct CellRuns {
     /// The environment.
     pub environment: String,
     /// The comparison.
@@ -193,9 +193,9 @@ pub fn answers(experiment: &Experiment, margin: f64) -> Answers {
             factor: rule.factor(),
         },
         comparisons: courses
-            .map(|(place, name)| Course { name: name.clone(), end: experiment.end(place) })
+            .map(|(place, name)| ComparisonEnd { name: name.clone(), end: experiment.end(place) })
             .collect(),
-        cells: (0..design.cells.len()).map(|cell| course(experiment, cell)).collect(),
+        cells: (0..design.cells.len()).map(|cell| cell_runs(experiment, cell)).collect(),
         figures: names
             .into_iter()
             .map(|name| (name.to_owned(), figure(experiment, name, margin)))
@@ -203,10 +203,10 @@ pub fn answers(experiment: &Experiment, margin: f64) -> Answers {
     }
 }
 
-fn course(experiment: &Experiment, cell: usize) -> CellCourse {
+fn cell_runs(experiment: &Experiment, cell: usize) -> CellRuns {
     let (environment, comparison) = names(experiment, experiment.design().cells[cell]);
     let retries = experiment.design().rule.retries;
-    let mut course = CellCourse {
+    let mut cell_runs = CellRuns {
         environment,
         comparison,
         finished: 0,
@@ -216,18 +216,18 @@ fn course(experiment: &Experiment, cell: usize) -> CellCourse {
     };
     for run in experiment.runs().iter().filter(|run| run.cell == cell) {
         match run.outcome {
-            Outcome::Figures(_) => course.finished += 1,
+            Outcome::Figures(_) => cell_runs.finished += 1,
             Outcome::Failed(_) => {
-                course.failed += 1;
-                course.lost_blocks += u64::from(run.attempt == retries);
+                cell_runs.failed += 1;
+                cell_runs.lost_blocks += u64::from(run.attempt == retries);
             }
             Outcome::FailedForAll { .. } => {
-                course.failed += 1;
-                course.lost_blocks += 1;
+                cell_runs.failed += 1;
+                cell_runs.lost_blocks += 1;
             }
         }
     }
-    course
+    cell_runs
 }
 
 fn names(experiment: &Experiment, cell: Cell) -> (String, String) {

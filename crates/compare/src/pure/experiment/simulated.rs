@@ -107,7 +107,7 @@ impl Setting {
 
 /// Shares of all plans, or means over them.
 #[derive(Debug, Default)]
-struct Seen {
+struct SimulatedTotals {
     runs: f64,
     capped: f64,
     /// Of intervals of means: ours, and Student's beside it.
@@ -126,11 +126,11 @@ struct Seen {
     any_differs: f64,
 }
 
-fn simulate(setting: &Setting, plans: u32) -> Seen {
+fn simulate(setting: &Setting, plans: u32) -> SimulatedTotals {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let pristine = setting.experiment();
     let environments = setting.means.len();
-    let (mut seen, mut half_widths) = (Seen::default(), 0.0);
+    let (mut seen, mut half_widths) = (SimulatedTotals::default(), 0.0);
     for _ in 0..plans {
         let mut experiment = pristine.clone();
         let (mut block, mut common) = (u32::MAX, 1.0);
@@ -200,7 +200,7 @@ fn moments(experiment: &Experiment, cell: usize) -> Moments {
 }
 
 /// A line of the table.
-fn line(setting: &Setting, seen: &Seen) -> String {
+fn line(setting: &Setting, seen: &SimulatedTotals) -> String {
     let mut line = format!("{:<44}", setting.name);
     let percent = [seen.capped, seen.cells, seen.students, seen.ratios, seen.unpaired];
     write!(line, "{:6.1}", seen.runs).unwrap();
@@ -224,7 +224,7 @@ const FEWER: u32 = 2_000;
 /// What is asked for.
 const COVERAGE: f64 = 0.945;
 
-fn holds(setting: &Setting, plans: u32) -> Seen {
+fn holds(setting: &Setting, plans: u32) -> SimulatedTotals {
     let seen = simulate(setting, plans);
     let line = line(setting, &seen);
     println!("{line}");
