@@ -64,7 +64,7 @@ const PORT: u16 = 5001;
 
 /// What was found, and whether that is right.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Found {
+pub struct CheckResult {
     /// From the sender to the receiver, and back.
     pub directions: [Direction; 2],
     /// Round trips of small packets, the median of the best try, in seconds.
@@ -75,7 +75,7 @@ pub struct Found {
     pub is_accepted: bool,
 }
 
-impl Found {
+impl CheckResult {
     /// What is to be said of it: `refused: …`.
     pub(crate) fn verdict(&self) -> String {
         match (&self.complaints[..], self.is_accepted) {
@@ -131,14 +131,14 @@ pub(crate) struct Check<'a> {
 
 impl Check<'_> {
     /// Measures the link in both directions.
-    pub(crate) fn run(&self) -> Result<Found, Error> {
+    pub(crate) fn run(&self) -> Result<CheckResult, Error> {
         let Ends { sender, receiver, .. } = self.ends;
         let mut verdict = Verdict::new(self.scenario);
         let (there, round_trip) = self.direction(sender, receiver, &mut verdict, true)?;
         let (back, _) = self.direction(receiver, sender, &mut verdict, false)?;
         let complaints = verdict.complaints();
         let round_trip = round_trip.unwrap_or(f64::INFINITY);
-        Ok(Found { directions: [there, back], round_trip, complaints, is_accepted: false })
+        Ok(CheckResult { directions: [there, back], round_trip, complaints, is_accepted: false })
     }
 
     fn direction(

@@ -63,12 +63,12 @@ pub struct End {
     /// Path of our own program there.
     program: String,
     started: Started,
-    seen: Seen,
+    counters_from: CounterSource,
 }
 
 /// How its counters are read.
 #[derive(Debug)]
-enum Seen {
+enum CounterSource {
     /// From the host, by the process that keeps the namespace, whose file this is.
     Namespace { file: PathBuf, keeper: u32, stop: Stop },
     /// By a program there.
@@ -91,7 +91,7 @@ impl End {
         let namespace = facts.iter().find(|(name, _)| name == netns::NAMESPACE);
         let namespace = namespace.map(|(_, path)| path.clone()).unwrap_or_default();
         let keeper = namespace.split('/').find_map(|word| word.parse().ok()).unwrap_or(0);
-        let seen = Seen::Namespace { file: PathBuf::from(namespace), keeper, stop: stop.clone() };
+        let counters_from = CounterSource::Namespace { file: PathBuf::from(namespace), keeper, stop: stop.clone() };
         Ok(Self {
             name,
             address: address.to_owned(),
@@ -100,7 +100,7 @@ impl End {
             is_root: true,
             program: program.display().to_string(),
             started,
-            seen,
+            counters_from,
         })
     }
 
@@ -113,8 +113,8 @@ impl End {
 
     /// Starts a program there.
     pub fn spawn(&self, what: &str, words: &[String]) -> Result<Running, Error> {
-        match &self.seen {
-            Seen::Agent { is_behind_ssh: true, stop, .. } => {
+        match &self.counters_from {
+            CounterSource::Agent { is_behind_ssh: true, stop, .. } => {
                 Running::spawn_there(self.started.place(), what, words, stop)
             }
             _ => Running::spawn(self.started.place(), what, words),
@@ -130,9 +130,9 @@ impl End {
 
     /// Its network as a file, where it is one of this machine's.
     pub fn network_file(&self) -> Option<&Path> {
-        match &self.seen {
-            Seen::Namespace { file, .. } => Some(file),
-            Seen::Agent { .. } => None,
+        match &self.counters_from {
+            CounterSource::Namespace { file, .. } => Some(file),
+            CounterSource::Agent { .. } => None,
         }
     }
 
@@ -145,12 +145,12 @@ impl End {
     /// Waits until more connections have been opened there than it had counted before.
     pub fn wait_for_more(&self, host: &Host, before: &Network) -> Result<(), Error> {
         let opened = before.protocol(agent::OPENED);
-        match &self.seen {
-            Seen::Namespace { keeper, stop, .. } => {
+        match &self.counters_from {
+            CounterSource::Namespace { keeper, stop, .. } => {
                 let network = || Ok(Network::read(host, *keeper, &self.card)?);
                 agent::wait_for_more(opened, network, stop)
             }
-            Seen::Agent { .. } => {
+            CounterSource::Agent { .. } => {
                 self.ask(&Question { processes: Vec::new(), opened: Some(opened) })?;
                 self.hear(host, &[]).map(drop)
             }
@@ -158,32 +158,32 @@ impl End {
     }
 
     fn ask(&self, question: &Question) -> Result<(), Error> {
-        match &self.seen {
-            Seen::Namespace { .. } => Ok(()),
-            Seen::Agent { agent, .. } => {
+        match &self.counters_from {
+            CounterSource::Namespace { .. } => Ok(()),
+            CounterSource::Agent { agent, .. } => {
                 agent.lock().unwrap_or_else(PoisonError::into_inner).ask(question)
             }
         }
     }
 
     fn hear(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
-        match &self.seen {
-            Seen::Namespace { keeper, .. } => {
+        match &self.counters_from {
+            CounterSource::Namespace { keeper, .. } => {
                 let processes = processes.iter().map(|process| Process::read(host, *process));
                 let processes = processes.collect::<Result<_, _>>()?;
                 let network = Network::read(host, *keeper, &self.card)?;
                 let at_ns = monotonic().since(Mono::ZERO).as_nanos() as u64;
                 Ok(Counted { at_ns, machine: None, network, processes })
             }
-            Seen::Agent { agent, .. } => {
+            CounterSource::Agent { agent, .. } => {
                 agent.lock().unwrap_or_else(PoisonError::into_inner).hear()
             }
         }
     }
 
     fn stop(&self) -> &Stop {
-        match &self.seen {
-            Seen::Namespace { stop, .. } | Seen::Agent { stop, .. } => stop,
+        match &self.counters_from {
+            CounterSource::Namespace { stop, .. } | CounterSource::Agent { stop, .. } => stop,
         }
     }
 
@@ -337,7 +337,7 @@ impl Ends {
 impl End {
     fn end(self) -> Result<(), nightwatt_environments::Error> {
         // What speaks through a connection ends before that.
-        drop(self.seen);
+        drop(self.counters_from);
         self.started.stop()
     }
 }

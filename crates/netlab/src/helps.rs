@@ -10,13 +10,13 @@ mod result;
 mod runs;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_compare::pure::experiment::{Cell as Place, Design, Restart, Rule};
+use nightwatt_compare::pure::experiment::{Cell as ExperimentCell, Design, Restart, Rule};
 
 pub use change::{Change, FORMS, USUAL};
 pub use result::{ChangeReport, Effect, HelpsReport, KIND, LinkHelps, SCHEMA, SHOWN, Verdict};
 
 use super::Error;
-use super::study::{Plan, Told};
+use super::study::{Plan, StudyProgress};
 
 /// What is to be tried, and how.
 #[derive(Debug, Clone)]
@@ -69,8 +69,8 @@ impl HelpsPlan {
             format!("{}: {}", self.changes[it.change], self.plan.cells[it.cell].text())
         };
         let places = (0..comparisons.len())
-            .flat_map(|comparison| [0, 1].map(|environment| Place { environment, comparison }));
-        let cells: Vec<Place> = places.collect();
+            .flat_map(|comparison| [0, 1].map(|environment| ExperimentCell { environment, comparison }));
+        let cells: Vec<ExperimentCell> = places.collect();
         Design {
             environments: STATES.map(str::to_owned).to_vec(),
             baseline: 0,
@@ -96,10 +96,10 @@ impl HelpsPlan {
 pub fn run(
     plan: &HelpsPlan,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    report_progress: &mut dyn FnMut(&StudyProgress<'_>),
 ) -> Result<(HelpsReport, Result<(), Error>), Error> {
     plan.check()?;
-    runs::all(plan, stop, tell)
+    runs::all(plan, stop, report_progress)
 }
 
 #[cfg(test)]

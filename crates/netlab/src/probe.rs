@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use message::{Heard, Kind, Message};
+use message::{Heard, MessageKind, Message};
 
 /// Ethernet's, IP's and UDP's heads.
 pub const HEADS: usize = 14 + 20 + 8;
@@ -144,7 +144,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     /// Asks, and waits for the answer of the same number; `None` after the timeout.
-    fn question(&mut self, kind: Kind, stream: u32) -> io::Result<Option<Message>> {
+    fn question(&mut self, kind: MessageKind, stream: u32) -> io::Result<Option<Message>> {
         self.number += 1;
         let message = Message { kind, stream, number: self.number, ..Message::default() };
         self.socket.send(&message.bytes())?;
@@ -164,7 +164,7 @@ impl Asker<'_> {
         let mut probed = Probed::default();
         for _ in 0..count {
             let begin = monotonic();
-            match self.question(Kind::Echo, 0)? {
+            match self.question(MessageKind::Echo, 0)? {
                 Some(_) => probed.round_trips.push(monotonic().since(begin).as_secs_f64()),
                 None => probed.unanswered += 1,
             }
@@ -178,7 +178,7 @@ impl Asker<'_> {
 
     /// Sends full frames for this time.
     fn load(&self, bits_per_second: f64, time: Duration) -> io::Result<()> {
-        let message = Message { kind: Kind::Discard, ..Message::default() };
+        let message = Message { kind: MessageKind::Discard, ..Message::default() };
         let mut batch = vec![0; AT_ONCE * LARGEST];
         for segment in batch.chunks_exact_mut(LARGEST) {
             segment[..message::LENGTH].copy_from_slice(&message.bytes());
@@ -213,7 +213,7 @@ impl Asker<'_> {
     /// Sends this many small frames.
     fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
         let message =
-            Message { kind: Kind::Load, stream: self.stream, ..Message::default() }.bytes();
+            Message { kind: MessageKind::Load, stream: self.stream, ..Message::default() }.bytes();
         let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
         // No time limit: the number of frames is what counts.
         self.evenly(per_second, count, Duration::MAX, |_| self.socket.send(&message).map(|_| 1))
@@ -249,7 +249,7 @@ impl Asker<'_> {
     /// What came of the packets that are counted. What is still on its way is waited for: a question comes behind it.
     fn heard(&mut self) -> io::Result<Message> {
         for _ in 0..20 {
-            if let Some(heard) = self.question(Kind::Ask, self.stream)? {
+            if let Some(heard) = self.question(MessageKind::Ask, self.stream)? {
                 return Ok(heard);
             }
             if self.stop.is_stopped() {

@@ -18,19 +18,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_compare::pure::experiment::{Cell as Place, Design, Restart, Rule};
+use nightwatt_compare::pure::experiment::{Cell as ExperimentCell, Design, Restart, Rule};
 use nightwatt_meters::MeterSpec;
 use serde::Serialize;
 
 pub use breakdown::{Breakdown, CategoryEstimate};
-pub use captured::CaptureBooks;
+pub use captured::CaptureComparison;
 pub use estimate::Estimate;
 pub use figures::{
     FIGURES, Fetched, Figure, Figures, Idle, WakeCost, Whole, Window, disagreements, figures,
 };
 pub use kernel_time::KernelTimeReport;
 pub use result::{CellReport, Report, Run, ScenarioReport};
-pub use runs::Told;
+pub use runs::StudyProgress;
 
 use super::Error;
 use super::ends::EndsConfig;
@@ -165,7 +165,7 @@ impl Plan {
             environments: vec![scenario.name.clone()],
             baseline: 0,
             comparisons: places.iter().map(|place| self.cells[*place].text()).collect(),
-            cells: cells.clone().map(|comparison| Place { environment: 0, comparison }).collect(),
+            cells: cells.clone().map(|comparison| ExperimentCell { environment: 0, comparison }).collect(),
             groups: cells.collect(),
             main: self.main.clone(),
             rule: Rule {
@@ -191,10 +191,10 @@ const LEAST_LIFETIMES: f64 = 3.0;
 pub fn run(
     plan: &Plan,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    report_progress: &mut dyn FnMut(&StudyProgress<'_>),
 ) -> Result<(Report, Result<(), Error>), Error> {
     plan.check()?;
-    runs::all(plan, stop, tell)
+    runs::all(plan, stop, report_progress)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Counted {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+enum AgentReply {
     Counted(Box<Counted>),
     Failed(String),
 }
@@ -78,10 +78,10 @@ pub fn answer(
         let line = line.map_err(told())?;
         let answer = match serde_json::from_str(&line) {
             Ok(question) => match count(&host, &idle, card, &question, stop) {
-                Ok(counted) => Answer::Counted(Box::new(counted)),
-                Err(error) => Answer::Failed(error.to_string()),
+                Ok(counted) => AgentReply::Counted(Box::new(counted)),
+                Err(error) => AgentReply::Failed(error.to_string()),
             },
-            Err(error) => Answer::Failed(error.to_string()),
+            Err(error) => AgentReply::Failed(error.to_string()),
         };
         let text = serde_json::to_string(&answer).map_err(|error| told()(error.into()))?;
         writeln!(answers, "{text}").and_then(|()| answers.flush()).map_err(told())?;
@@ -183,8 +183,8 @@ impl Agent {
         }
         let what = format!("read the counters of the {}", self.end);
         match serde_json::from_str(&line) {
-            Ok(Answer::Counted(counted)) => Ok(*counted),
-            Ok(Answer::Failed(said)) => {
+            Ok(AgentReply::Counted(counted)) => Ok(*counted),
+            Ok(AgentReply::Failed(said)) => {
                 Err(Error::Command { what, command: "nightwatt tcp link count".to_owned(), said })
             }
             Err(error) => Err(Error::Said {
@@ -217,9 +217,9 @@ mod tests {
         let (mut said, stop) = (Vec::new(), Stop::new().unwrap());
         answer("lo", format!("x\n{lines}\n").as_bytes(), &mut said, &stop).unwrap();
         let said = String::from_utf8(said).unwrap();
-        let answers: Vec<Answer> =
+        let answers: Vec<AgentReply> =
             said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let [Answer::Failed(_), Answer::Counted(counted), Answer::Failed(why)] = &answers[..]
+        let [AgentReply::Failed(_), AgentReply::Counted(counted), AgentReply::Failed(why)] = &answers[..]
         else {
             panic!("{said}")
         };

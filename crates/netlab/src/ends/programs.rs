@@ -1,6 +1,6 @@
 //! Programs that an end must have.
 
-use super::{End, Error, Seen};
+use super::{End, Error, CounterSource};
 
 /// A program, and the Debian package that has it.
 pub(crate) type Program = (&'static str, &'static str);
@@ -16,9 +16,9 @@ impl End {
     /// An error if one of these programs is missing there.
     pub(crate) fn need(&self, what: &'static str, programs: &[Program]) -> Result<(), Error> {
         let said = self.run("look for programs", &looking(programs))?;
-        let place = match &self.seen {
-            Seen::Namespace { .. } => "this machine".to_owned(),
-            Seen::Agent { .. } => format!("the {}", self.name),
+        let place = match &self.counters_from {
+            CounterSource::Namespace { .. } => "this machine".to_owned(),
+            CounterSource::Agent { .. } => format!("the {}", self.name),
         };
         check(what, place, programs, &said)
     }

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::{Comparison, HelpsPlan, STATES};
 use crate::cards::{Card, Refusal};
-use crate::check::Found;
+use crate::check::CheckResult;
 use crate::link::Emulation;
 use crate::relay::Relayed;
 use crate::scenario::Scenario;
 use crate::study::notes::{about_frequency, about_waking, unpowered};
-use crate::study::result::{BUSY, EndReport, disagreeing, told_apart};
+use crate::study::result::{BUSY, EndReport, disagreeing, limits_of_ends};
 use crate::study::{Cell, Run, ScenarioReport};
 
 /// The version of this form.
@@ -183,7 +183,7 @@ pub struct LinkHelps {
     /// How it was made.
     pub emulation: Emulation,
     /// What it was found to be; none of one of which nothing is emulated.
-    pub link: Option<Found>,
+    pub link: Option<CheckResult>,
     /// What the relay has done, over the whole time.
     pub relayed: Option<Relayed>,
     /// The share of CPU time that was busy with nothing on the link, at its worst.
@@ -231,7 +231,7 @@ pub struct HelpsReport {
 }
 
 impl LinkHelps {
-    pub(super) fn of(scenario: &Scenario, emulation: &Emulation, link: Option<Found>) -> Self {
+    pub(super) fn of(scenario: &Scenario, emulation: &Emulation, link: Option<CheckResult>) -> Self {
         Self {
             scenario: scenario.clone(),
             emulation: emulation.clone(),
@@ -335,7 +335,7 @@ impl HelpsReport {
             ends: Vec::new(),
             links: Vec::new(),
             settings,
-            notes: vec![told_apart(&plan.plan.ends)],
+            notes: vec![limits_of_ends(&plan.plan.ends)],
         }
     }
 

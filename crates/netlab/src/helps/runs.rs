@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_compare::pure::experiment::{
-    Cell as Place, Done, Experiment, ExperimentError, Outcome, Progress, Step,
+    Cell as ExperimentCell, Done, Experiment, ExperimentError, Outcome, Progress, Step,
 };
 
 use super::result::{HelpsReport, LinkHelps, PairedRun, Refused};
@@ -12,17 +12,17 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::cards::{Feature, Features, Refusal};
 use crate::scenario::Scenario;
 use crate::study::fetching::{How, PILOT};
-use crate::study::lab::{Joined, Lab, News, Standing, Tell, all_of};
+use crate::study::lab::{Joined, Lab, StepProgress, Standing, ReportProgress, all_of};
 use crate::study::result::EndReport;
 use crate::study::runs::left;
-use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, Told};
+use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, StudyProgress};
 use nightwatt_compare::host::settings;
 
 /// All links, one after the other.
 pub(super) fn all(
     plan: &HelpsPlan,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    report_progress: &mut dyn FnMut(&StudyProgress<'_>),
 ) -> Result<(HelpsReport, Result<(), Error>), Error> {
     let lab = Lab::open(&plan.plan, stop)?;
     let mut report = HelpsReport::of(plan, settings(&lab.host));
@@ -30,12 +30,12 @@ pub(super) fn all(
     let mut helps = Helps { plan, lab };
     let mut outcome = Ok(());
     for (place, scenario) in plan.plan.scenarios.iter().enumerate() {
-        let mut tell = |news: News| {
+        let mut report_progress = |news: StepProgress| {
             let of = (place, plan.plan.scenarios.len());
-            let News { what, progress, left, run } = news;
-            tell(&Told { scenario: &scenario.name, of, progress, what, left, run });
+            let StepProgress { what, progress, left, run } = news;
+            report_progress(&StudyProgress { scenario: &scenario.name, of, progress, what, left, run });
         };
-        let (link, ended) = helps.link(scenario, &mut tell);
+        let (link, ended) = helps.link(scenario, &mut report_progress);
         report.links.extend(link);
         if let Err(error) = ended {
             outcome = Err(helps.lab.ends.explained(error));
@@ -53,7 +53,7 @@ struct Helps<'a> {
 }
 
 /// What is known while pairs are run.
-struct Course {
+struct RunState {
     /// The idle machine, and in which block that was.
     idle: Option<(u32, Idle)>,
     spent: Duration,
@@ -77,9 +77,9 @@ impl Helps<'_> {
     fn link(
         &mut self,
         scenario: &Scenario,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> (Option<LinkHelps>, Result<(), Error>) {
-        let joined = match self.lab.join(scenario, tell) {
+        let joined = match self.lab.join(scenario, report_progress) {
             Ok(joined) => joined,
             Err(error) => return (None, Err(error)),
         };
@@ -87,7 +87,7 @@ impl Helps<'_> {
         if !joined.is_usable() {
             return (Some(link), joined.end(&self.lab).map(drop));
         }
-        let ran = self.pairs(joined, &mut link, tell);
+        let ran = self.pairs(joined, &mut link, report_progress);
         (Some(link), ran)
     }
 
@@ -95,13 +95,13 @@ impl Helps<'_> {
         &mut self,
         joined: Joined,
         link: &mut LinkHelps,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let scenario = &link.scenario.clone();
         let mut standing = self.lab.serve(joined)?;
         let mut possible = Vec::new();
         for (place, change) in self.plan.changes.iter().enumerate() {
-            tell(format!("can {change} be switched?").as_str().into());
+            report_progress(format!("can {change} be switched?").as_str().into());
             let mut refusals = self.unfelt(change);
             if refusals.len() < self.plan.plan.cells.len() {
                 let refused = self.try_out(&mut standing, scenario, change)?;
@@ -113,7 +113,7 @@ impl Helps<'_> {
             }
         }
         if !possible.is_empty() {
-            self.experiment(&mut standing, &possible, link, tell)?;
+            self.experiment(&mut standing, &possible, link, report_progress)?;
         }
         link.relayed = self.lab.end(standing)?;
         Ok(())
@@ -196,10 +196,10 @@ impl Helps<'_> {
         standing: &mut Standing,
         possible: &[usize],
         link: &mut LinkHelps,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let looked = self.lengths(standing, tell)?;
+        let looked = self.lengths(standing, report_progress)?;
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
@@ -220,13 +220,13 @@ impl Helps<'_> {
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
         let told = |error: ExperimentError| Error::Options(error.to_string());
         let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(told)?;
-        let mut course = Course { idle: None, spent: Duration::ZERO, comparisons, lengths };
+        let mut state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
         let mut ended = Ok(());
         while let Some(step) = experiment.next_run() {
             let place = experiment.design().cells[step.cell];
             let began = monotonic();
             let progress = experiment.progress();
-            let outcome = match self.step(standing, step, place, progress, &mut course, link, tell)
+            let outcome = match self.step(standing, step, place, progress, &mut state, link, report_progress)
             {
                 Ok(outcome) => outcome,
                 Err(error) => {
@@ -239,7 +239,7 @@ impl Helps<'_> {
             }
             let Step { block, cell, attempt, .. } = step;
             experiment.done(Done { block, cell, attempt, outcome }).map_err(told)?;
-            course.spent += monotonic().since(began);
+            state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
         link.gives_up(plan, &not_run, &looked);
@@ -252,29 +252,29 @@ impl Helps<'_> {
         &mut self,
         standing: &mut Standing,
         step: Step,
-        place: Place,
+        place: ExperimentCell,
         progress: Progress,
-        course: &mut Course,
+        state: &mut RunState,
         link: &mut LinkHelps,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
-        let it = course.comparisons[place.comparison];
+        let it = state.comparisons[place.comparison];
         let (change, cell) = (&plan.changes[it.change], &plan.plan.cells[it.cell]);
-        let (state, length) = (STATES[place.environment], course.lengths[it.cell]);
-        let left = left(&progress, course.spent, &course.lengths);
-        let now = |what: &str| News { progress: Some(progress), left, ..News::from(what) };
+        let (state, length) = (STATES[place.environment], state.lengths[it.cell]);
+        let left = left(&progress, state.spent, &state.lengths);
+        let now = |what: &str| StepProgress { progress: Some(progress), left, ..StepProgress::from(what) };
         let LinkHelps { scenario, changes, seen: Some(seen), .. } = link else {
             return Err(Error::Options("no link".to_owned()));
         };
-        if course.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
-            tell(now("the idle machine"));
-            let longest = course.lengths.iter().max().copied().unwrap_or(PILOT);
-            course.idle = Some((step.block, self.lab.idle(longest, seen)?));
+        if state.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
+            report_progress(now("the idle machine"));
+            let longest = state.lengths.iter().max().copied().unwrap_or(PILOT);
+            state.idle = Some((step.block, self.lab.idle(longest, seen)?));
         }
-        let idle = course.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
+        let idle = state.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
         let what = format!("{state} {change}, {}", cell.text());
-        tell(now(&what));
+        report_progress(now(&what));
         let is_on = place.environment == 1;
         let next = Next { scenario, change, cell, is_on, length, idle: &idle };
         match self.one(standing, &next, seen) {
@@ -283,7 +283,7 @@ impl Helps<'_> {
                     "scenario": scenario.name, "change": change, "state": state, "cell": cell,
                     "block": step.block, "run": run,
                 });
-                tell(News { run: Some(run_told), ..now(&what) });
+                report_progress(StepProgress { run: Some(run_told), ..now(&what) });
                 let report = &mut changes[place.comparison];
                 report.cards[place.environment] = Some(standing.cards.now().clone());
                 Ok(keep(report, step, state, run, &plan.plan.main))
@@ -298,11 +298,11 @@ impl Helps<'_> {
     fn lengths(
         &self,
         standing: &mut Standing,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<Vec<Result<Duration, String>>, Error> {
         // What it refuses is told with the change that wants it.
         self.set(standing, &Features::new(), None)?;
-        self.lab.lengths(tell)
+        self.lab.lengths(report_progress)
     }
 
     fn one(

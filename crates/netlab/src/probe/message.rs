@@ -7,7 +7,7 @@ const MAGIC: [u8; 4] = *b"nwp1";
 
 /// What a message wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     /// To be sent back.
     #[default]
     Echo,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Message {
-    pub(super) kind: Kind,
+    pub(super) kind: MessageKind,
     /// Which packets are counted together.
     pub(super) stream: u32,
     /// Of a question and its answer.
@@ -36,10 +36,10 @@ impl Message {
         let mut bytes = [0; LENGTH];
         bytes[..4].copy_from_slice(&MAGIC);
         let kind = match self.kind {
-            Kind::Echo => 1_u32,
-            Kind::Load => 2,
-            Kind::Ask => 3,
-            Kind::Discard => 4,
+            MessageKind::Echo => 1_u32,
+            MessageKind::Load => 2,
+            MessageKind::Ask => 3,
+            MessageKind::Discard => 4,
         };
         bytes[4..8].copy_from_slice(&kind.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.stream.to_be_bytes());
@@ -56,10 +56,10 @@ impl Message {
         };
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
         let kind = match word(4) {
-            1 => Kind::Echo,
-            2 => Kind::Load,
-            3 => Kind::Ask,
-            4 => Kind::Discard,
+            1 => MessageKind::Echo,
+            2 => MessageKind::Load,
+            3 => MessageKind::Ask,
+            4 => MessageKind::Discard,
             _ => return None,
         };
         let is_ours = bytes[..4] == MAGIC;
@@ -80,17 +80,17 @@ impl Heard {
     pub(super) fn take(&mut self, packet: &[u8]) -> Option<[u8; LENGTH]> {
         let message = Message::read(packet)?;
         match message.kind {
-            Kind::Echo => Some(message.bytes()),
-            Kind::Load => {
+            MessageKind::Echo => Some(message.bytes()),
+            MessageKind::Load => {
                 let before = if self.stream == message.stream { self.frames } else { 0 };
                 *self = Self { stream: message.stream, frames: before + 1 };
                 None
             }
-            Kind::Ask => {
+            MessageKind::Ask => {
                 let frames = if self.stream == message.stream { self.frames } else { 0 };
                 Some(Message { frames, ..message }.bytes())
             }
-            Kind::Discard => None,
+            MessageKind::Discard => None,
         }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn messages_are_read_back_and_others_are_not_read() {
-        let message = Message { kind: Kind::Ask, stream: 7, number: 1 << 40, frames: 2 };
+        let message = Message { kind: MessageKind::Ask, stream: 7, number: 1 << 40, frames: 2 };
         assert_eq!(Message::read(&message.bytes()), Some(message));
         assert_eq!(Message::read(&message.bytes()[..LENGTH - 1]), None);
         let mut other = message.bytes();
@@ -116,12 +116,12 @@ mod tests {
     fn packets_are_counted_by_stream_and_only_the_latest_is_kept() {
         let mut heard = Heard::default();
         for stream in [5, 6] {
-            let load = Message { kind: Kind::Load, stream, ..Message::default() };
+            let load = Message { kind: MessageKind::Load, stream, ..Message::default() };
             for _ in 0..11 {
                 assert_eq!(heard.take(&load.bytes()), None);
             }
         }
-        let ask = |stream| Message { kind: Kind::Ask, stream, number: 9, ..Message::default() };
+        let ask = |stream| Message { kind: MessageKind::Ask, stream, number: 9, ..Message::default() };
         let answer = Message::read(&heard.take(&ask(6).bytes()).unwrap()).unwrap();
         assert_eq!((answer.frames, answer.number), (11, 9));
         let other = Message::read(&heard.take(&ask(5).bytes()).unwrap()).unwrap();

@@ -15,11 +15,11 @@ pub(super) struct Shares {
     /// At rest, of the CPUs' time.
     pub(super) idle: Option<f64>,
     /// Scheduler, ACPI and IRQ together, of what is not.
-    pub(super) changing: Seen,
+    pub(super) changing: CategoryShare,
     /// By category of the operating system.
-    pub(super) os: Vec<Seen>,
+    pub(super) os: Vec<CategoryShare>,
     /// By category of TCP, of TCP's time.
-    pub(super) tcp: Vec<Seen>,
+    pub(super) tcp: Vec<CategoryShare>,
     /// Samples a second of busy CPUs beyond idle, of all processes.
     pub(super) beyond: f64,
     /// Of a connection, in joules, without what is told of its wake-ups by themselves.
@@ -28,7 +28,7 @@ pub(super) struct Shares {
 
 /// What one run says of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct CategoryShare {
     /// As published.
     pub(super) name: &'static str,
     /// Of what is under test and of the kernel itself.
@@ -108,12 +108,12 @@ impl Breakdown {
         };
         // By all runs together: one in which something else was at work must not rule the mean.
         let dividend = Dividend::of(of(&|run| run.energy), of(&|run| Some(run.beyond)));
-        let part = |of_run: &dyn Fn(&Shares) -> Option<&Seen>| {
+        let part = |of_run: &dyn Fn(&Shares) -> Option<&CategoryShare>| {
             let seen = of(&|run| Some(of_run(run)?.beyond))?;
             dividend.as_ref().map(|it| it.part(seen))
         };
-        let categories = |list: &[Seen], of_run: fn(&Shares) -> &[Seen]| {
-            let one = |(place, seen): (usize, &Seen)| CategoryEstimate {
+        let categories = |list: &[CategoryShare], of_run: fn(&Shares) -> &[CategoryShare]| {
+            let one = |(place, seen): (usize, &CategoryShare)| CategoryEstimate {
                 name: seen.name,
                 share: of(&|run| of_run(run).get(place)?.share),
                 energy: part(&|run| of_run(run).get(place)),
@@ -179,7 +179,7 @@ mod tests {
 
     fn run(changing: f64, tcp: Option<f64>, energy: Option<f64>, beyond: f64) -> Shares {
         let seen =
-            |name, share: Option<f64>| Seen { name, share, beyond: share.unwrap_or(0.0) * beyond };
+            |name, share: Option<f64>| CategoryShare { name, share, beyond: share.unwrap_or(0.0) * beyond };
         Shares {
             idle: Some(0.5),
             changing: seen("Scheduler + ACPI + IRQ", Some(changing)),

@@ -28,7 +28,7 @@ const MOST_JOINED: u64 = 45;
 
 /// What was captured of a run, beside what others say of the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CaptureBooks {
+pub struct CaptureComparison {
     /// Frames in both directions.
     pub packets: u64,
     /// All of them are there: tcpdump has kept up.
@@ -168,7 +168,7 @@ impl Lab<'_> {
         begun: Begun,
         standing: &Standing,
         said: &str,
-    ) -> Result<CaptureBooks, Error> {
+    ) -> Result<CaptureComparison, Error> {
         self.settle()?;
         let [earlier, before] = &begun.before;
         let least = self.around(standing)?.since(before);
@@ -179,18 +179,18 @@ impl Lab<'_> {
             why: error.to_string(),
             said: said.chars().take(200).collect(),
         })?;
-        Ok(books(&captured, &counted, &fetched, standing.joins()))
+        Ok(compare_with_counters(&captured, &counted, &fetched, standing.joins()))
     }
 }
 
 /// What was captured beside what kernels and cards have counted. Where cards join frames (`joins`), those that
 /// come are not those that were sent.
-pub(super) fn books(
+pub(super) fn compare_with_counters(
     captured: &Captured,
     counted: &Counted,
     fetched: &capture::Fetched,
     joins: bool,
-) -> CaptureBooks {
+) -> CaptureComparison {
     let Captured { report, sent, received, dropped, is_whole } = captured;
     let [sender, receiver] = &counted.least.networks;
     let Beside { connections, equal, unknown, .. } = capture::beside(&report.connections, fetched);
@@ -205,7 +205,7 @@ pub(super) fn books(
     let missed: Vec<Option<u64>> = known.map(uncaptured).collect();
     let pair = |capture: u64, kernel: u64| Pair { capture, kernel: Some(kernel) };
     let unless_joined = |pair: Pair| Pair { kernel: pair.kernel.filter(|_| !joins), ..pair };
-    let mut books = CaptureBooks {
+    let mut comparison = CaptureComparison {
         packets: sent.count + received.count,
         is_whole: *is_whole && *dropped == 0,
         dropped: *dropped,
@@ -232,10 +232,10 @@ pub(super) fn books(
         receiver: sides[1],
         disagreements: Vec::new(),
     };
-    if books.is_whole {
-        books.disagreements = disagreements(&books, counted);
+    if comparison.is_whole {
+        comparison.disagreements = disagreements(&comparison, counted);
     }
-    books
+    comparison
 }
 
 /// How many segments of a connection its kernel has counted as sent that were not captured: what a full queue drops
@@ -260,10 +260,10 @@ fn dropped_segments(counted: &Counted, sent: Option<Counts>) -> u64 {
     sent.map_or(most, missed).min(most)
 }
 
-fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
+fn disagreements(comparison: &CaptureComparison, counted: &Counted) -> Vec<String> {
     let mut all = Vec::new();
     let Counted { least, most } = counted;
-    let queue = books.dropped_segments;
+    let queue = comparison.dropped_segments;
     let mut compare = |what: &str, who: &str, pair: Pair, most: u64, queue: u64| {
         let Some(kernel) = pair.kernel else { return };
         // What a queue has dropped was counted before, and is captured behind it.
@@ -272,22 +272,22 @@ fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
         }
     };
     let (card, [sender, _]) = ("the sender's card", &most.networks);
-    compare("frames sent", card, books.frames_sent, sender.sent_frames, 0);
-    compare("bytes sent", card, books.bytes_sent, sender.sent_bytes, 0);
-    compare("frames received", card, books.frames_received, sender.received_frames, 0);
+    compare("frames sent", card, comparison.frames_sent, sender.sent_frames, 0);
+    compare("bytes sent", card, comparison.bytes_sent, sender.sent_bytes, 0);
+    compare("frames received", card, comparison.frames_received, sender.received_frames, 0);
     let again = sender.protocol("Tcp.RetransSegs");
     compare(
         "segments sent again",
         "the sender's kernel",
-        books.retransmitted_segments,
+        comparison.retransmitted_segments,
         again,
         queue,
     );
     let arrived = |of: &Around| of.networks[1].protocol("Ip.InDelivers");
     let lost = most.planted.map_or(0, |it| it.lost) + arrived(most) - arrived(least);
-    compare("frames lost on the way", "the rule that loses them", books.lost, lost, 0);
-    let CaptureBooks { compared, uncaptured_segments, differing_otherwise, .. } = books;
-    let differing = compared - books.equal - books.unknown;
+    compare("frames lost on the way", "the rule that loses them", comparison.lost, lost, 0);
+    let CaptureComparison { compared, uncaptured_segments, differing_otherwise, .. } = comparison;
+    let differing = compared - comparison.equal - comparison.unknown;
     // Over full queues the sum over connections was up to 12 segments (of 3516) more than that of their network, why is
     // not known: each may be one off.
     let odd = if queue > 0 { differing } else { 0 };
@@ -306,7 +306,7 @@ fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
     all
 }
 
-impl CaptureBooks {
+impl CaptureComparison {
     /// All of it was there to be compared, and of some connections their kernels have told.
     fn is_comparison(&self) -> bool {
         self.is_whole && self.compared > self.unknown
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn a_capture_agrees_with_cards_kernels_and_the_rule_or_says_with_which_not() {
         let of = |sent, counted: &Counted| {
-            books(&captured(sent), counted, &fetched(""), false).disagreements
+            compare_with_counters(&captured(sent), counted, &fetched(""), false).disagreements
         };
         assert_eq!(of(100, &counted(0, 3, 0)), Vec::<String>::new());
         // Of 99 captured ones 97 have arrived: two were lost.
@@ -467,17 +467,17 @@ mod tests {
 
     #[test]
     fn with_a_full_queue_connections_still_disagree_in_what_it_has_not_dropped() {
-        let whole = books(&captured(100), &counted(0, 3, 100), &fetched(""), false);
+        let whole = compare_with_counters(&captured(100), &counted(0, 3, 100), &fetched(""), false);
         assert_eq!(whole.dropped_segments, 100);
         let of = |uncaptured_segments, differing_otherwise| {
-            let books = CaptureBooks {
+            let comparison = CaptureComparison {
                 compared: 1000,
                 equal: 990,
                 uncaptured_segments,
                 differing_otherwise,
                 ..whole.clone()
             };
-            disagreements(&books, &counted(0, 3, 100))
+            disagreements(&comparison, &counted(0, 3, 100))
         };
         assert_eq!(of(110, 0), Vec::<String>::new(), "all were dropped, and each may be one off");
         // Ten connections are fewer than a hundred drops, and they lack more than these.
@@ -490,25 +490,25 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_not_called_equal() {
         let missed = Captured { dropped: 1, ..captured(90) };
-        let of_part = books(&missed, &counted(5, 9, 0), &fetched(""), false);
+        let of_part = compare_with_counters(&missed, &counted(5, 9, 0), &fetched(""), false);
         assert!(!of_part.is_whole && of_part.disagreements.is_empty(), "{of_part:?}");
         assert_eq!(
-            CaptureBooks::text([&of_part].into_iter()).unwrap(),
+            CaptureComparison::text([&of_part].into_iter()).unwrap(),
             "captured 140 packets in 1 run, 0 of 0 whole ones agree; 0 of 0 connections equal to TCP_INFO, 0 segments sent again, 0 of 90 frames lost, 9 on purpose"
         );
-        let whole = books(&captured(100), &counted(0, 3, 0), &fetched(""), false);
-        let unknown = CaptureBooks { compared: 7, unknown: 7, ..whole.clone() };
+        let whole = compare_with_counters(&captured(100), &counted(0, 3, 0), &fetched(""), false);
+        let unknown = CaptureComparison { compared: 7, unknown: 7, ..whole.clone() };
         for nothing in [&whole, &unknown] {
             assert_eq!(nothing.disagreements, Vec::<String>::new());
-            let said = CaptureBooks::text([nothing].into_iter()).unwrap();
+            let said = CaptureComparison::text([nothing].into_iter()).unwrap();
             assert!(said.contains("0 of 1 whole ones agree"), "{said}");
             assert!(said.contains("in 1 NO connection was compared"), "{said}");
         }
-        let known = CaptureBooks { compared: 7, unknown: 6, equal: 1, ..whole };
-        let said = CaptureBooks::text([&known].into_iter()).unwrap();
+        let known = CaptureComparison { compared: 7, unknown: 6, equal: 1, ..whole };
+        let said = CaptureComparison::text([&known].into_iter()).unwrap();
         assert!(said.contains("1 of 1 whole ones agree") && !said.contains("NO"), "{said}");
         // Frames that are joined on their way are fewer where they arrive.
-        let joined = books(&captured(100), &counted(0, 9, 0), &fetched(""), true);
+        let joined = compare_with_counters(&captured(100), &counted(0, 9, 0), &fetched(""), true);
         assert_eq!((joined.lost.kernel, joined.frames_received.kernel), (None, None));
         assert_eq!(joined.disagreements, Vec::<String>::new());
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::figures::Fetched;
-use super::lab::{Lab, PORT, Tell};
+use super::lab::{Lab, PORT, ReportProgress};
 use super::{Cell, Error};
 use crate::ends::Running;
 
@@ -64,10 +64,10 @@ impl Lab<'_> {
     /// How long runs of each load last, as far as a look at it can tell, or why it cannot.
     pub(crate) fn lengths(
         &self,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<Vec<Result<Duration, String>>, Error> {
         let length = |cell: &Cell| {
-            tell(format!("how long do {} live?", cell.text()).as_str().into());
+            report_progress(format!("how long do {} live?", cell.text()).as_str().into());
             match self.pilot(cell, &[]) {
                 Ok((lifetime, _)) => Ok(Ok(self.plan.length(lifetime))),
                 Err(error) => self.ends.explained(error).of_one_run().map(Err),

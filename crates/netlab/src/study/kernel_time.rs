@@ -7,14 +7,14 @@ pub(super) use nightwatt_profile::kernel_time::Prepared;
 
 use super::Error;
 #[cfg(feature = "bpf")]
-use super::breakdown::Seen;
+use super::breakdown::CategoryShare;
 use super::breakdown::Shares;
 use nightwatt_measure::counters::Machine;
 
 /// All CPUs are asked, with these processes under test, if a rate is given.
 #[cfg(feature = "bpf")]
 pub(super) fn prepared(hz: Option<u32>, processes: &[u32]) -> Result<Option<Prepared>, Error> {
-    hz.map(|hz| Prepared::watching(hz, processes).map_err(|it| told(&it))).transpose()
+    hz.map(|hz| Prepared::watching(hz, processes).map_err(|it| cannot_sample(&it))).transpose()
 }
 
 /// Watches while `work` goes on, with these processes under test, too.
@@ -25,12 +25,12 @@ pub(super) fn during<T>(
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(T, Option<KernelTimeReport>), Error> {
     let Some(prepared) = prepared else { return Ok((work()?, None)) };
-    let (done, report) = prepared.during(processes, work).map_err(|it| told(&it))?;
+    let (done, report) = prepared.during(processes, work).map_err(|it| cannot_sample(&it))?;
     Ok((done?, Some(report)))
 }
 
 #[cfg(feature = "bpf")]
-fn told(error: &nightwatt_probes::ProbeError) -> Error {
+fn cannot_sample(error: &nightwatt_probes::ProbeError) -> Error {
     Error::Options(format!("cannot say where the time goes: {error}"))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn shares(
     let beyond = |of: &dyn Fn(&KernelTimeReport) -> u64| {
         per_second(of(report), report) - idle.map_or(0.0, |idle| per_second(of(idle), idle))
     };
-    let seen = |it: &CategoryReport, same: &dyn Fn(&KernelTimeReport) -> &CategoryReport| Seen {
+    let seen = |it: &CategoryReport, same: &dyn Fn(&KernelTimeReport) -> &CategoryReport| CategoryShare {
         name: it.name,
         share: it.own_share.map(|share| share.share),
         beyond: beyond(&|it| same(it).samples),

@@ -13,7 +13,7 @@ use nightwatt_meters::{Host, MeterSpec};
 
 use super::{Error, Plan};
 use crate::cards::{Card, Cards, Feature, Features};
-use crate::check::{Check, Found};
+use crate::check::{Check, CheckResult};
 use crate::ends::{Ends, EndsConfig, Running};
 use crate::link::{Emulation, Link};
 use crate::relay::Relayed;
@@ -26,18 +26,18 @@ pub(super) const PORT: u16 = 5210;
 pub(super) const NO_PROCESSES: [&[u32]; 2] = [&[], &[]];
 
 /// Reports what happens on a link.
-pub(crate) type Tell<'a> = dyn FnMut(News) + 'a;
+pub(crate) type ReportProgress<'a> = dyn FnMut(StepProgress) + 'a;
 
 /// What is told of a link.
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct StepProgress {
     pub(crate) what: String,
     pub(crate) progress: Option<Progress>,
     pub(crate) left: Option<Duration>,
     pub(crate) run: Option<serde_json::Value>,
 }
 
-impl From<&str> for News {
+impl From<&str> for StepProgress {
     fn from(what: &str) -> Self {
         Self { what: what.to_owned(), ..Self::default() }
     }
@@ -69,7 +69,7 @@ pub(crate) struct Standing {
 pub(crate) struct Joined {
     link: Link,
     pub(crate) cards: Cards,
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<CheckResult>,
 }
 
 impl Standing {
@@ -124,16 +124,16 @@ impl<'a> Lab<'a> {
 
     /// Joins the ends, and checks that the link is as specified: for the check, each packet is a frame of
     /// its own. A bare link has no specification.
-    pub(crate) fn join(&self, scenario: &Scenario, tell: &mut Tell<'_>) -> Result<Joined, Error> {
+    pub(crate) fn join(&self, scenario: &Scenario, report_progress: &mut ReportProgress<'_>) -> Result<Joined, Error> {
         let Self { plan, stop, ends, host, .. } = self;
-        tell("setting up the link".into());
+        report_progress("setting up the link".into());
         let link = Link::make(ends, scenario, &plan.program, stop)?;
         let mut cards = Cards::take(ends)?;
         cards.switch(ends, &all_of(&Feature::JOINING_ANY, false))?;
         if scenario.is_bare() {
             return Ok(Joined { link, cards, found: None });
         }
-        tell("checking the link".into());
+        report_progress("checking the link".into());
         let mut found = Check { ends, scenario, host, stop }.run()?;
         found.is_accepted = !found.complaints.is_empty() && plan.accept_link;
         Ok(Joined { link, cards, found: Some(found) })

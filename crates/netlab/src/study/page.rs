@@ -8,7 +8,7 @@ use nightwatt_report::{
     Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
-use super::captured::CaptureBooks;
+use super::captured::CaptureComparison;
 use super::figures::FIGURES;
 use super::result::{CellReport, Report, ScenarioReport};
 use super::units::{sureness, with_prefix};
@@ -255,7 +255,7 @@ impl ScenarioReport {
                 });
             }
             let captures = cell.runs.iter().filter_map(|run| run.capture.as_ref());
-            CaptureBooks::text(captures).into_iter().for_each(say);
+            CaptureComparison::text(captures).into_iter().for_each(say);
         }
         let wanted = &self.scenario;
         Section::new(format!("Scenario {}: {}", wanted.name, wanted.text()), blocks)

@@ -10,14 +10,14 @@ use nightwatt_energy::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::breakdown::{Breakdown, Shares};
-use super::captured::CaptureBooks;
+use super::captured::CaptureComparison;
 use super::estimate::Estimate;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
 use super::notes::{ABOUT_ASKING, about_frequency, about_waking, below_idle, unpowered};
 use super::{Cell, Plan};
 use crate::cards::{Card, Refusal};
-use crate::check::Found;
+use crate::check::CheckResult;
 use crate::ends::{Ends, EndsConfig};
 use crate::link::Emulation;
 use crate::relay::Relayed;
@@ -95,7 +95,7 @@ pub struct ScenarioReport {
     /// How it was made.
     pub emulation: Emulation,
     /// What it was found to be.
-    pub link: Found,
+    pub link: CheckResult,
     /// What the cards of both ends did during the runs, the sender's first.
     pub cards: Option<[Card; 2]>,
     /// What they were to do and do not.
@@ -156,7 +156,7 @@ pub struct Run {
     pub disagreements: Vec<String>,
     /// What was captured of it, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub capture: Option<CaptureBooks>,
+    pub capture: Option<CaptureComparison>,
     /// Where the CPUs' time went, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_time: Option<KernelTimeReport>,
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// Keeps what was captured of it.
-    pub(super) fn captured(&mut self, books: CaptureBooks) {
+    pub(super) fn captured(&mut self, books: CaptureComparison) {
         let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
         self.disagreements.extend(told);
         self.capture = Some(books);
@@ -206,7 +206,7 @@ impl EndReport {
 }
 
 /// What is told of each side, and what only of both.
-pub(crate) fn told_apart(ends: &EndsConfig) -> String {
+pub(crate) fn limits_of_ends(ends: &EndsConfig) -> String {
     let EndsConfig::Hosts(configs) = ends else {
         let is_one = *ends == EndsConfig::Namespaces;
         return if is_one { ONE_MACHINE } else { GUESTS }.to_owned();
@@ -231,7 +231,7 @@ impl Report {
             ends: EndReport::of_both(plan, ends),
             scenarios: Vec::new(),
             settings,
-            notes: vec![told_apart(&plan.ends)],
+            notes: vec![limits_of_ends(&plan.ends)],
             rule: rule.as_ref().map(|rule| RuleUsed {
                 min: rule.min(),
                 max: rule.max(),
@@ -396,7 +396,7 @@ impl CellReport {
 }
 
 impl ScenarioReport {
-    pub(crate) fn of(scenario: &Scenario, emulation: &Emulation, link: Found) -> Self {
+    pub(crate) fn of(scenario: &Scenario, emulation: &Emulation, link: CheckResult) -> Self {
         let (scenario, emulation) = (scenario.clone(), emulation.clone());
         Self {
             scenario,

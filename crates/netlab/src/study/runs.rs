@@ -9,7 +9,7 @@ use nightwatt_energy::time::Mono;
 use super::fetching::{How, PILOT};
 use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};
 use super::kernel_time;
-use super::lab::{Joined, Lab, NO_PROCESSES, News, Standing, Tell, all_of};
+use super::lab::{Joined, Lab, NO_PROCESSES, StepProgress, Standing, ReportProgress, all_of};
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Error, Plan};
@@ -30,7 +30,7 @@ const FAR_MARGIN: Duration = Duration::from_secs(1);
 
 /// What happens now.
 #[derive(Debug, Clone)]
-pub struct Told<'a> {
+pub struct StudyProgress<'a> {
     /// Which link.
     pub scenario: &'a str,
     /// Its place among the links, from 0, and how many there are.
@@ -49,19 +49,19 @@ pub struct Told<'a> {
 pub(super) fn all(
     plan: &Plan,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    report_progress: &mut dyn FnMut(&StudyProgress<'_>),
 ) -> Result<(Report, Result<(), Error>), Error> {
     let mut lab = Lab::open(plan, stop)?;
     let mut report = Report::of(plan, settings(&lab.host), &lab.ends);
     report.notes.extend(lab.idle_trace.refused.as_deref().map(about_tracing));
     let mut outcome = Ok(());
     for (place, scenario) in plan.scenarios.iter().enumerate() {
-        let mut tell = |news: News| {
+        let mut report_progress = |news: StepProgress| {
             let of = (place, plan.scenarios.len());
-            let News { what, progress, left, run } = news;
-            tell(&Told { scenario: &scenario.name, of, progress, what, left, run });
+            let StepProgress { what, progress, left, run } = news;
+            report_progress(&StudyProgress { scenario: &scenario.name, of, progress, what, left, run });
         };
-        let (told, ended) = lab.scenario(scenario, &mut tell);
+        let (told, ended) = lab.scenario(scenario, &mut report_progress);
         report.scenarios.extend(told);
         if let Err(error) = ended {
             outcome = Err(lab.ends.explained(error));
@@ -78,9 +78,9 @@ impl Lab<'_> {
     fn scenario(
         &mut self,
         scenario: &Scenario,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> (Option<ScenarioReport>, Result<(), Error>) {
-        let mut joined = match self.join(scenario, tell) {
+        let mut joined = match self.join(scenario, report_progress) {
             Ok(joined) => joined,
             Err(error) => return (None, Err(error)),
         };
@@ -90,7 +90,7 @@ impl Lab<'_> {
         if !is_usable {
             return (Some(report), joined.end(self).map(drop));
         }
-        let ran = self.cells(joined, scenario, &mut report, tell);
+        let ran = self.cells(joined, scenario, &mut report, report_progress);
         (Some(report), ran)
     }
 
@@ -99,7 +99,7 @@ impl Lab<'_> {
         mut joined: Joined,
         scenario: &Scenario,
         report: &mut ScenarioReport,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         if self.plan.offload {
             let wanted = all_of(&Feature::JOINING, true);
@@ -111,7 +111,7 @@ impl Lab<'_> {
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
         // Of which nothing came at the first look is not run; the others are.
         let (mut places, mut lengths) = (Vec::new(), Vec::new());
-        for (place, looked) in self.lengths(tell)?.into_iter().enumerate() {
+        for (place, looked) in self.lengths(report_progress)?.into_iter().enumerate() {
             match looked {
                 Ok(length) => {
                     places.push(place);
@@ -121,7 +121,7 @@ impl Lab<'_> {
             }
         }
         if !places.is_empty() {
-            self.experiment(&standing, scenario, &places, &mut lengths, report, tell)?;
+            self.experiment(&standing, scenario, &places, &mut lengths, report, report_progress)?;
         }
         report.relayed = self.end(standing)?;
         Ok(())
@@ -134,7 +134,7 @@ impl Lab<'_> {
         places: &[usize],
         lengths: &mut [Duration],
         report: &mut ScenarioReport,
-        tell: &mut Tell<'_>,
+        report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let design = self.plan.design(scenario, places);
         let mut experiment =
@@ -146,14 +146,14 @@ impl Lab<'_> {
             let cell = &self.plan.cells[place];
             let progress = experiment.progress();
             let left = left(&progress, spent, lengths);
-            let now = |what: &str| News { progress: Some(progress), left, ..News::from(what) };
+            let now = |what: &str| StepProgress { progress: Some(progress), left, ..StepProgress::from(what) };
             let began = monotonic();
             if idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
-                tell(now("the idle machine"));
+                report_progress(now("the idle machine"));
                 let longest = lengths.iter().max().copied().unwrap_or(PILOT);
                 idle = Some((step.block, self.idle(longest, report)?));
             }
-            tell(now(&cell.text()));
+            report_progress(now(&cell.text()));
             let Some((_, still)) = &idle else { continue };
             let still = still.clone();
             let how = How { cell, words: &[], length: lengths[step.cell] };
@@ -162,7 +162,7 @@ impl Lab<'_> {
                     let run_told = serde_json::json!({
                         "scenario": scenario.name, "cell": cell, "block": step.block, "run": run,
                     });
-                    tell(News { run: Some(run_told), ..now(&cell.text()) });
+                    report_progress(StepProgress { run: Some(run_told), ..now(&cell.text()) });
                     report.push(place, run, &self.plan.main)
                 }
                 // It is kept with its reason, and tried again.
@@ -346,10 +346,10 @@ impl Lab<'_> {
 }
 
 /// The machine, the ends, and the process that is the wire.
-type Look = (Option<Machine>, [Counted; 2], Option<Process>);
+type CounterSnapshot = (Option<Machine>, [Counted; 2], Option<Process>);
 
 /// What was counted from the first look to the last.
-fn window([first, last]: &[Look; 2], lasted: Duration, watts: Option<f64>) -> Window {
+fn window([first, last]: &[CounterSnapshot; 2], lasted: Duration, watts: Option<f64>) -> Window {
     let (begin, end) = (&first.1, &last.1);
     let [sender, receiver] = [0, 1].map(|at| end[at].network.since(&begin[at].network));
     let process = |at: usize| {

@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
 use nightwatt_netlab::ends::{Cleaned, EndConfig, EndsConfig};
 use nightwatt_netlab::scenario::Scenario;
-use nightwatt_netlab::study::{self, Cell, Plan, Told, WakeCost};
+use nightwatt_netlab::study::{self, Cell, Plan, StudyProgress, WakeCost};
 use nightwatt_netlab::{Error, ends, scenario};
 use nightwatt_report::{Document, Table};
 
@@ -211,7 +211,7 @@ type Measured<R> = Result<(R, Result<(), Error>), Error>;
 pub(super) fn driven<R>(
     args: &RunsArgs,
     clock: &Clock,
-    measure: impl FnOnce(&Stop, &mut dyn FnMut(&Told<'_>)) -> Measured<R>,
+    measure: impl FnOnce(&Stop, &mut dyn FnMut(&StudyProgress<'_>)) -> Measured<R>,
 ) -> Result<(R, Result<(), Error>), Failure> {
     let stop = signals::stop_on_signals()?;
     let started = clock.now().mono;
@@ -219,7 +219,7 @@ pub(super) fn driven<R>(
     let mut runs = args.runs.as_deref().map(open_runs).transpose()?;
     can_write_files(args)?;
     let mut unwritten = None;
-    let measured = measure(&stop, &mut |told: &Told<'_>| {
+    let measured = measure(&stop, &mut |told: &StudyProgress<'_>| {
         if let (Some(file), Some(run)) = (&mut runs, &told.run) {
             // Synced to disk: a run may have needed minutes.
             let written = writeln!(file, "{run}").and_then(|()| file.sync_data());
