@@ -5,7 +5,7 @@
 //! `nightwatt_load`, go over TCP to a server that is started and stopped as a process. All run by one virtual clock
 //! (`nightwatt_clock`), so a day needs seconds; energy is modelled from the scenario's power states.
 
-mod books;
+mod records;
 mod error;
 mod report;
 mod server;
@@ -226,8 +226,8 @@ async fn play(
         what: "draw up the bill",
         source: std::io::Error::other(error),
     })?;
-    let books = stage.close().await?;
-    let report = DemoReport::draw_up(options, script, &run, &books, &status, started.mono, end);
+    let records = stage.close().await?;
+    let report = DemoReport::draw_up(options, script, &run, &records, &status, started.mono, end);
     Ok(Some(report))
 }
 

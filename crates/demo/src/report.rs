@@ -14,7 +14,7 @@ use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::visit::{Visitor, Visits};
 use serde::Serialize;
 
-use super::books::Books;
+use super::records::Records;
 use super::{DAY, DemoOptions, Script, yardstick};
 
 /// The report of a demo. Two runs with the same options are equal.
@@ -165,7 +165,7 @@ impl DemoReport {
         options: &DemoOptions,
         script: &Script,
         run: &Run,
-        books: &Books,
+        records: &Records,
         status: &Status,
         begin: Mono,
         end: Mono,
@@ -174,11 +174,11 @@ impl DemoReport {
         let service = service_time(options);
         let traced: Vec<&Outcome> =
             run.outcomes.iter().filter(|outcome| outcome.kind == RequestKind::Trace).collect();
-        let reconciled = books.reconcile(run);
-        let wakes = Wakes::count(books, run.started.wall + script.span);
-        let people = People::count(&traced, script, books, scenario);
+        let reconciled = records.reconcile(run);
+        let wakes = Wakes::count(records, run.started.wall + script.span);
+        let people = People::count(&traced, script, records, scenario);
         let seen = nightwatt_load::summary::seen(run, service);
-        let (energy_j, energy_uncertainty_j) = energy(scenario, run, books, status, begin, end);
+        let (energy_j, energy_uncertainty_j) = energy(scenario, run, records, status, begin, end);
         let after = |server: f64| 1.0 - (server + energy_j.proxy) / energy_j.always_on;
         Self {
             schema: 1,
@@ -207,7 +207,7 @@ impl DemoReport {
             refused_though_logged_well: refused_though_logged_well(&traced, script),
             crawlers: Returned::count(run),
             delay_s: Summary::of(seen.iter().filter_map(|seen| seen.delay_s).collect()),
-            delay_s_by_class: delays_by_class(&seen, &traced, books),
+            delay_s_by_class: delays_by_class(&seen, &traced, records),
             first_answer_s: Summary::of(
                 traced.iter().filter_map(|outcome| service.delay_of(outcome)).collect(),
             ),
@@ -247,10 +247,10 @@ fn service_time(options: &DemoOptions) -> ServiceTime {
 }
 
 /// By the class that the proxy saw. What could not be sent has none.
-fn delays_by_class(seen: &[ContentDelay], traced: &[&Outcome], books: &Books) -> BTreeMap<String, Summary> {
+fn delays_by_class(seen: &[ContentDelay], traced: &[&Outcome], records: &Records) -> BTreeMap<String, Summary> {
     let classes: BTreeMap<usize, &str> = traced
         .iter()
-        .filter_map(|it| Some((it.arrival, books.line(&it.id)?.class.as_str())))
+        .filter_map(|it| Some((it.arrival, records.line(&it.id)?.class.as_str())))
         .collect();
     let mut delays: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for seen in seen {
@@ -336,13 +336,13 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn count(books: &Books, end: nightwatt_energy::time::Wall) -> Self {
-        let robots = books.robots();
+    fn count(records: &Records, end: nightwatt_energy::time::Wall) -> Self {
+        let robots = records.robots();
         let mut wakes = Self::default();
         for class in ClientClass::ALL {
             wakes.by_class.insert(class.as_str().to_owned(), 0);
         }
-        let within = books.ledger.iter().filter(|it| it.at < end);
+        let within = records.ledger.iter().filter(|it| it.at < end);
         for record in within.filter(|it| it.change == Some(Change::Waking)) {
             let cause = match &record.cause {
                 Some(cause) => {
@@ -360,7 +360,7 @@ impl Wakes {
     }
 }
 
-impl Books {
+impl Records {
     /// Addresses that the proxy took for a crawler, monitor or scanner at some time.
     fn robots(&self) -> HashSet<&str> {
         let lines = self.proxy.values().flatten();
@@ -382,12 +382,12 @@ struct People {
 }
 
 impl People {
-    fn count(traced: &[&Outcome], script: &Script, books: &Books, scenario: &Scenario) -> Self {
+    fn count(traced: &[&Outcome], script: &Script, records: &Records, scenario: &Scenario) -> Self {
         let mut people = Self::default();
         let mut ordered = traced.to_vec();
         ordered.sort_by_key(|outcome| outcome.intended);
         for outcome in ordered {
-            let Some(line) = books.line(&outcome.id) else { continue };
+            let Some(line) = records.line(&outcome.id) else { continue };
             if !matches!(line.class.as_str(), "human" | "api") {
                 continue;
             }
@@ -421,13 +421,13 @@ impl People {
 fn energy(
     scenario: &Scenario,
     run: &Run,
-    books: &Books,
+    records: &Records,
     status: &Status,
     begin: Mono,
     end: Mono,
 ) -> (EnergyFigures, EnergyFigures) {
     let ledger = &status.sites[0].ledger;
-    let saved = yardstick::oracle_saving(scenario, run, books, begin, end);
+    let saved = yardstick::oracle_saving(scenario, run, records, begin, end);
     let figures = EnergyFigures {
         server: ledger.server.joules.get(),
         proxy: ledger.proxy.joules.get(),

@@ -12,7 +12,7 @@ use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_power::{Context, Controller, process};
 
-use super::books::Books;
+use super::records::Records;
 use super::server::{PacedProcess, Shared};
 use super::shown::password_file;
 use super::{DemoOptions, Script};
@@ -24,16 +24,16 @@ const SITE: &str = "demo";
 pub(super) struct Stage {
     pub(super) running: Running,
     server: Shared,
-    place: Place,
+    place: RecordDir,
 }
 
 /// Where records go.
-enum Place {
+enum RecordDir {
     Kept(PathBuf),
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl RecordDir {
     fn path(&self) -> &Path {
         match self {
             Self::Kept(path) => path,
@@ -70,25 +70,25 @@ impl Stage {
     }
 
     /// Stops proxy and server, and reads what they wrote.
-    pub(super) async fn close(self) -> Result<Books, Error> {
+    pub(super) async fn close(self) -> Result<Records, Error> {
         self.running.stop().await;
         self.server.0.stop().await?;
         let dir = self.place.path();
-        Books::read(dir, SITE).map_err(|source| Error::File { path: dir.to_owned(), source })
+        Records::read(dir, SITE).map_err(|source| Error::File { path: dir.to_owned(), source })
     }
 }
 
-fn place(out: Option<&Path>) -> Result<Place, Error> {
+fn place(out: Option<&Path>) -> Result<RecordDir, Error> {
     let Some(out) = out else {
         let dir = tempfile::tempdir()
             .map_err(|source| Error::System { what: "make a temporary folder", source })?;
-        return Ok(Place::Temporary(dir));
+        return Ok(RecordDir::Temporary(dir));
     };
     let path = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
     let failed = |source| Error::File { path: path.clone(), source };
     std::fs::create_dir_all(&path).map_err(failed)?;
     // Records of an earlier play would be counted as this one's.
-    let files = Books::files(SITE).map(|name| std::fs::remove_file(path.join(name)));
+    let files = Records::files(SITE).map(|name| std::fs::remove_file(path.join(name)));
     for removed in files.into_iter().chain([std::fs::remove_dir_all(path.join("mirror"))]) {
         match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -97,7 +97,7 @@ fn place(out: Option<&Path>) -> Result<Place, Error> {
             _ => {}
         }
     }
-    Ok(Place::Kept(path))
+    Ok(RecordDir::Kept(path))
 }
 
 /// For the server. Not on 127.0.0.1: while the server sleeps, a connection that leaves from there
@@ -110,7 +110,7 @@ fn free_address() -> Result<SocketAddr, Error> {
 /// Writes what the server has, if that is known.
 fn site_file(script: &Script, dir: &Path) -> Result<Option<PathBuf>, Error> {
     let Some(site) = &script.site else { return Ok(None) };
-    let path = dir.join(Books::SITE);
+    let path = dir.join(Records::SITE);
     std::fs::write(&path, site.text())
         .map_err(|source| Error::File { path: path.clone(), source })?;
     Ok(Some(path))
@@ -131,7 +131,7 @@ fn origin(
         "--listen".to_owned(),
         address.to_string(),
         "--record".to_owned(),
-        text(dir.join(Books::ORIGIN)),
+        text(dir.join(Records::ORIGIN)),
         "--ttl".to_owned(),
         duration_text::format(options.scenario.cache.ttl),
         "--die-with-parent".to_owned(),
@@ -169,7 +169,7 @@ power.simulated = {{}}
 "#,
         mirror = options.mirror,
         state_dir = quoted(dir),
-        log = quoted(&dir.join(Books::ACCESS)),
+        log = quoted(&dir.join(Records::ACCESS)),
     );
     let mut config = Config::parse(&text, "demo")?;
     config.scenario = options.scenario.clone();

@@ -6,7 +6,7 @@ use nightwatt_load::{RequestKind, Run};
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::{BusyTimes, Waking, plan};
 
-use super::books::Books;
+use super::records::Records;
 
 /// What the oracle saves against a server always on: it knows every request that only the server
 /// could answer, is awake at each of them, and is bound by the same times.
@@ -16,7 +16,7 @@ use super::books::Books;
 pub(super) fn oracle_saving(
     scenario: &Scenario,
     run: &Run,
-    books: &Books,
+    records: &Records,
     start: Mono,
     end: Mono,
 ) -> Joules {
@@ -24,7 +24,7 @@ pub(super) fn oracle_saving(
         .outcomes
         .iter()
         .filter(|outcome| outcome.kind == RequestKind::Trace)
-        .filter(|outcome| books.line(&outcome.id).is_some_and(|line| line.needs_server))
+        .filter(|outcome| records.line(&outcome.id).is_some_and(|line| line.needs_server))
         .map(|outcome| outcome.intended)
         .collect();
     demands.sort_unstable();

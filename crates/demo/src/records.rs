@@ -9,7 +9,7 @@ use nightwatt_gateway::{Extras, REFRESH_ID};
 use nightwatt_load::{Outcome, Run};
 
 /// What proxy and server wrote.
-pub(super) struct Books {
+pub(super) struct Records {
     /// Lines of the proxy's log by request id.
     pub(super) proxy: HashMap<String, Vec<Extras>>,
     /// Requests that the server served, by id.
@@ -27,7 +27,7 @@ pub(super) struct Reconciled {
     pub(super) doubled: u64,
 }
 
-impl Books {
+impl Records {
     pub(super) const ACCESS: &'static str = "access.log";
     pub(super) const ORIGIN: &'static str = "origin.tsv";
 
