@@ -42,7 +42,7 @@ use nightwatt_probes::{
 use crate::error::Error;
 use energies::Energies;
 use events::Prepared;
-use live::{Live, Look};
+use live::{Live, LiveSnapshot};
 use nightwatt_measure::run::child::{self, Finished};
 use nightwatt_measure::run::{Idle, Running, measure_idle};
 use watcher::Watcher;
@@ -135,7 +135,7 @@ impl Section {
 }
 
 /// What came of the target.
-pub(crate) struct Course {
+pub(crate) struct TargetRun {
     pub(crate) begin: Mono,
     pub(crate) end: Mono,
     pub(crate) finished: Option<Finished>,
@@ -206,29 +206,29 @@ pub fn run(
     let main = main_channel(&meters);
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
-    let mut books = Books { watcher, energies, live: None, main };
+    let mut state = RunState { watcher, energies, live: None, main };
     if options.live {
-        books.live = Some(books.live(&sections));
+        state.live = Some(state.live(&sections));
     }
-    let course = follow(options, running, &mut books, &mut step, &sampler, sender, &events)?;
-    let Books { mut watcher, mut energies, .. } = books;
+    let target_run = follow(options, running, &mut state, &mut step, &sampler, sender, &events)?;
+    let RunState { mut watcher, mut energies, .. } = state;
     let (usage, at) = (watcher.usage()?, monotonic());
     watcher.finish();
     sections.extend(watcher.marked());
-    let (measured, _) = sampler.finish(course.end);
+    let (measured, _) = sampler.finish(target_run.end);
     for event in events.try_iter() {
         energies.event(&event, &usage, at);
     }
     let calls = calls.map(|calls| calls.finish(&watcher.probes)).transpose()?;
     let used = usage.since(energies.begun());
-    let seen = seen(&sections, &watcher, &energies, used, &measured, &course, calls)?;
-    let mut report = CaliperReport::of(options, &result::Seen { stepping, ..seen });
+    let seen = observations(&sections, &watcher, &energies, used, &measured, &target_run, calls)?;
+    let mut report = CaliperReport::of(options, &result::Observations { stepping, ..seen });
     report.warnings.extend(idle.as_ref().and_then(Idle::warning));
     Ok(report)
 }
 
 /// What is kept while the target runs.
-struct Books {
+struct RunState {
     watcher: Watcher,
     energies: Energies,
     live: Option<Live>,
@@ -248,7 +248,7 @@ fn main_channel(meters: &[Opened]) -> Option<(usize, String)> {
     channels.into_iter().nth(main).map(|(_, name)| (main, name))
 }
 
-impl Books {
+impl RunState {
     fn live(&self, sections: &[Section]) -> Live {
         let names = sections.iter().map(|section| section.name.clone()).collect();
         Live::new(names, self.main.as_ref().map(|(_, name)| name.clone()), monotonic())
@@ -269,7 +269,7 @@ impl Books {
         let told = main.map(|(.., channel)| channel.last.since(self.energies.begun()));
         let told = told.unwrap_or_default();
         let now = monotonic();
-        let look = Look { now, calls, tree: &tree, usage: &usage, told: &told, joules, covered };
+        let look = LiveSnapshot { now, calls, tree: &tree, usage: &usage, told: &told, joules, covered };
         Ok(Some(live.report(&look)))
     }
 }
@@ -394,12 +394,12 @@ fn attach(
 }
 
 /// Sends on what a meter says.
-struct Teller {
+struct SampleSender {
     meter: usize,
     events: Sender<Event>,
 }
 
-impl Sink for Teller {
+impl Sink for SampleSender {
     fn take(&mut self, sample: &Sample) {
         let Sample { channel, piece, mono: at, .. } = *sample;
         // A closed channel means that the figures are complete.
@@ -415,7 +415,7 @@ pub(crate) fn start(
     let mut meter = 0;
     let teller = |_: &Opened| -> Box<dyn Sink> {
         meter += 1;
-        Box::new(Teller { meter: meter - 1, events: events.clone() })
+        Box::new(SampleSender { meter: meter - 1, events: events.clone() })
     };
     Sampler::start(meters, interval, teller)
         .map_err(|source| Error::System { what: "start the meters' threads", source })
@@ -425,16 +425,16 @@ pub(crate) fn start(
 fn follow(
     options: &CaliperOptions,
     running: &Running,
-    books: &mut Books,
+    state: &mut RunState,
     step: &mut impl FnMut(Step),
     sampler: &Sampler,
     sender: Sender<Event>,
     events: &Receiver<Event>,
-) -> Result<Course, Error> {
+) -> Result<TargetRun, Error> {
     let begin = monotonic();
     sampler.begin(begin);
-    books.energies.begin(books.watcher.usage()?, monotonic());
-    let environment = books.watcher.environment();
+    state.energies.begin(state.watcher.usage()?, monotonic());
+    let environment = state.watcher.environment();
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
             scope.spawn(move || {
@@ -446,26 +446,26 @@ fn follow(
         let mut taken = Usage::default();
         let mut taken_at = Mono::ZERO;
         loop {
-            let patience = books.watcher.patience();
-            let due = books.live.as_ref().map_or(patience, |live| live.due().since(monotonic()));
+            let patience = state.watcher.patience();
+            let due = state.live.as_ref().map_or(patience, |live| live.due().since(monotonic()));
             match events.recv_timeout(due.min(patience)) {
                 Ok(Event::Ended(finished)) => {
                     let finished = finished?;
-                    return Ok(Course { begin, end: finished.end, finished: Some(finished) });
+                    return Ok(TargetRun { begin, end: finished.end, finished: Some(finished) });
                 }
                 Ok(event) => {
                     // Channels of one meter speak at once.
                     if monotonic().since(taken_at) > Duration::from_micros(500) {
-                        taken = books.watcher.usage()?;
+                        taken = state.watcher.usage()?;
                         taken_at = monotonic();
                     }
-                    books.energies.event(&event, &taken, taken_at);
+                    state.energies.event(&event, &taken, taken_at);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    books.watcher.look()?;
+                    state.watcher.look()?;
                 }
             }
-            if let Some(report) = books.look()? {
+            if let Some(report) = state.look()? {
                 step(Step::Live(report));
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
@@ -474,7 +474,7 @@ fn follow(
                     running.interrupt(Some(rustix::process::Signal::TERM));
                 }
             } else if is_over || running.is_interrupted() || options.target.is_gone() {
-                return Ok(Course { begin, end: monotonic(), finished: None });
+                return Ok(TargetRun { begin, end: monotonic(), finished: None });
             }
         }
     })
@@ -490,20 +490,20 @@ pub(crate) fn is_there(pid: u32) -> bool {
 }
 
 /// What was seen until the end.
-fn seen<'a>(
+fn observations<'a>(
     sections: &'a [Section],
     watcher: &Watcher,
     energies: &'a Energies,
     used: Usage,
     measured: &'a [Measured],
-    course: &'a Course,
+    target_run: &'a TargetRun,
     events: Option<EventsReport>,
-) -> Result<result::Seen<'a>, Error> {
+) -> Result<result::Observations<'a>, Error> {
     let (tree, is_full) = (watcher.tree()?, watcher.is_full()?);
     let calls = (0..sections.len() as u32).map(|number| watcher.calls(number));
     let (calls, lost) = calls.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
     let warnings = watcher.warnings()?;
-    Ok(result::Seen {
+    Ok(result::Observations {
         sections,
         calls,
         lost,
@@ -512,7 +512,7 @@ fn seen<'a>(
         used,
         energies,
         measured,
-        course,
+        target_run,
         events,
         warnings,
         stepping: None,

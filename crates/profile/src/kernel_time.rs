@@ -4,7 +4,7 @@
 //! `pure::kernel_time` decides what that counts as, and the samples between two readings of a meter share
 //! what it measured, as in `caliper --sample`.
 
-mod books;
+mod accounting;
 mod result;
 mod text;
 
@@ -20,7 +20,7 @@ use nightwatt_probes::{ProbeError, Samples, Watch};
 use crate::caliper;
 use crate::caliper::sampled::following::{Followed, Kept, READ_EVERY};
 use crate::error::Error;
-use books::Books;
+use accounting::KernelTimeAccounting;
 use nightwatt_measure::run::{self, Running};
 
 pub use result::{
@@ -59,26 +59,26 @@ pub fn run(
     let (meters, idle) =
         run::opened(&options.meters, options.idle, options.interval, running, tell)?;
     let powers = idle.as_ref().map(|idle| &*idle.powers);
-    let mut books = Books::new(&meters, powers);
+    let mut accounting = KernelTimeAccounting::new(&meters, powers);
     start(&mut samples, options.command.is_some(), &options.processes)?;
     let (sender, events) = channel();
     let metering = caliper::start(meters, options.interval, &sender)?;
     let (command, is_gone) = (options.command.as_deref(), || false);
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
-    books.end(course.end);
-    books.read(&mut samples);
-    let (measured, _) = metering.finish(course.end);
+    let target_run = followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
+    accounting.end(target_run.end);
+    accounting.read(&mut samples);
+    let (measured, _) = metering.finish(target_run.end);
     for event in events.try_iter() {
-        books.channels.event(&event);
+        accounting.channels.event(&event);
     }
-    books.close();
-    let mut report = KernelTimeReport::of(&books, &samples, &measured, course.begin, course.end);
+    accounting.close();
+    let mut report = KernelTimeReport::of(&accounting, &samples, &measured, target_run.begin, target_run.end);
     report.command =
         options.command.iter().flatten().map(|it| it.to_string_lossy().into_owned()).collect();
     report.processes.clone_from(&options.processes);
     report.warnings.extend(idle.as_ref().and_then(run::Idle::warning));
-    report.exit_status = course.finished.map_or(0, |run| run.ended.code());
+    report.exit_status = target_run.finished.map_or(0, |run| run.ended.code());
     Ok(report)
 }
 
@@ -108,24 +108,24 @@ impl Prepared {
             samples.watch(*pid);
         }
         samples.read_mapped();
-        let mut books = Books::new(&[], None);
+        let mut accounting = KernelTimeAccounting::new(&[], None);
         let stop = Stop::new().map_err(ProbeError::NoSamples)?;
         let begin = monotonic();
-        books.begin(begin);
+        accounting.begin(begin);
         let (done, end) = thread::scope(|scope| {
             scope.spawn(|| {
                 while stop.wait_until(monotonic() + READ_EVERY) == Woken::TimedOut {
-                    books.read(samples);
+                    accounting.read(samples);
                 }
             });
             // It ends the thread however the work ends.
             let _over = Over(&stop);
             (work(), monotonic())
         });
-        books.end(end);
-        books.read(samples);
-        books.close();
-        let mut report = KernelTimeReport::of(&books, samples, &[], begin, end);
+        accounting.end(end);
+        accounting.read(samples);
+        accounting.close();
+        let mut report = KernelTimeReport::of(&accounting, samples, &[], begin, end);
         report.processes = [&self.processes[..], more].concat();
         Ok((done, report))
     }

@@ -44,7 +44,7 @@ pub struct LiveSection {
 }
 
 /// All that is seen at one look.
-pub(super) struct Look<'a> {
+pub(super) struct LiveSnapshot<'a> {
     pub(super) now: Mono,
     pub(super) calls: Vec<Calls>,
     pub(super) tree: &'a Tree,
@@ -93,7 +93,7 @@ impl Live {
     }
 
     /// The table after a look.
-    pub(super) fn report(&mut self, look: &Look<'_>) -> LiveReport {
+    pub(super) fn report(&mut self, look: &LiveSnapshot<'_>) -> LiveReport {
         let elapsed = look.now.since(self.before).as_secs_f64().max(1e-9);
         let between = look.covered.saturating_sub(self.covered);
         let mut rows = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
             if covered > 10 {
                 told.clone_from(&usage);
             }
-            live.report(&Look {
+            live.report(&LiveSnapshot {
                 now: at(now),
                 calls: vec![calls.clone(), calls],
                 tree: &tree,

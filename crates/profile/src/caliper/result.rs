@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::energies::{Energies, OneChannel};
 use super::events::EventsReport;
 use super::folded::{self, StackReport};
-use super::{CaliperOptions, Course, Section};
+use super::{CaliperOptions, TargetRun, Section};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -202,7 +202,7 @@ impl ChannelTotal {
 }
 
 /// All that was seen.
-pub(super) struct Seen<'a> {
+pub(super) struct Observations<'a> {
     pub(super) sections: &'a [Section],
     pub(super) calls: Vec<Calls>,
     pub(super) lost: Vec<u64>,
@@ -211,7 +211,7 @@ pub(super) struct Seen<'a> {
     pub(super) used: Usage,
     pub(super) energies: &'a Energies,
     pub(super) measured: &'a [Measured],
-    pub(super) course: &'a Course,
+    pub(super) target_run: &'a TargetRun,
     pub(super) events: Option<EventsReport>,
     pub(super) warnings: Vec<String>,
     /// What single-stepping costs, where a probe needs it and it could be measured.
@@ -219,8 +219,8 @@ pub(super) struct Seen<'a> {
 }
 
 impl CaliperReport {
-    pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
-        let elapsed = seen.course.end.since(seen.course.begin);
+    pub(super) fn of(options: &CaliperOptions, seen: &Observations<'_>) -> Self {
+        let elapsed = seen.target_run.end.since(seen.target_run.begin);
         let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
         let sections: Vec<SectionReport> =
             (0..seen.sections.len()).map(|number| seen.section(number)).collect();
@@ -228,7 +228,7 @@ impl CaliperReport {
             schema: SCHEMA,
             command: options.target.command(),
             pids: options.target.pids().to_vec(),
-            exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
+            exit_status: seen.target_run.finished.as_ref().map_or(0, |run| run.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
             machine_busy_s: seen.used.busy.as_secs_f64(),
             outside_s: seen.used.nodes.first().copied().unwrap_or_default().as_secs_f64(),
@@ -253,7 +253,7 @@ impl CaliperReport {
     }
 }
 
-impl Seen<'_> {
+impl Observations<'_> {
     pub(super) fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
         self.energies.channels().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
@@ -321,7 +321,7 @@ impl Seen<'_> {
         let joules = self.tree.inclusive(number, nodes);
         let dynamic = total.joules.get() - total.idle_j.get();
         let share = (dynamic > 0.0).then(|| joules.get() / dynamic);
-        let time = self.course.end.since(self.course.begin);
+        let time = self.target_run.end.since(self.target_run.begin);
         let meter = joules.get() * of.accuracy.relative;
         let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
         let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
@@ -390,10 +390,10 @@ pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
     warnings
 }
 
-fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'_>) -> Vec<String> {
+fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Observations<'_>) -> Vec<String> {
     let mut warnings = of_meters(channels, seen.measured);
     let by_probe = seen.sections.iter().any(Section::has_return_probe);
-    let ended = seen.course.finished.as_ref().map(|finished| finished.ended.code());
+    let ended = seen.target_run.finished.as_ref().map(|finished| finished.ended.code());
     if by_probe && ended == Some(SIGILL) {
         warnings.push(
             "the command was ended by SIGILL, probably by return probes: functions were watched that \

@@ -4,7 +4,7 @@
 //! Each CPU reports at fixed times what runs there; the samples between two readings of a meter share what
 //! it measured (`energy::samples`).
 
-mod books;
+mod accounting;
 pub(crate) mod channels;
 pub(crate) mod following;
 mod result;
@@ -18,7 +18,7 @@ use nightwatt_probes::Samples;
 
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
-use books::{Books, Named};
+use accounting::{SampleAccounting, Named};
 use following::{Followed, Kept};
 use nightwatt_measure::run::{self, Idle, Running};
 
@@ -44,7 +44,7 @@ pub fn run(
             step(Step::Idle(time));
         })?;
     let powers = idle.as_ref().map(|idle| &*idle.powers);
-    let mut books = Books::new(&meters, powers, sections);
+    let mut accounting = SampleAccounting::new(&meters, powers, sections);
     let used_before = time_used(&options.target);
     samples.start(watch)?;
     for pid in options.target.running() {
@@ -61,24 +61,24 @@ pub fn run(
     };
     let is_gone = || options.target.is_gone();
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let course = followed.to_its_end(&mut samples, &mut books, &metering, sender, &events)?;
+    let target_run = followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
     let used =
         time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
-    books.end(course.end);
-    books.read(&mut samples);
-    let (measured, _) = metering.finish(course.end);
+    accounting.end(target_run.end);
+    accounting.read(&mut samples);
+    let (measured, _) = metering.finish(target_run.end);
     for event in events.try_iter() {
-        books.channels.event(&event);
+        accounting.channels.event(&event);
     }
-    books.close();
-    books.name_generated(&mut samples);
+    accounting.close();
+    accounting.name_generated(&mut samples);
     let mut report = SampledReport::of(
         options,
-        &result::Seen {
-            books: &books,
+        &result::Observations {
+            accounting: &accounting,
             samples: &samples,
             measured: &measured,
-            course: &course,
+            target_run: &target_run,
             used,
         },
     );

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::pure::kernel_time::{Kind, Os, ShareEstimate, Tcp};
+use crate::pure::kernel_time::{SampleKind, Os, ShareEstimate, Tcp};
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::samples::interval;
 use nightwatt_energy::time::Mono;
@@ -12,7 +12,7 @@ use nightwatt_meters::sampler::Measured;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 
-use super::books::{Books, Spot, Whose, cell, is_others};
+use super::accounting::{KernelTimeAccounting, Spot, Whose, cell, is_others};
 use crate::caliper::ChannelTotal;
 use crate::caliper::result::of_meters;
 use crate::caliper::sampled::channels::OneChannel;
@@ -147,31 +147,31 @@ pub struct ProgramReport {
 /// What makes a category of it.
 struct Group<'a> {
     name: &'static str,
-    holds: &'a dyn Fn(Kind) -> bool,
+    holds: &'a dyn Fn(SampleKind) -> bool,
     /// Of what its share is.
-    of: &'a dyn Fn(Kind) -> bool,
+    of: &'a dyn Fn(SampleKind) -> bool,
 }
 
 /// Every kind, and its two cells.
-fn kinds() -> impl Iterator<Item = Kind> {
-    let os = Os::ALL.into_iter().map(|os| Kind::Busy(os, None));
-    let tcp = Tcp::ALL.into_iter().map(|tcp| Kind::Busy(Os::Tcp, Some(tcp)));
-    [Kind::Idle, Kind::Unknown].into_iter().chain(os).chain(tcp)
+fn kinds() -> impl Iterator<Item = SampleKind> {
+    let os = Os::ALL.into_iter().map(|os| SampleKind::Busy(os, None));
+    let tcp = Tcp::ALL.into_iter().map(|tcp| SampleKind::Busy(Os::Tcp, Some(tcp)));
+    [SampleKind::Idle, SampleKind::Unknown].into_iter().chain(os).chain(tcp)
 }
 
-const fn is_busy(kind: Kind) -> bool {
-    !matches!(kind, Kind::Idle)
+const fn is_busy(kind: SampleKind) -> bool {
+    !matches!(kind, SampleKind::Idle)
 }
 
 impl KernelTimeReport {
     pub(super) fn of(
-        books: &Books,
+        accounting: &KernelTimeAccounting,
         samples: &Samples,
         measured: &[Measured],
         begin: Mono,
         end: Mono,
     ) -> Self {
-        let channels: Vec<(&OneChannel, ChannelTotal)> = books
+        let channels: Vec<(&OneChannel, ChannelTotal)> = accounting
             .channels
             .iter()
             .filter_map(|(meter, place, channel)| {
@@ -182,23 +182,23 @@ impl KernelTimeReport {
             })
             .collect();
         let elapsed = end.since(begin);
-        let category = |name, holds: &dyn Fn(Kind) -> bool, of: &dyn Fn(Kind) -> bool| {
-            category(books, &channels, &Group { name, holds, of })
+        let category = |name, holds: &dyn Fn(SampleKind) -> bool, of: &dyn Fn(SampleKind) -> bool| {
+            category(accounting, &channels, &Group { name, holds, of })
         };
-        let of_os = |os| move |kind: Kind| matches!(kind, Kind::Busy(it, _) if it == os);
+        let of_os = |os| move |kind: SampleKind| matches!(kind, SampleKind::Busy(it, _) if it == os);
         let mut os: Vec<CategoryReport> =
             Os::ALL.into_iter().map(|it| category(it.name(), &of_os(it), &is_busy)).collect();
-        os.push(category("Unknown", &|kind| kind == Kind::Unknown, &is_busy));
+        os.push(category("Unknown", &|kind| kind == SampleKind::Unknown, &is_busy));
         let tcp = Tcp::ALL.into_iter().map(|it| {
-            category(it.name(), &|kind| kind == Kind::Busy(Os::Tcp, Some(it)), &of_os(Os::Tcp))
+            category(it.name(), &|kind| kind == SampleKind::Busy(Os::Tcp, Some(it)), &of_os(Os::Tcp))
         });
         let tcp = tcp.collect();
         let changing = |kind| {
-            [Os::Scheduler, Os::Acpi, Os::Irq].iter().any(|it| kind == Kind::Busy(*it, None))
+            [Os::Scheduler, Os::Acpi, Os::Irq].iter().any(|it| kind == SampleKind::Busy(*it, None))
         };
         let changing = category("Scheduler + ACPI + IRQ", &changing, &is_busy);
-        let counts = counts(books, samples, elapsed);
-        let warnings = warnings(&os, &counts, books, samples);
+        let counts = counts(accounting, samples, elapsed);
+        let warnings = warnings(&os, &counts, accounting, samples);
         let channels: Vec<ChannelTotal> = channels.into_iter().map(|(_, total)| total).collect();
         Self {
             schema: SCHEMA,
@@ -208,20 +208,20 @@ impl KernelTimeReport {
             elapsed_s: elapsed.as_secs_f64(),
             cpus: samples.cpus(),
             period_s: samples.period().as_secs_f64(),
-            idle: share(books, &|kind| kind == Kind::Idle, &|_| true, &|_| true),
+            idle: share(accounting, &|kind| kind == SampleKind::Idle, &|_| true, &|_| true),
             os,
             tcp,
             changing,
-            helpers: helpers(books, samples, &counts),
+            helpers: helpers(accounting, samples, &counts),
             samples: counts,
-            programs: programs(books),
+            programs: programs(accounting),
             warnings: if channels.is_empty() {
                 warnings
             } else {
                 [of_meters(&channels, measured), warnings].concat()
             },
             channels,
-            folded: folded(books, samples),
+            folded: folded(accounting, samples),
         }
     }
 
@@ -250,27 +250,27 @@ impl KernelTimeReport {
 }
 
 fn share(
-    books: &Books,
-    some: &dyn Fn(Kind) -> bool,
-    all: &dyn Fn(Kind) -> bool,
+    accounting: &KernelTimeAccounting,
+    some: &dyn Fn(SampleKind) -> bool,
+    all: &dyn Fn(SampleKind) -> bool,
     whose: &dyn Fn(usize) -> bool,
 ) -> Option<ShareEstimate> {
-    let cells = |of: &dyn Fn(Kind) -> bool| -> Vec<usize> {
+    let cells = |of: &dyn Fn(SampleKind) -> bool| -> Vec<usize> {
         let both = |kind| [cell(kind, Whose::Own), cell(kind, Whose::Others)];
         kinds().filter(|kind| of(*kind)).flat_map(both).filter(|cell| whose(*cell)).collect()
     };
     let (some, all) = (cells(some), cells(all));
-    books.clusters.share(|cell| some.contains(&cell), |cell| all.contains(&cell))
+    accounting.clusters.share(|cell| some.contains(&cell), |cell| all.contains(&cell))
 }
 
 fn category(
-    books: &Books,
+    accounting: &KernelTimeAccounting,
     channels: &[(&OneChannel, ChannelTotal)],
     group: &Group<'_>,
 ) -> CategoryReport {
     let spots: Vec<(&Spot, usize)> =
-        books.spots().filter(|(spot, _)| (group.holds)(spot.kind)).collect();
-    let count = |number: usize| books.counts.get(number).copied().unwrap_or_default();
+        accounting.spots().filter(|(spot, _)| (group.holds)(spot.kind)).collect();
+    let count = |number: usize| accounting.counts.get(number).copied().unwrap_or_default();
     let functions = spots
         .iter()
         .map(|(spot, number)| {
@@ -279,7 +279,7 @@ fn category(
         })
         .filter(|function| function.samples > 0);
     let functions = sorted(functions.collect());
-    let whole = share(books, group.holds, group.of, &|_| true);
+    let whole = share(accounting, group.holds, group.of, &|_| true);
     let effect = whole.map_or(1.0, |it| it.design_effect);
     let energy = |(channel, total): &(&OneChannel, ChannelTotal)| {
         let nodes = channel.shares.shares().nodes();
@@ -296,7 +296,7 @@ fn category(
         samples: functions.iter().map(|it| it.samples).sum(),
         share: whole,
         own_samples: functions.iter().map(|it| it.own_samples).sum(),
-        own_share: share(books, group.holds, group.of, &|cell| !is_others(cell)),
+        own_share: share(accounting, group.holds, group.of, &|cell| !is_others(cell)),
         energy: channels.iter().map(energy).collect(),
         functions,
     }
@@ -309,13 +309,13 @@ fn sorted(mut functions: Vec<FunctionReport>) -> Vec<FunctionReport> {
 }
 
 /// The helpers as if they were a category, for all functions that they served.
-fn helpers(books: &Books, samples: &Samples, counts: &SampleCounts) -> CategoryReport {
+fn helpers(accounting: &KernelTimeAccounting, samples: &Samples, counts: &SampleCounts) -> CategoryReport {
     let function = |(place, [own, others]): (&usize, &[u64; 2])| FunctionReport {
         name: samples.functions()[*place].name.clone(),
         samples: own + others,
         own_samples: *own,
     };
-    let functions = sorted(books.helpers.iter().map(function).collect());
+    let functions = sorted(accounting.helpers.iter().map(function).collect());
     let sum = |of: &dyn Fn(&FunctionReport) -> u64| functions.iter().map(of).sum::<u64>();
     let (all, own) = (sum(&|it| it.samples), sum(&|it| it.own_samples));
     let plain = |count: u64, of: u64| {
@@ -334,13 +334,13 @@ fn helpers(books: &Books, samples: &Samples, counts: &SampleCounts) -> CategoryR
     }
 }
 
-fn counts(books: &Books, samples: &Samples, elapsed: Duration) -> SampleCounts {
-    let count = |of: &dyn Fn(Kind) -> bool, whose: Whose| -> u64 {
-        kinds().filter(|kind| of(*kind)).map(|kind| books.clusters.count(cell(kind, whose))).sum()
+fn counts(accounting: &KernelTimeAccounting, samples: &Samples, elapsed: Duration) -> SampleCounts {
+    let count = |of: &dyn Fn(SampleKind) -> bool, whose: Whose| -> u64 {
+        kinds().filter(|kind| of(*kind)).map(|kind| accounting.clusters.count(cell(kind, whose))).sum()
     };
     let own = count(&is_busy, Whose::Own);
     let busy = own + count(&is_busy, Whose::Others);
-    let at_rest = |kind| kind == Kind::Idle;
+    let at_rest = |kind| kind == SampleKind::Idle;
     let idle = count(&at_rest, Whose::Own) + count(&at_rest, Whose::Others);
     let due = elapsed.div_duration_f64(samples.period()) * samples.cpus() as f64;
     SampleCounts {
@@ -353,9 +353,9 @@ fn counts(books: &Books, samples: &Samples, elapsed: Duration) -> SampleCounts {
     }
 }
 
-fn programs(books: &Books) -> Vec<ProgramReport> {
+fn programs(accounting: &KernelTimeAccounting) -> Vec<ProgramReport> {
     let mut found: HashMap<(&str, bool, bool), [u64; 2]> = HashMap::new();
-    for (ran, count) in &books.programs {
+    for (ran, count) in &accounting.programs {
         let key = (&*ran.program, ran.is_under_test, ran.is_kernel);
         found.entry(key).or_default()[usize::from(ran.in_kernel)] += count;
     }
@@ -374,9 +374,9 @@ fn programs(books: &Books) -> Vec<ProgramReport> {
     programs
 }
 
-fn folded(books: &Books, samples: &Samples) -> String {
+fn folded(accounting: &KernelTimeAccounting, samples: &Samples) -> String {
     let functions = samples.functions();
-    let mut lines: Vec<(String, u64)> = books
+    let mut lines: Vec<(String, u64)> = accounting
         .stacks
         .iter()
         .map(|((program, stack), count)| {
@@ -385,8 +385,8 @@ fn folded(books: &Books, samples: &Samples) -> String {
             (line, *count)
         })
         .collect();
-    if books.stacks_dropped > 0 {
-        lines.push(("[more stacks than there is room for]".to_owned(), books.stacks_dropped));
+    if accounting.stacks_dropped > 0 {
+        lines.push(("[more stacks than there is room for]".to_owned(), accounting.stacks_dropped));
     }
     lines.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     let period = samples.period().as_secs_f64() * 1e6;
@@ -401,7 +401,7 @@ fn folded(books: &Books, samples: &Samples) -> String {
 fn warnings(
     os: &[CategoryReport],
     counts: &SampleCounts,
-    books: &Books,
+    accounting: &KernelTimeAccounting,
     samples: &Samples,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -419,11 +419,11 @@ fn warnings(
             100.0 * unknown
         ));
     }
-    if books.stacks_dropped > 0 {
+    if accounting.stacks_dropped > 0 {
         warnings.push(format!(
             "{} samples had stacks beyond those that there is room for: they count, and `--folded` lacks \
              their functions",
-            books.stacks_dropped
+            accounting.stacks_dropped
         ));
     }
     if counts.lost > 0 {

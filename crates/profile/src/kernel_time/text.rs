@@ -61,7 +61,7 @@ impl KernelTimeReport {
             .written("own", "", |it| share(it.own_share.as_ref()))
             .written("95 %", "%", |it| bounds(it.own_share.as_ref()))
             .written("energy", "J", |it| energy(it).map_or_else(|| "–".to_owned(), figure))
-            .text("most of it", |it| told(&it.functions, it.samples, SHOWN));
+            .text("most of it", |it| largest(&it.functions, it.samples, SHOWN));
         Table::from(table).to_text()
     }
 
@@ -72,7 +72,7 @@ impl KernelTimeReport {
             text += &wrapped(words, 1);
         };
         if let Some(unknown) = self.os.last().filter(|it| it.samples > 0) {
-            let functions = told(&unknown.functions, unknown.samples, SHOWN_UNKNOWN);
+            let functions = largest(&unknown.functions, unknown.samples, SHOWN_UNKNOWN);
             line(&format!("unknown: {functions}"));
         }
         let busy = self.samples.busy;
@@ -91,7 +91,7 @@ impl KernelTimeReport {
         line(&format!(
             "{} of all were a helper's, and count for whom it served: {}",
             share(self.helpers.share.as_ref()),
-            told(&self.helpers.functions, self.helpers.samples, SHOWN)
+            largest(&self.helpers.functions, self.helpers.samples, SHOWN)
         ));
         if let Some(channel) = self.main_channel().and_then(|channel| self.channels.get(channel)) {
             line(&format!(
@@ -123,7 +123,7 @@ fn ranged(of: Option<&ShareEstimate>) -> String {
 }
 
 /// `tcp_ack 31 %, tcp_rcv_established 22 %`: the first of them, and their shares of the category.
-fn told(functions: &[FunctionReport], of: u64, most: usize) -> String {
+fn largest(functions: &[FunctionReport], of: u64, most: usize) -> String {
     let one = |function: &FunctionReport| {
         format!(
             "{} {:.0}\u{a0}%",

@@ -188,7 +188,7 @@ impl Category {
 
 /// What a sample counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SampleKind {
     /// The CPU rested.
     Idle,
     /// It was at work for this part of the system; in TCP, for this part of it.
@@ -197,7 +197,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl From<Option<Category>> for Kind {
+impl From<Option<Category>> for SampleKind {
     fn from(category: Option<Category>) -> Self {
         match category {
             Some(Category::Idle) => Self::Idle,

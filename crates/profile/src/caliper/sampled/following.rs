@@ -10,7 +10,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Sampler;
 use nightwatt_probes::Samples;
 
-use crate::caliper::{Course, Event};
+use crate::caliper::{TargetRun, Event};
 use crate::error::Error;
 use nightwatt_measure::run::{Running, child};
 
@@ -44,14 +44,14 @@ impl Followed<'_> {
     pub(crate) fn to_its_end(
         &self,
         samples: &mut Samples,
-        books: &mut impl Kept,
+        accounting: &mut impl Kept,
         metering: &Sampler,
         sender: Sender<Event>,
         events: &Receiver<Event>,
-    ) -> Result<Course, Error> {
+    ) -> Result<TargetRun, Error> {
         let begin = monotonic();
         metering.begin(begin);
-        books.begin(begin);
+        accounting.begin(begin);
         let running = self.running;
         thread::scope(|scope| {
             // It is held to the end: without it nothing would come, and nothing would be waited for.
@@ -69,13 +69,13 @@ impl Followed<'_> {
                 // A command that was told to end may take its time.
                 let left = left.filter(|left| !left.is_zero()).unwrap_or(READ_EVERY);
                 let event = events.recv_timeout(left.clamp(Duration::from_millis(1), READ_EVERY));
-                books.read(samples);
+                accounting.read(samples);
                 match event {
                     Ok(Event::Ended(finished)) => {
                         let finished = finished?;
-                        return Ok(Course { begin, end: finished.end, finished: Some(finished) });
+                        return Ok(TargetRun { begin, end: finished.end, finished: Some(finished) });
                     }
-                    Ok(event) => books.event(&event),
+                    Ok(event) => accounting.event(&event),
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
                 }
                 let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
@@ -84,7 +84,7 @@ impl Followed<'_> {
                         running.interrupt(Some(rustix::process::Signal::TERM));
                     }
                 } else if is_over || running.is_interrupted() || (self.is_gone)() {
-                    return Ok(Course { begin, end: monotonic(), finished: None });
+                    return Ok(TargetRun { begin, end: monotonic(), finished: None });
                 }
             }
         })

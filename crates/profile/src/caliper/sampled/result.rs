@@ -12,9 +12,9 @@ use serde::Serialize;
 use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
 use super::CaliperOptions;
-use super::books::Books;
+use super::accounting::SampleAccounting;
 use super::channels::OneChannel;
-use crate::caliper::Course;
+use crate::caliper::TargetRun;
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -124,18 +124,18 @@ pub struct SampledEnergy {
 }
 
 /// All that was seen.
-pub(super) struct Seen<'a> {
-    pub(super) books: &'a Books,
+pub(super) struct Observations<'a> {
+    pub(super) accounting: &'a SampleAccounting,
     pub(super) samples: &'a Samples,
     pub(super) measured: &'a [Measured],
-    pub(super) course: &'a Course,
+    pub(super) target_run: &'a TargetRun,
     /// CPU time of a process that ran already, while it was watched.
     pub(super) used: Option<Duration>,
 }
 
 impl SampledReport {
-    pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
-        let elapsed = seen.course.end.since(seen.course.begin);
+    pub(super) fn of(options: &CaliperOptions, seen: &Observations<'_>) -> Self {
+        let elapsed = seen.target_run.end.since(seen.target_run.begin);
         let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
         let samples = seen.counts(elapsed);
         let functions = seen.functions();
@@ -144,7 +144,7 @@ impl SampledReport {
             method: "sampled",
             command: options.target.command(),
             pids: options.target.pids().to_vec(),
-            exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
+            exit_status: seen.target_run.finished.as_ref().map_or(0, |run| run.ended.code()),
             elapsed_s: elapsed.as_secs_f64(),
             period_s: seen.samples.period().as_secs_f64(),
             warnings: warnings(&functions, &channels, &samples, seen),
@@ -152,7 +152,7 @@ impl SampledReport {
             functions,
             stacks: seen.stacks(),
             channels,
-            asked: seen.books.asked(),
+            asked: seen.accounting.asked(),
         }
     }
 
@@ -173,9 +173,9 @@ impl SampledReport {
     }
 }
 
-impl Seen<'_> {
+impl Observations<'_> {
     fn counts(&self, elapsed: Duration) -> SampleCounts {
-        let counts = &self.books.counts;
+        let counts = &self.accounting.counts;
         let watched = counts.of_stacks.iter().sum();
         let due = elapsed.div_duration_f64(self.samples.period()) * self.samples.cpus() as f64;
         SampleCounts {
@@ -190,7 +190,7 @@ impl Seen<'_> {
     }
 
     fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
-        self.books.channels.iter().filter_map(|(meter, place, channel)| {
+        self.accounting.channels.iter().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
             // CPU time says nothing of what an accelerator did.
@@ -203,8 +203,8 @@ impl Seen<'_> {
     }
 
     fn functions(&self) -> Vec<SampledFunction> {
-        let stacks = &self.books.stacks;
-        let counts = stacks.by_function(&self.books.counts.of_stacks);
+        let stacks = &self.accounting.stacks;
+        let counts = stacks.by_function(&self.accounting.counts.of_stacks);
         let energies: Vec<_> = self
             .channels()
             .map(|(of, channel, total)| {
@@ -214,7 +214,7 @@ impl Seen<'_> {
             })
             .collect();
         let period = self.samples.period().as_secs_f64();
-        let function = |(number, named): (usize, &super::books::Named)| {
+        let function = |(number, named): (usize, &super::accounting::Named)| {
             let (all, alone) = counts.get(&number).copied().unwrap_or_default();
             SampledFunction {
                 name: named.name.clone(),
@@ -233,8 +233,8 @@ impl Seen<'_> {
             }
         };
         let mut functions: Vec<SampledFunction> =
-            self.books.sections.iter().enumerate().map(function).collect();
-        if !self.books.asked() {
+            self.accounting.sections.iter().enumerate().map(function).collect();
+        if !self.accounting.asked() {
             functions.retain(|function| function.samples > 0);
             let dearness = |function: &SampledFunction| {
                 function.energy.first().map_or(function.self_s, |energy| energy.self_j.get())
@@ -261,7 +261,7 @@ impl Seen<'_> {
         };
         let ((low_j, high_j), (self_low_j, self_high_j)) = (bounds(joules), bounds(alone));
         let share = (dynamic > 0.0).then(|| joules / dynamic);
-        let time = self.course.end.since(self.course.begin);
+        let time = self.target_run.end.since(self.target_run.begin);
         let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
         let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
         SampledEnergy {
@@ -278,8 +278,8 @@ impl Seen<'_> {
 
     fn stacks(&self) -> Vec<StackReport> {
         let period = self.samples.period();
-        let tree = self.books.stacks.tree();
-        let name = |section: usize| Some(self.books.sections.get(section)?.name.clone());
+        let tree = self.accounting.stacks.tree();
+        let name = |section: usize| Some(self.accounting.sections.get(section)?.name.clone());
         let stack = |(node, count): (usize, &u64)| StackReport {
             sections: tree.path(node).into_iter().filter_map(name).collect(),
             on_cpu_s: *count as f64 * period.as_secs_f64(),
@@ -290,7 +290,7 @@ impl Seen<'_> {
                 })
                 .collect(),
         };
-        let nodes = self.books.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
+        let nodes = self.accounting.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
         let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
         stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
         stacks
@@ -301,7 +301,7 @@ fn warnings(
     functions: &[SampledFunction],
     channels: &[ChannelTotal],
     samples: &SampleCounts,
-    seen: &Seen<'_>,
+    seen: &Observations<'_>,
 ) -> Vec<String> {
     let mut warnings = of_meters(channels, seen.measured);
     let whole = samples.whole_stacks as f64;
@@ -320,7 +320,7 @@ fn warnings(
             function.name, function.file, function.name
         ));
     }
-    if seen.books.stacks.is_full() {
+    if seen.accounting.stacks.is_full() {
         warnings.push(
             "there were more than 262,144 stacks: those beyond are shown without their innermost calls"
                 .to_owned(),
@@ -335,7 +335,7 @@ fn warnings(
             used.as_secs_f64()
         ));
     }
-    if !seen.books.asked() {
+    if !seen.accounting.asked() {
         warnings.extend(unnamed(functions, samples.watched));
     }
     if samples.lost > 0 {

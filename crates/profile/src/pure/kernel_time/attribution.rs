@@ -1,12 +1,12 @@
 //! Whose time a sample is.
 
-use super::{Category, Kind};
+use super::{Category, SampleKind};
 
 /// What a stack of kernel functions counts as, and which of them says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributed {
     /// What it counts as.
-    pub kind: Kind,
+    pub kind: SampleKind,
     /// The function that says so, by its place in the stack; 0 is the innermost.
     pub by: usize,
 }
@@ -24,7 +24,7 @@ pub fn attribute(stack: impl IntoIterator<Item = Option<Category>>) -> Attribute
     let mut places = stack.into_iter().enumerate();
     let told = places.find(|(_, category)| *category != Some(Category::Helper));
     let (by, category) = told.unwrap_or((0, None));
-    Attributed { kind: Kind::from(category), by }
+    Attributed { kind: SampleKind::from(category), by }
 }
 
 #[cfg(test)]
@@ -32,7 +32,7 @@ mod tests {
     use super::super::{Os, Table, Tcp};
     use super::*;
 
-    fn of(stack: &str) -> (Kind, String) {
+    fn of(stack: &str) -> (SampleKind, String) {
         let table = Table::linux();
         let names: Vec<&str> = stack.split(" < ").collect();
         let found = attribute(names.iter().map(|name| table.category(name)));
@@ -42,8 +42,8 @@ mod tests {
     /// By hand: stacks as `perf script` showed them on Linux 6.18, and whose work they are.
     #[test]
     fn a_sample_is_the_innermost_functions_or_that_of_whom_it_serves() {
-        let busy = |os| Kind::Busy(os, None);
-        let tcp = |part| Kind::Busy(Os::Tcp, Some(part));
+        let busy = |os| SampleKind::Busy(os, None);
+        let tcp = |part| SampleKind::Busy(Os::Tcp, Some(part));
         for (stack, kind, by) in [
             (
                 "_copy_to_iter < __skb_datagram_iter < tcp_recvmsg_locked",
@@ -63,7 +63,7 @@ mod tests {
                 tcp(Tcp::TimerRtt),
                 2,
             ),
-            ("pv_native_safe_halt < default_idle < do_idle", Kind::Idle, 0),
+            ("pv_native_safe_halt < default_idle < do_idle", SampleKind::Idle, 0),
             ("cpuidle_enter_state < cpuidle_enter < do_idle", busy(Os::Acpi), 0),
             // What runs in an interrupt is not of whom it interrupts.
             ("_raw_spin_lock < handle_softirqs < irq_exit_rcu < tcp_ack", busy(Os::Irq), 1),
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn what_served_somebody_unknown_is_unknown_by_that_name() {
         let stack = "_raw_spin_lock < zz_nobody_knows < tcp_ack";
-        assert_eq!(of(stack), (Kind::Unknown, "zz_nobody_knows".to_owned()));
-        assert_eq!(of("zz_nobody_knows < tcp_ack"), (Kind::Unknown, "zz_nobody_knows".to_owned()));
-        assert_eq!(of("_raw_spin_lock < memcpy"), (Kind::Unknown, "_raw_spin_lock".to_owned()));
-        assert_eq!(attribute([]), Attributed { kind: Kind::Unknown, by: 0 });
+        assert_eq!(of(stack), (SampleKind::Unknown, "zz_nobody_knows".to_owned()));
+        assert_eq!(of("zz_nobody_knows < tcp_ack"), (SampleKind::Unknown, "zz_nobody_knows".to_owned()));
+        assert_eq!(of("_raw_spin_lock < memcpy"), (SampleKind::Unknown, "_raw_spin_lock".to_owned()));
+        assert_eq!(attribute([]), Attributed { kind: SampleKind::Unknown, by: 0 });
     }
 }

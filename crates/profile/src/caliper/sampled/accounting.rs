@@ -27,7 +27,7 @@ const ROOTS: [&str; 7] =
 const HOLD: Duration = Duration::from_secs(2);
 
 /// What is seen and what it takes.
-pub(super) struct Books {
+pub(super) struct SampleAccounting {
     pub(super) stacks: Stacks,
     pub(super) channels: Channels,
     /// What counts: from when to when.
@@ -87,7 +87,7 @@ pub(super) struct Named {
     begins: Option<(u64, u64, u64)>,
 }
 
-impl Books {
+impl SampleAccounting {
     /// `idle` is the idle power of every channel, in the order of meters and channels.
     pub(super) fn new(
         meters: &[Opened],
@@ -175,7 +175,7 @@ impl Books {
     }
 }
 
-impl Kept for Books {
+impl Kept for SampleAccounting {
     fn begin(&mut self, at: Mono) {
         self.from = at;
         self.channels.skip_to(at);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn samples_that_came_before_the_end_was_known_and_are_later_do_not_count() {
-        let mut books = Books::new(&[], None, Vec::new());
+        let mut books = SampleAccounting::new(&[], None, Vec::new());
         let at = |seconds: u64| Mono(Duration::from_secs(seconds));
         for second in 1..=10 {
             books.waiting.push_back((at(second), Counted::Other));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pure::kernel_time::{Category, Clusters, Kind, Os, Table, Tcp, attribute};
+use crate::pure::kernel_time::{Category, Clusters, SampleKind, Os, Table, Tcp, attribute};
 use nightwatt_energy::samples::Busy;
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;
@@ -39,14 +39,14 @@ pub(super) enum Whose {
 }
 
 /// The cell of a sample.
-pub(super) fn cell(kind: Kind, whose: Whose) -> usize {
+pub(super) fn cell(kind: SampleKind, whose: Whose) -> usize {
     let place = match kind {
-        Kind::Idle => 0,
-        Kind::Unknown => 1,
-        Kind::Busy(_, Some(tcp)) => {
+        SampleKind::Idle => 0,
+        SampleKind::Unknown => 1,
+        SampleKind::Busy(_, Some(tcp)) => {
             2 + Os::ALL.len() + Tcp::ALL.iter().position(|it| *it == tcp).unwrap_or(0)
         }
-        Kind::Busy(os, None) => 2 + Os::ALL.iter().position(|it| *it == os).unwrap_or(0),
+        SampleKind::Busy(os, None) => 2 + Os::ALL.iter().position(|it| *it == os).unwrap_or(0),
     };
     place + if whose == Whose::Own { 0 } else { KINDS }
 }
@@ -59,7 +59,7 @@ pub(super) const fn is_others(cell: usize) -> bool {
 /// Where a CPU was found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Spot {
-    pub(super) kind: Kind,
+    pub(super) kind: SampleKind,
     /// The function; `its < whom it serves` of a helper.
     pub(super) name: String,
 }
@@ -68,7 +68,7 @@ pub(super) struct Spot {
 #[derive(Debug)]
 struct Waiting {
     at: Mono,
-    kind: Kind,
+    kind: SampleKind,
     spot: usize,
     whose: Whose,
     helper: Option<usize>,
@@ -86,7 +86,7 @@ pub(super) struct Ran {
 }
 
 /// All of it.
-pub(super) struct Books {
+pub(super) struct KernelTimeAccounting {
     from: Mono,
     to: Mono,
     waiting: VecDeque<Waiting>,
@@ -107,7 +107,7 @@ pub(super) struct Books {
     pub(super) stacks_dropped: u64,
 }
 
-impl Books {
+impl KernelTimeAccounting {
     /// `idle` is the idle power of every channel, in the order of meters and channels.
     pub(super) fn new(meters: &[Opened], idle: Option<&[Option<Mean>]>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Books {
             let os = if look.is_watched { Os::Application } else { Os::Other };
             let own = look.user.first().map_or(&*look.program.name, |place| name(*place));
             let name = if look.is_watched { own } else { &*look.program.name };
-            (Spot { kind: Kind::Busy(os, None), name: name.to_owned() }, None)
+            (Spot { kind: SampleKind::Busy(os, None), name: name.to_owned() }, None)
         } else {
             let found = attribute(look.kernel.iter().map(|place| self.categories[*place]));
             let told = chain(look.kernel[..=found.by].iter().map(|place| name(*place)));
@@ -186,7 +186,7 @@ impl Books {
             self.counts.resize(spot + 1, [0; 2]);
         }
         self.counts[spot][usize::from(whose == Whose::Others)] += 1;
-        if kind == Kind::Idle {
+        if kind == SampleKind::Idle {
             return;
         }
         if let Some(helper) = helper {
@@ -213,7 +213,7 @@ impl Books {
     }
 }
 
-impl Kept for Books {
+impl Kept for KernelTimeAccounting {
     fn begin(&mut self, at: Mono) {
         self.from = at;
         self.channels.skip_to(at);
@@ -225,7 +225,7 @@ impl Kept for Books {
                 continue;
             }
             let waiting = self.place(&look, samples);
-            if waiting.kind != Kind::Idle {
+            if waiting.kind != SampleKind::Idle {
                 // 0 stands for what is not watched.
                 let busy = Busy { at: look.at, stack: Some(waiting.spot + 1) };
                 self.channels.take(busy);
@@ -260,12 +260,12 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_cell_of_its_own_for_either() {
-        let mut cells = vec![cell(Kind::Idle, Whose::Own), cell(Kind::Unknown, Whose::Own)];
-        cells.extend(Os::ALL.map(|os| cell(Kind::Busy(os, None), Whose::Own)));
-        cells.extend(Tcp::ALL.map(|tcp| cell(Kind::Busy(Os::Tcp, Some(tcp)), Whose::Own)));
+        let mut cells = vec![cell(SampleKind::Idle, Whose::Own), cell(SampleKind::Unknown, Whose::Own)];
+        cells.extend(Os::ALL.map(|os| cell(SampleKind::Busy(os, None), Whose::Own)));
+        cells.extend(Tcp::ALL.map(|tcp| cell(SampleKind::Busy(Os::Tcp, Some(tcp)), Whose::Own)));
         assert_eq!(cells, (0..KINDS).collect::<Vec<_>>());
         assert!(cells.iter().all(|cell| !is_others(*cell)));
-        let other = cell(Kind::Unknown, Whose::Others);
+        let other = cell(SampleKind::Unknown, Whose::Others);
         assert!(is_others(other) && other < CELLS);
     }
 
