@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 /// The head of an answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseHead {
     pub(crate) status: u16,
     /// Names in lower case.
     fields: Vec<(String, String)>,
@@ -35,7 +35,7 @@ impl From<io::Error> for NoAnswer {
 
 type Result<T> = std::result::Result<T, NoAnswer>;
 
-impl Answer {
+impl ResponseHead {
     /// Reads the next head that is not interim.
     pub(crate) fn read(from: &mut BufReader<TcpStream>) -> Result<Self> {
         loop {

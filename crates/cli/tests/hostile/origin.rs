@@ -12,7 +12,7 @@ const REMEMBERED: usize = 4096;
 
 /// A request as the origin got it.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: Head,
     /// Its first bytes.
     pub(crate) body: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Origin {
 #[derive(Debug, Default)]
 struct Memory {
     /// Nothing, unless requests are to be remembered.
-    seen: Option<Vec<Seen>>,
+    seen: Option<Vec<ReceivedRequest>>,
     requests: u64,
     complaint: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Origin {
     }
 
     /// What came since the last time.
-    pub(crate) fn take_seen(&self) -> Vec<Seen> {
+    pub(crate) fn take_seen(&self) -> Vec<ReceivedRequest> {
         self.memory().seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -80,7 +80,7 @@ impl Origin {
         let mut reading = BufReader::new(stream.try_clone()?);
         while let Some(head) = Head::read(&mut reading)? {
             let index = self.memory().seen.as_mut().map(|seen| {
-                seen.push(Seen { head: head.clone(), body: Vec::new(), whole: false });
+                seen.push(ReceivedRequest { head: head.clone(), body: Vec::new(), whole: false });
                 seen.len() - 1
             });
             let (mut length, mut sum, mut body) = (0, SUM, Vec::new());

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::answer::{Answer, NoAnswer};
+use crate::answer::{ResponseHead, NoAnswer};
 use crate::content::LARGEST;
 use crate::gateway::{Gateway, Held};
 use crate::origin::Origin;
@@ -179,7 +179,7 @@ impl Script {
 
 /// Reads an answer, which must be this one.
 fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), String> {
-    let answer = Answer::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
+    let answer = ResponseHead::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
     let (mut length, mut right) = (0, true);
     let read = answer.body(reading, expected.head_only, &mut |part| {
         right &= expected.body.has_at(length, part);
@@ -272,7 +272,7 @@ fn crowd(to: SocketAddr, times: u32) {
             (&stream).write_all(all.as_bytes()).expect("it reads");
             let mut reading = BufReader::new(stream);
             for _ in 0..64 {
-                let answer = Answer::read(&mut reading).expect("an answer");
+                let answer = ResponseHead::read(&mut reading).expect("an answer");
                 answer.body(&mut reading, false, &mut |_| {}).expect("its body");
                 assert_eq!(answer.status, 200);
             }

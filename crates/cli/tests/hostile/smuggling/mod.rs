@@ -16,9 +16,9 @@ use std::fmt;
 use std::io::{BufReader, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::answer::{Answer, NoAnswer};
+use crate::answer::{ResponseHead, NoAnswer};
 use crate::gateway::{DEADLINE, Gateway, eventually};
-use crate::origin::{Origin, Seen};
+use crate::origin::{Origin, ReceivedRequest};
 
 /// What follows each request.
 const CANARY: &[u8] = b"GET /canary HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
@@ -138,7 +138,7 @@ struct Outcome {
     /// The connection ended as it should.
     closed: bool,
     /// What the origin got.
-    seen: Vec<Seen>,
+    seen: Vec<ReceivedRequest>,
 }
 
 impl Outcome {
@@ -197,8 +197,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-fn wanted_of(seen: &Seen) -> Wanted {
-    let Seen { head, body, .. } = seen;
+fn wanted_of(seen: &ReceivedRequest) -> Wanted {
+    let ReceivedRequest { head, body, .. } = seen;
     let host = head.only("host").unwrap_or_default().to_owned();
     Wanted { line: format!("{} {}", head.method, head.target), host, body: body.clone() }
 }
@@ -253,7 +253,7 @@ impl Stage {
         }
         let mut statuses = Vec::new();
         let closed = loop {
-            let answered = Answer::read(&mut reading).and_then(|answer| {
+            let answered = ResponseHead::read(&mut reading).and_then(|answer| {
                 statuses.push(answer.status);
                 answer.body(&mut reading, false, &mut |_| {})
             });
@@ -277,7 +277,7 @@ impl Stage {
         (&stream).write_all(request).expect("it reads");
         let mut reading = BufReader::new(stream);
         let mut body = Vec::new();
-        let answer = Answer::read(&mut reading).expect("others are answered");
+        let answer = ResponseHead::read(&mut reading).expect("others are answered");
         let sink = &mut |part: &[u8]| body.extend_from_slice(part);
         answer.body(&mut reading, false, sink).expect("a body");
         assert_eq!(answer.status, 200);
@@ -286,13 +286,13 @@ impl Stage {
     }
 
     /// What the origin got of the case with this mark, in the order in which it came.
-    fn seen(&mut self, mark: &str) -> Vec<Seen> {
+    fn seen(&mut self, mark: &str) -> Vec<ReceivedRequest> {
         let mut seen = self.origin.take_seen();
         let barrier = seen.iter().position(|seen| seen.head.target == "/barrier");
         seen.remove(barrier.expect("the barrier"));
         // A head on a connection that was given up may be read after the barrier, and even after
         // the next case.
-        let is_late = |seen: &mut Seen| {
+        let is_late = |seen: &mut ReceivedRequest| {
             let digits = seen.head.target.get(1..).unwrap_or_default();
             let is_mark = digits.len() == 4 && digits.bytes().all(|it| it.is_ascii_digit());
             is_mark && !seen.whole && seen.head.target != mark

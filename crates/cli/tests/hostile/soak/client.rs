@@ -10,8 +10,8 @@ use nightwatt_energy::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::requests::{Kind, Request};
-use crate::answer::{Answer, NoAnswer};
+use super::requests::{RequestKind, Request};
+use crate::answer::{ResponseHead, NoAnswer};
 use crate::gateway::pause;
 use crate::wire::{connect_from, reset};
 
@@ -34,9 +34,9 @@ pub(super) enum Outcome {
 
 /// A request and what came of it.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct SentRequest {
     pub(super) id: String,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// Length and sum of its body.
     pub(super) body: (u64, u64),
     pub(super) begun: Mono,
@@ -68,7 +68,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Asks once.
-    pub(super) fn ask(&mut self, id: String) -> Asked {
+    pub(super) fn ask(&mut self, id: String) -> SentRequest {
         let request = Request::make(&mut self.random, &id);
         let leaves = match self.random.random_range(0..24) {
             0 => Leaves::InTheMiddleOfItsRequest,
@@ -77,12 +77,12 @@ impl Client {
             _ => Leaves::Never,
         };
         // Only what is large takes its time.
-        let often = if matches!(request.kind, Kind::Large | Kind::LargeUpload) { 4 } else { 12 };
+        let often = if matches!(request.kind, RequestKind::Large | RequestKind::LargeUpload) { 4 } else { 12 };
         let slow = self.random.random_range(0..often) == 0;
         let begun = self.clock.now().mono;
         let outcome = self.converse(&request, leaves, slow);
         let ended = self.clock.now().mono;
-        Asked { id, kind: request.kind, body: request.body, begun, ended, outcome }
+        SentRequest { id, kind: request.kind, body: request.body, begun, ended, outcome }
     }
 
     fn converse(&mut self, request: &Request, leaves: Leaves, slow: bool) -> Outcome {
@@ -128,13 +128,13 @@ impl Client {
         request: &Request,
         slow: bool,
     ) -> Outcome {
-        let answer = match Answer::read(&mut reading) {
+        let answer = match ResponseHead::read(&mut reading) {
             Ok(answer) => answer,
             Err(error) => return Outcome::Lost(error.to_string()),
         };
         let (mut bytes, mut right) = (0, true);
         let failed = answer.status >= 400;
-        let read = answer.body(&mut reading, request.kind == Kind::Head, &mut |part| {
+        let read = answer.body(&mut reading, request.kind == RequestKind::Head, &mut |part| {
             right &= failed || request.expected.has_at(bytes, part);
             bytes += part.len();
             if slow {
@@ -145,7 +145,7 @@ impl Client {
             return Outcome::Lost(format!("{read:?} behind {answer:?}"));
         }
         let whole = read.is_ok();
-        let length = if request.kind == Kind::Head { 0 } else { request.expected.len() };
+        let length = if request.kind == RequestKind::Head { 0 } else { request.expected.len() };
         let empty = answer.status == 304;
         right &= failed || !whole || bytes == if empty { 0 } else { length };
         right &= failed || request.kind.may_be(answer.status);

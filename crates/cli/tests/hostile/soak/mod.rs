@@ -1,7 +1,7 @@
 //! A mixed load for minutes, while the origin is killed, stopped and frozen, sleeps and wakes. At
 //! the end each request is looked up in three books: the client's, the gateway's and the origin's.
 
-mod books;
+mod reconciliation;
 mod client;
 mod origin;
 mod requests;
@@ -17,9 +17,9 @@ use rustix::process::{Signal, kill_process};
 
 use crate::gateway::{Gateway, Held, eventually, pause};
 use crate::seed::{VARIABLE, seed};
-use books::Books;
-use client::{Asked, Client, Outcome};
-use requests::Kind;
+use reconciliation::Reconciliation;
+use client::{SentRequest, Client, Outcome};
+use requests::RequestKind;
 use trouble::{Event, What};
 
 /// Clients at once.
@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// Clients ask for that long, while things happen to the origin.
-    fn run(&self, phase: u64, time: Duration) -> (Vec<Asked>, Vec<Event>) {
+    fn run(&self, phase: u64, time: Duration) -> (Vec<SentRequest>, Vec<Event>) {
         let until = self.clock.now().mono + time;
         let (resting, count) = (AtomicBool::new(false), AtomicU64::new(0));
         let dice = |stream| {
@@ -171,11 +171,11 @@ fn nothing_is_lost_and_nothing_is_doubled() {
     // What is logged is in the file when the gateway has ended.
     stage.gateway.stop();
     let (log, record) = (stage.gateway.read("access.log"), stage.gateway.read("served.log"));
-    let books = Books::open(asked, &log, &record, events.clone());
-    let summary = books.summary();
+    let reconciliation = Reconciliation::open(asked, &log, &record, events.clone());
+    let summary = reconciliation.summary();
     tell(&summary, &events, wakeups, (before, after));
-    println!("slowest: {:?}", books.slowest());
-    let faults = books.faults();
+    println!("slowest: {:?}", reconciliation.slowest());
+    let faults = reconciliation.faults();
     if !faults.is_empty() {
         println!("the gateway's log:\n{}", stage.gateway.read("serve.log"));
     }
@@ -184,7 +184,7 @@ fn nothing_is_lost_and_nothing_is_doubled() {
     let bound = before.memory + SPREAD;
     assert!(after.memory <= bound, "it grew from {before:?} to {after:?}");
     // Or it has shown nothing.
-    for kind in Kind::ALL {
+    for kind in RequestKind::ALL {
         assert!(summary.contains_key(&format!("{kind:?}")), "no {kind:?} was asked for");
     }
     assert!(wakeups > 3 && summary.contains_key("200 held"), "it hardly slept: {wakeups}");

@@ -10,7 +10,7 @@ const PAGES: u32 = 30;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// What may come from the cache.
     Page,
     /// What must come from the origin.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     LargeUpload,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) const ALL: [Self; 9] = [
         Self::Page,
         Self::Miss,
@@ -62,7 +62,7 @@ impl Kind {
 /// A request, and what must come back if all goes well.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     pub(super) bytes: Vec<u8>,
     /// Length and sum of its body.
     pub(super) body: (u64, u64),
@@ -72,40 +72,40 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn make(random: &mut ChaCha8Rng, id: &str) -> Self {
         let kind = match random.random_range(0..40) {
-            0..10 => Kind::Page,
-            10..18 => Kind::Miss,
-            18..20 => Kind::Head,
-            20..23 => Kind::Range,
-            23..26 => Kind::Conditional,
-            26 => Kind::Large,
-            27..35 => Kind::Post,
-            35..39 => Kind::Put,
-            _ => Kind::LargeUpload,
+            0..10 => RequestKind::Page,
+            10..18 => RequestKind::Miss,
+            18..20 => RequestKind::Head,
+            20..23 => RequestKind::Range,
+            23..26 => RequestKind::Conditional,
+            26 => RequestKind::Large,
+            27..35 => RequestKind::Post,
+            35..39 => RequestKind::Put,
+            _ => RequestKind::LargeUpload,
         };
         if kind.acts() { Self::upload(random, kind, id) } else { Self::download(random, kind, id) }
     }
 
-    fn download(random: &mut ChaCha8Rng, kind: Kind, id: &str) -> Self {
+    fn download(random: &mut ChaCha8Rng, kind: RequestKind, id: &str) -> Self {
         let page = random.random_range(0..PAGES);
         let chunked = if random.random_range(0..2) == 0 { "miss" } else { "chunked" };
         let (target, size) = match kind {
-            Kind::Page | Kind::Head | Kind::Conditional => {
+            RequestKind::Page | RequestKind::Head | RequestKind::Conditional => {
                 (format!("/hit/{}/{page}", page * 1000), page as usize * 1000)
             }
             // More than the buffers between origin and client hold.
-            Kind::Large => (format!("/large/16000000/{id}"), 16_000_000),
-            Kind::Range => (format!("/miss/20000/{id}"), 20_000),
+            RequestKind::Large => (format!("/large/16000000/{id}"), 16_000_000),
+            RequestKind::Range => (format!("/miss/20000/{id}"), 20_000),
             _ => (format!("/{chunked}/5000/{id}"), 5000),
         };
-        let method = if kind == Kind::Head { "HEAD" } else { "GET" };
+        let method = if kind == RequestKind::Head { "HEAD" } else { "GET" };
         let mut part = 0..size;
         let field = match kind {
-            Kind::Range => {
+            RequestKind::Range => {
                 part.start = random.random_range(0..size);
                 part.end = random.random_range(part.start..size) + 1;
                 format!("Range: bytes={}-{}\r\n", part.start, part.end - 1)
             }
-            Kind::Conditional => format!("If-None-Match: {}\r\n", tag(&target)),
+            RequestKind::Conditional => format!("If-None-Match: {}\r\n", tag(&target)),
             _ => String::new(),
         };
         let bytes = format!("{}{field}\r\n", head(method, &target, id)).into_bytes();
@@ -113,13 +113,13 @@ impl Request {
         Self { kind, bytes, body: (0, sum(b"")), expected }
     }
 
-    fn upload(random: &mut ChaCha8Rng, kind: Kind, id: &str) -> Self {
-        let method = if kind == Kind::Put { "PUT" } else { "POST" };
+    fn upload(random: &mut ChaCha8Rng, kind: RequestKind, id: &str) -> Self {
+        let method = if kind == RequestKind::Put { "PUT" } else { "POST" };
         let target = format!("/echo/{id}");
         // Without a body nothing but the method says that it must not be sent again.
         let length = match random.random_range(0..3) {
             0 => 0,
-            _ if kind == Kind::LargeUpload => random.random_range(0..900_000),
+            _ if kind == RequestKind::LargeUpload => random.random_range(0..900_000),
             _ => random.random_range(0..4000),
         };
         let pattern = Pattern::of(id);

@@ -8,7 +8,7 @@ use nightwatt_gateway::{Extras, REFRESH_ID};
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 
-use super::client::{Asked, Outcome};
+use super::client::{SentRequest, Outcome};
 use super::origin::{Handled, MALFORMED};
 use super::trouble::Event;
 
@@ -21,23 +21,23 @@ struct Logged {
 }
 
 /// All three.
-pub(super) struct Books {
-    asked: Vec<Asked>,
+pub(super) struct Reconciliation {
+    asked: Vec<SentRequest>,
     logged: HashMap<String, Vec<Logged>>,
     handled: HashMap<String, Vec<Handled>>,
     events: Vec<Event>,
     faults: Vec<String>,
 }
 
-impl Books {
+impl Reconciliation {
     /// Opens them. `access_log` and `record` are the files' texts.
     pub(super) fn open(
-        asked: Vec<Asked>,
+        asked: Vec<SentRequest>,
         access_log: &str,
         record: &str,
         events: Vec<Event>,
     ) -> Self {
-        let mut books = Self {
+        let mut reconciliation = Self {
             asked,
             logged: HashMap::new(),
             handled: HashMap::new(),
@@ -50,22 +50,22 @@ impl Books {
                     let arrival = record.to_arrival();
                     let (status, bytes) = (arrival.status, arrival.bytes);
                     let logged = Logged { status, bytes, answer: extras.answer };
-                    books.logged.entry(extras.id).or_default().push(logged);
+                    reconciliation.logged.entry(extras.id).or_default().push(logged);
                 }
-                _ => books.faults.push(format!("no line of an access log: {line}")),
+                _ => reconciliation.faults.push(format!("no line of an access log: {line}")),
             }
         }
         for line in record.lines() {
             match Handled::read(line) {
                 Some(handled) => {
-                    books.handled.entry(handled.id.clone()).or_default().push(handled);
+                    reconciliation.handled.entry(handled.id.clone()).or_default().push(handled);
                 }
                 // Its writer was killed.
                 None if !line.starts_with(MALFORMED) => {}
-                None => books.faults.push(format!("the origin got what is {line}")),
+                None => reconciliation.faults.push(format!("the origin got what is {line}")),
             }
         }
-        books
+        reconciliation
     }
 
     /// What does not agree.
@@ -96,7 +96,7 @@ impl Books {
             && !self.handled.contains_key(id)
     }
 
-    fn fault(&self, asked: &Asked) -> Option<&'static str> {
+    fn fault(&self, asked: &SentRequest) -> Option<&'static str> {
         let logged = self.logged.get(&asked.id).map_or(&[][..], |it| it);
         let handled = self.handled.get(&asked.id).map_or(&[][..], |it| it);
         if asked.kind.happens_once() && handled.len() > 1 {
@@ -139,7 +139,7 @@ impl Books {
     }
 
     /// How long the slowest of them took, and what it was.
-    pub(super) fn slowest(&self) -> Option<(Duration, &Asked)> {
+    pub(super) fn slowest(&self) -> Option<(Duration, &SentRequest)> {
         let times = self.asked.iter().map(|asked| (asked.ended.since(asked.begun), asked));
         times.max_by_key(|(time, _)| *time)
     }
@@ -147,7 +147,7 @@ impl Books {
     /// How many there were, by kind and by what came of them.
     pub(super) fn summary(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
-        for Asked { kind, outcome, .. } in &self.asked {
+        for SentRequest { kind, outcome, .. } in &self.asked {
             let came = match outcome {
                 Outcome::Answered { whole: false, .. } => "cut".to_owned(),
                 Outcome::Answered { status, how, .. } => format!("{status} {how}"),
