@@ -256,9 +256,8 @@ impl Report {
 
     /// How many runs of a cell failed.
     pub(crate) fn failed_of(&self, cell: &CellAnswer) -> u64 {
-        let is_it = |it: &&CellRuns| {
-            it.comparison == cell.comparison && it.environment == cell.environment
-        };
+        let is_it =
+            |it: &&CellRuns| it.comparison == cell.comparison && it.environment == cell.environment;
         self.answers.cells.iter().find(is_it).map_or(0, |it| it.failed)
     }
 }

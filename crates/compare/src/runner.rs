@@ -23,9 +23,9 @@ use super::error::Error;
 use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
-use super::setup::{CopyOf, Setup};
 use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
+use super::setup::{CopyOf, Setup};
 use super::store::Store;
 use super::turn::Turn;
 

@@ -10,7 +10,7 @@ use nightwatt_compare::metering::{Meters, Power, Trim};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Step};
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
 use nightwatt_compare::turn::Turn;
-use nightwatt_compare::{Error as RunError, Runs, Store, RunProgress, drive, figures, host};
+use nightwatt_compare::{Error as RunError, RunProgress, Runs, Store, drive, figures, host};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, shell};

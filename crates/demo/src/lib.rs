@@ -5,8 +5,8 @@
 //! `nightwatt_load`, go over TCP to a server that is started and stopped as a process. All run by one virtual clock
 //! (`nightwatt_clock`), so a day needs seconds; energy is modelled from the scenario's power states.
 
-mod records;
 mod error;
+mod records;
 mod report;
 mod server;
 mod shown;

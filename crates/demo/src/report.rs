@@ -7,7 +7,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_gateway::status::Status;
 use nightwatt_load::summary::ContentDelay;
-use nightwatt_load::{Answer, RequestKind, Outcome, Run, ServiceTime};
+use nightwatt_load::{Answer, Outcome, RequestKind, Run, ServiceTime};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::lifecycle::Change;
 use nightwatt_policy::scenario::Scenario;
@@ -247,7 +247,11 @@ fn service_time(options: &DemoOptions) -> ServiceTime {
 }
 
 /// By the class that the proxy saw. What could not be sent has none.
-fn delays_by_class(seen: &[ContentDelay], traced: &[&Outcome], records: &Records) -> BTreeMap<String, Summary> {
+fn delays_by_class(
+    seen: &[ContentDelay],
+    traced: &[&Outcome],
+    records: &Records,
+) -> BTreeMap<String, Summary> {
     let classes: BTreeMap<usize, &str> = traced
         .iter()
         .filter_map(|it| Some((it.arrival, records.line(&it.id)?.class.as_str())))
@@ -297,7 +301,8 @@ impl Returned {
         let mut returned = Self::default();
         for outcomes in run.outcomes.chunk_by(|a, b| a.arrival == b.arrival) {
             let is_sent_away = |it: &&Outcome| it.answer == Some(Answer::Crawler);
-            let first = outcomes.iter().find(|it| it.kind == RequestKind::Trace).filter(is_sent_away);
+            let first =
+                outcomes.iter().find(|it| it.kind == RequestKind::Trace).filter(is_sent_away);
             let Some(first) = first else { continue };
             returned.sent_away += 1;
             let served = outcomes.iter().find(|it| {

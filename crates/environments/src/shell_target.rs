@@ -112,6 +112,10 @@ mod tests {
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(container.to_string(), "jail in container in guest");
         assert_eq!(container.outer().to_string(), "container in guest");
-        assert_eq!(ShellTarget::here().outer(), ShellTarget::here(), "nothing is around this machine");
+        assert_eq!(
+            ShellTarget::here().outer(),
+            ShellTarget::here(),
+            "nothing is around this machine"
+        );
     }
 }

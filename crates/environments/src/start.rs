@@ -82,7 +82,12 @@ impl<'a> Start<'a> {
     }
 
     /// Runs a line somewhere else, and gives what came of it.
-    pub(crate) fn try_in(&self, place: &ShellTarget, what: &str, line: &str) -> Result<tool::Ran, Error> {
+    pub(crate) fn try_in(
+        &self,
+        place: &ShellTarget,
+        what: &str,
+        line: &str,
+    ) -> Result<tool::Ran, Error> {
         let (argv, what) = (place.argv(line), self.in_this_environment(what));
         self.guard.run(&argv, &what, self.limit(), self.stop)
     }
@@ -106,7 +111,11 @@ impl<'a> Start<'a> {
 
     /// It took too long.
     pub(crate) fn late(&self, what: &str) -> Error {
-        Error::TimedOut { what: self.in_this_environment(what), limit: self.whole_limit, output: String::new() }
+        Error::TimedOut {
+            what: self.in_this_environment(what),
+            limit: self.whole_limit,
+            output: String::new(),
+        }
     }
 
     /// There must be such programs.

@@ -181,7 +181,9 @@ impl<S: Service, T: Transport> Connection<S, T> {
         cx: &mut Context<'_>,
         is_stopping: bool,
     ) -> Poll<Option<Event<S::Pending>>> {
-        let Some(PendingRequest { end, pending }) = self.pending.take() else { return Poll::Ready(None) };
+        let Some(PendingRequest { end, pending }) = self.pending.take() else {
+            return Poll::Ready(None);
+        };
         if is_stopping {
             // The last answer of a connection says that it is the last: the slow path sees to that.
             self.timer.settle();
@@ -193,7 +195,9 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 self.timer.settle();
                 return Poll::Ready(Some(Event::Head(end, Some(pending))));
             }
-            Progress::Waits(pending) if self.is_left(cx, end, self.service.arrived_at(&pending)) => {
+            Progress::Waits(pending)
+                if self.is_left(cx, end, self.service.arrived_at(&pending)) =>
+            {
                 let mut room = no_fields();
                 let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
                 if let Ok(head) = head {

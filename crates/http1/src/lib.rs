@@ -119,7 +119,11 @@ pub trait Service: Send + 'static {
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Self::Pending>;
 
     /// Polls a request that waits for the upstream's answer; the task is woken when its state changes.
-    fn poll_pending(&mut self, pending: Self::Pending, cx: &mut Context<'_>) -> Progress<Self::Pending>;
+    fn poll_pending(
+        &mut self,
+        pending: Self::Pending,
+        cx: &mut Context<'_>,
+    ) -> Progress<Self::Pending>;
 
     /// The deadline for the upstream's answer. After it the request takes the slow path, too.
     fn deadline(&self, pending: &Self::Pending) -> Mono;

@@ -71,7 +71,11 @@ impl Service for Echo {
         Quick::Ready(prepared(length, b'q'))
     }
 
-    fn poll_pending(&mut self, mut asked: PendingEcho, cx: &mut Context<'_>) -> Progress<PendingEcho> {
+    fn poll_pending(
+        &mut self,
+        mut asked: PendingEcho,
+        cx: &mut Context<'_>,
+    ) -> Progress<PendingEcho> {
         if asked.rounds > 0 {
             if asked.rounds < usize::MAX {
                 asked.rounds -= 1;

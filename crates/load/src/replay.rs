@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::exchange::Client;
-use crate::outcome::{ErrorKind, RequestKind, Outcome};
+use crate::outcome::{ErrorKind, Outcome, RequestKind};
 use crate::pool::Pool;
 use crate::refusals::Refusals;
 use crate::request::{Dress, Plan};

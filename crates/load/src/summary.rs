@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::cdf::Cdf;
 use crate::csv::class_name;
-use crate::outcome::{RequestKind, Outcome};
+use crate::outcome::{Outcome, RequestKind};
 use crate::replay::{Lag, Run, Unsendable};
 
 /// What an answer takes beyond the waiting, added to each delay: virtual time stands still while

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::answer::Answer;
 use crate::exchange::{Client, Reply};
-use crate::outcome::{RequestKind, Outcome};
+use crate::outcome::{Outcome, RequestKind};
 use crate::request::Plan;
 
 /// What a browser does with a waiting page.
@@ -71,7 +71,14 @@ impl Visit {
     }
 
     /// Sends one request of this visit and reports what became of it.
-    async fn send(&self, kind: RequestKind, plan: &Plan, id: String, intended: Mono, debt: Debt) -> Reply {
+    async fn send(
+        &self,
+        kind: RequestKind,
+        plan: &Plan,
+        id: String,
+        intended: Mono,
+        debt: Debt,
+    ) -> Reply {
         let done = self.client.exchange(plan, &id).await;
         let outcome = Outcome {
             id,
@@ -107,7 +114,8 @@ impl Visit {
             Waiting::Ignore => return,
             Waiting::ReopenAfter(time) => {
                 clock.sleep(time).await;
-                self.send_now(RequestKind::Reopened, &self.plan, format!("{}-reopened-1", self.id)).await;
+                self.send_now(RequestKind::Reopened, &self.plan, format!("{}-reopened-1", self.id))
+                    .await;
                 return;
             }
             // A poll without pause would never let time pass.

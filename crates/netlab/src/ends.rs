@@ -91,7 +91,8 @@ impl End {
         let namespace = facts.iter().find(|(name, _)| name == netns::NAMESPACE);
         let namespace = namespace.map(|(_, path)| path.clone()).unwrap_or_default();
         let keeper = namespace.split('/').find_map(|word| word.parse().ok()).unwrap_or(0);
-        let counters_from = CounterSource::Namespace { file: PathBuf::from(namespace), keeper, stop: stop.clone() };
+        let counters_from =
+            CounterSource::Namespace { file: PathBuf::from(namespace), keeper, stop: stop.clone() };
         Ok(Self {
             name,
             address: address.to_owned(),

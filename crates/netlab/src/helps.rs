@@ -68,8 +68,9 @@ impl HelpsPlan {
         let name = |it: &Comparison| {
             format!("{}: {}", self.changes[it.change], self.plan.cells[it.cell].text())
         };
-        let places = (0..comparisons.len())
-            .flat_map(|comparison| [0, 1].map(|environment| ExperimentCell { environment, comparison }));
+        let places = (0..comparisons.len()).flat_map(|comparison| {
+            [0, 1].map(|environment| ExperimentCell { environment, comparison })
+        });
         let cells: Vec<ExperimentCell> = places.collect();
         Design {
             environments: STATES.map(str::to_owned).to_vec(),

@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use message::{Heard, MessageKind, Message};
+use message::{Heard, Message, MessageKind};
 
 /// Ethernet's, IP's and UDP's heads.
 pub const HEADS: usize = 14 + 20 + 8;

@@ -165,7 +165,10 @@ impl Plan {
             environments: vec![scenario.name.clone()],
             baseline: 0,
             comparisons: places.iter().map(|place| self.cells[*place].text()).collect(),
-            cells: cells.clone().map(|comparison| ExperimentCell { environment: 0, comparison }).collect(),
+            cells: cells
+                .clone()
+                .map(|comparison| ExperimentCell { environment: 0, comparison })
+                .collect(),
             groups: cells.collect(),
             main: self.main.clone(),
             rule: Rule {

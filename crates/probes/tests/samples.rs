@@ -107,7 +107,10 @@ fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(SampleCou
 }
 
 /// While a thread of ours runs.
-fn during<T: Send>(watch: Watch, work: impl FnOnce() -> T + Send) -> Option<(SampleCounts, Samples, T)> {
+fn during<T: Send>(
+    watch: Watch,
+    work: impl FnOnce() -> T + Send,
+) -> Option<(SampleCounts, Samples, T)> {
     std::thread::scope(|scope| {
         let (go, wait) = std::sync::mpsc::channel();
         let worker = scope.spawn(move || wait.recv().ok().map(|()| work()));

@@ -269,7 +269,8 @@ impl RunState {
         let told = main.map(|(.., channel)| channel.last.since(self.energies.begun()));
         let told = told.unwrap_or_default();
         let now = monotonic();
-        let look = LiveSnapshot { now, calls, tree: &tree, usage: &usage, told: &told, joules, covered };
+        let look =
+            LiveSnapshot { now, calls, tree: &tree, usage: &usage, told: &told, joules, covered };
         Ok(Some(live.report(&look)))
     }
 }

@@ -65,7 +65,8 @@ pub fn run(
     let metering = caliper::start(meters, options.interval, &sender)?;
     let (command, is_gone) = (options.command.as_deref(), || false);
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let target_run = followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
+    let target_run =
+        followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
     accounting.end(target_run.end);
     accounting.read(&mut samples);
     let (measured, _) = metering.finish(target_run.end);
@@ -73,7 +74,8 @@ pub fn run(
         accounting.channels.event(&event);
     }
     accounting.close();
-    let mut report = KernelTimeReport::of(&accounting, &samples, &measured, target_run.begin, target_run.end);
+    let mut report =
+        KernelTimeReport::of(&accounting, &samples, &measured, target_run.begin, target_run.end);
     report.command =
         options.command.iter().flatten().map(|it| it.to_string_lossy().into_owned()).collect();
     report.processes.clone_from(&options.processes);

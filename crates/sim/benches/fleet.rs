@@ -8,7 +8,7 @@ use std::time::Duration;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::{Mono, Nanos};
 use nightwatt_policy::arrivals::{Arrivals, Rate};
-use nightwatt_policy::fleet::{FleetSettings, ServerKind, Pool, Wear};
+use nightwatt_policy::fleet::{FleetSettings, Pool, ServerKind, Wear};
 use nightwatt_sim::fleet::{Outcome, Service, Window, run};
 
 /// The published small server: 261.8 requests/s, two within 10 ms.

@@ -28,7 +28,7 @@ use std::time::Duration;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::{Mono, Nanos};
 use nightwatt_policy::arrivals::{Arrivals, Counts};
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Pool, ServerKind, Wear};
 use nightwatt_policy::queueing::places_within;
 use nightwatt_sim::fleet::{Service, Window, run};
 use nightwatt_traffic::PerSecond as Log;

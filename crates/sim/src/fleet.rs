@@ -18,7 +18,7 @@ use std::time::Duration;
 use nightwatt_energy::histogram::Histogram;
 use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::{Mono, Nanos};
-use nightwatt_policy::fleet::{Action, FleetSettings, ServerKind, Pool, Route, Tally};
+use nightwatt_policy::fleet::{Action, FleetSettings, Pool, Route, ServerKind, Tally};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;

@@ -118,7 +118,9 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// A request, not before the last one; returns how it is answered.
     pub fn ask(&mut self, asked: &LoggedRequest) -> Route {
-        let LoggedRequest { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
+        let LoggedRequest {
+            number, at, visitor, visit, client, recognised, want, resource, ..
+        } = *asked;
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();

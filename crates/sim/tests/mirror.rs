@@ -9,8 +9,8 @@ use nightwatt_policy::scenario::{CacheRule, Scenario, Server, SlaRule};
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{
-    LoggedRequest, CacheSettings, Extent, Mirrorable, Outcome, RefreshRule, Resource, Shows, SiteRun,
-    Slots, VisitBook, World,
+    CacheSettings, Extent, LoggedRequest, Mirrorable, Outcome, RefreshRule, Resource, Shows,
+    SiteRun, Slots, VisitBook, World,
 };
 use proptest::prelude::*;
 

@@ -79,7 +79,12 @@ fn kind(servers: u32, service: PerSecond, watts: Watts, places: u32) -> ServerKi
     }
 }
 
-fn play(kind: ServerKind, choice: FleetChoice, rate: f64, window: Window) -> Result<Outcome, Error> {
+fn play(
+    kind: ServerKind,
+    choice: FleetChoice,
+    rate: f64,
+    window: Window,
+) -> Result<Outcome, Error> {
     let settings = FleetSettings {
         kinds: vec![kind],
         min_on: Duration::ZERO,

@@ -310,7 +310,12 @@ mod tests {
         processes.take(Record::Exec { pid: 3, name: String::new() });
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[]));
         processes.take(fork(5, 4));
-        for (pid, seen) in [(0, SampleOutcome::Idle), (1, SampleOutcome::Other), (4, SampleOutcome::Other), (5, SampleOutcome::Other)] {
+        for (pid, seen) in [
+            (0, SampleOutcome::Idle),
+            (1, SampleOutcome::Other),
+            (4, SampleOutcome::Other),
+            (5, SampleOutcome::Other),
+        ] {
             assert_eq!(processes.take(at(pid, &[0x1100])), seen);
         }
         // Its first thread may end before its second. Then another process may soon have its number.

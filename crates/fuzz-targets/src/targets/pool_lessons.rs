@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::{Mono, Nanos, Wall};
 use nightwatt_gateway::lessons::pool::{PoolLessons, read, write};
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Route, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Pool, Route, ServerKind, Wear};
 
 /// The seeds' time, ten minutes and a week later, and the ends of time, s since 1970.
 const TIMES: [i64; 5] =

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
 use nightwatt_energy::time::Nanos;
-use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
+use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Pool, ServerKind, Wear};
 use nightwatt_policy::queueing::places_within;
 use nightwatt_policy::scenario::Server;
 use nightwatt_power::{ControllerConfig, probe};

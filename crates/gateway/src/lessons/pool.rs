@@ -99,7 +99,7 @@ impl Place {
 mod tests {
     use nightwatt_energy::quantity::{Joules, PerSecond, Watts};
     use nightwatt_energy::time::Mono;
-    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, ServerKind, Pool, Wear};
+    use nightwatt_policy::fleet::{FleetChoice, FleetSettings, Pool, ServerKind, Wear};
 
     use super::*;
 

@@ -181,7 +181,13 @@ fn as_server(kind: &ServerKind) -> Server {
 /// A server that runs on a machine is on that machine's bill, unless its own power is configured.
 fn on_others_bill(kind: &ServerKind) -> ServerKind {
     use nightwatt_energy::quantity::{Joules, Watts};
-    ServerKind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
+    ServerKind {
+        idle: Watts::ZERO,
+        busy: Watts::ZERO,
+        off: Watts::ZERO,
+        switch: Joules(0.0),
+        ..*kind
+    }
 }
 
 type Controlled = (Box<dyn Controller>, Option<machine::Guest>);

@@ -51,7 +51,9 @@ async fn heard(server: &mut DuplexStream) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-async fn whole<T: AsyncRead + AsyncWrite + Unpin>(answer: AnswerBody<T>) -> (Bytes, Option<HeaderMap>) {
+async fn whole<T: AsyncRead + AsyncWrite + Unpin>(
+    answer: AnswerBody<T>,
+) -> (Bytes, Option<HeaderMap>) {
     let collected = answer.collect().await.unwrap();
     let trailers = collected.trailers().cloned();
     (collected.to_bytes(), trailers)
@@ -403,7 +405,8 @@ fn the_rest_of_a_request_is_not_kept_beyond_its_answer() {
         let (connection, mut server) = connected();
         let is_dropped = Arc::new(std::sync::atomic::AtomicBool::new(false));
         server.write_all(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno").await.unwrap();
-        let sent = request(Method::POST, &[("content-length", "5")], DropFlag(Arc::clone(&is_dropped)));
+        let sent =
+            request(Method::POST, &[("content-length", "5")], DropFlag(Arc::clone(&is_dropped)));
         let (response, _) = connection.ask(sent, ignored).await.unwrap();
         assert_eq!(whole(response.into_body()).await.0, "no");
         for _ in 0..100 {

@@ -69,7 +69,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     }
 
     /// How much of the answer is there.
-    fn parse_whole<R>(&self, take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>) -> ParsedAnswer<R> {
+    fn parse_whole<R>(
+        &self,
+        take: impl Fn(&PlainResponse<'_, '_>) -> Option<R>,
+    ) -> ParsedAnswer<R> {
         let Some(end) = end_of(&self.buffer) else { return ParsedAnswer::Incomplete };
         let mut room = no_fields();
         let Some(glance) = PlainResponse::of(&self.buffer[..end], &mut room) else {

@@ -200,8 +200,10 @@ fn ready(wanted: &Wanted, dress: &Dress, endpoints: &mut Vec<Endpoint>) -> Resul
     let known = endpoints.iter().position(|place| place.authority == authority.as_str());
     let place = known.unwrap_or(endpoints.len());
     if known.is_none() {
-        endpoints
-            .push(Endpoint { authority: authority.as_str().to_owned(), address: resolve(authority)? });
+        endpoints.push(Endpoint {
+            authority: authority.as_str().to_owned(),
+            address: resolve(authority)?,
+        });
     }
     Ok(Request { url: wanted.url.clone(), method, bytes: bytes.into(), place })
 }

@@ -6,7 +6,7 @@ use http::Request;
 use hyper::body::Incoming;
 use nightwatt_clock::Clock;
 use nightwatt_load::{
-    Answer, RequestKind, Options, ReplaySummary, Returning, Run, ServiceTime, Waiting, summary,
+    Answer, Options, ReplaySummary, RequestKind, Returning, Run, ServiceTime, Waiting, summary,
 };
 use nightwatt_traffic::Arrival;
 
@@ -80,8 +80,13 @@ fn a_waiting_page_gives_up_polling_at_its_cap_and_opens_anyway() {
     });
     let kinds: Vec<(RequestKind, u64)> =
         run.outcomes.iter().map(|outcome| (outcome.kind, outcome.sent.0.as_secs())).collect();
-    let expected =
-        [(RequestKind::Trace, 0), (RequestKind::Poll, 2), (RequestKind::Poll, 4), (RequestKind::Poll, 5), (RequestKind::Reopened, 5)];
+    let expected = [
+        (RequestKind::Trace, 0),
+        (RequestKind::Poll, 2),
+        (RequestKind::Poll, 4),
+        (RequestKind::Poll, 5),
+        (RequestKind::Reopened, 5),
+    ];
     assert_eq!(kinds, expected);
     let figures = ReplaySummary::of(&run, ServiceTime::default());
     assert_eq!((figures.never_got_content, figures.served_survey), (1, 2));

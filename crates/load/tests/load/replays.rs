@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_load::{
-    Answer, Error, ErrorKind, RequestKind, Options, OriginOptions, Progress, ReplaySummary, Run,
+    Answer, Error, ErrorKind, Options, OriginOptions, Progress, ReplaySummary, RequestKind, Run,
     ServiceTime, Target, replay, speed_for,
 };
 use nightwatt_traffic::Arrival;

@@ -219,7 +219,8 @@ mod tests {
         let said = String::from_utf8(said).unwrap();
         let answers: Vec<AgentReply> =
             said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let [AgentReply::Failed(_), AgentReply::Counted(counted), AgentReply::Failed(why)] = &answers[..]
+        let [AgentReply::Failed(_), AgentReply::Counted(counted), AgentReply::Failed(why)] =
+            &answers[..]
         else {
             panic!("{said}")
         };

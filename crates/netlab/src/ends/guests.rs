@@ -10,7 +10,7 @@ use nightwatt_environments::{KindConfig, shell};
 
 use super::config::EndConfig;
 use super::hosts::{carry, start_agent};
-use super::{End, Error, CounterSource};
+use super::{CounterSource, End, Error};
 
 /// Address and hardware address: RFC 2544 sets 198.18.0.0/15 aside for measuring, and the others are
 /// locally administered.
@@ -67,7 +67,11 @@ pub(super) fn start(
             is_root: true,
             program,
             started,
-            counters_from: CounterSource::Agent { agent: Mutex::new(agent), is_behind_ssh: true, stop: stop.clone() },
+            counters_from: CounterSource::Agent {
+                agent: Mutex::new(agent),
+                is_behind_ssh: true,
+                stop: stop.clone(),
+            },
         })
     };
     Ok(([one("sender", 0, SENDER)?, one("receiver", 1, RECEIVER)?], undo))

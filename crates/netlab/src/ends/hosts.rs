@@ -12,7 +12,7 @@ use nightwatt_environments::{KindConfig, Started, shell};
 
 use super::agent::Agent;
 use super::config::EndConfig;
-use super::{End, Error, Pair, CounterSource, running};
+use super::{CounterSource, End, Error, Pair, running};
 
 /// Starts both.
 pub(super) fn start(
@@ -53,7 +53,11 @@ pub(super) fn start(
             is_root: user.trim() == "0",
             program,
             started,
-            counters_from: CounterSource::Agent { agent: Mutex::new(agent), is_behind_ssh, stop: stop.clone() },
+            counters_from: CounterSource::Agent {
+                agent: Mutex::new(agent),
+                is_behind_ssh,
+                stop: stop.clone(),
+            },
         });
     }
     let [sender, receiver] = <[End; 2]>::try_from(made).map_err(|_| Error::Interrupted)?;

@@ -1,6 +1,6 @@
 //! Programs that an end must have.
 
-use super::{End, Error, CounterSource};
+use super::{CounterSource, End, Error};
 
 /// A program, and the Debian package that has it.
 pub(crate) type Program = (&'static str, &'static str);

@@ -231,7 +231,11 @@ pub struct HelpsReport {
 }
 
 impl LinkHelps {
-    pub(super) fn of(scenario: &Scenario, emulation: &Emulation, link: Option<CheckResult>) -> Self {
+    pub(super) fn of(
+        scenario: &Scenario,
+        emulation: &Emulation,
+        link: Option<CheckResult>,
+    ) -> Self {
         Self {
             scenario: scenario.clone(),
             emulation: emulation.clone(),

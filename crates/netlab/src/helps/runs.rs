@@ -12,7 +12,7 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::cards::{Feature, Features, Refusal};
 use crate::scenario::Scenario;
 use crate::study::fetching::{How, PILOT};
-use crate::study::lab::{Joined, Lab, StepProgress, Standing, ReportProgress, all_of};
+use crate::study::lab::{Joined, Lab, ReportProgress, Standing, StepProgress, all_of};
 use crate::study::result::EndReport;
 use crate::study::runs::left;
 use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, StudyProgress};
@@ -33,7 +33,14 @@ pub(super) fn all(
         let mut report_progress = |news: StepProgress| {
             let of = (place, plan.plan.scenarios.len());
             let StepProgress { what, progress, left, run } = news;
-            report_progress(&StudyProgress { scenario: &scenario.name, of, progress, what, left, run });
+            report_progress(&StudyProgress {
+                scenario: &scenario.name,
+                of,
+                progress,
+                what,
+                left,
+                run,
+            });
         };
         let (link, ended) = helps.link(scenario, &mut report_progress);
         report.links.extend(link);
@@ -226,14 +233,15 @@ impl Helps<'_> {
             let place = experiment.design().cells[step.cell];
             let began = monotonic();
             let progress = experiment.progress();
-            let outcome = match self.step(standing, step, place, progress, &mut state, link, report_progress)
-            {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    ended = Err(error);
-                    break;
-                }
-            };
+            let outcome =
+                match self.step(standing, step, place, progress, &mut state, link, report_progress)
+                {
+                    Ok(outcome) => outcome,
+                    Err(error) => {
+                        ended = Err(error);
+                        break;
+                    }
+                };
             if let Outcome::Failed(why) = &outcome {
                 link.changes[place.comparison].failures.push(why.clone());
             }
@@ -263,7 +271,11 @@ impl Helps<'_> {
         let (change, cell) = (&plan.changes[it.change], &plan.plan.cells[it.cell]);
         let (state, length) = (STATES[place.environment], state.lengths[it.cell]);
         let left = left(&progress, state.spent, &state.lengths);
-        let now = |what: &str| StepProgress { progress: Some(progress), left, ..StepProgress::from(what) };
+        let now = |what: &str| StepProgress {
+            progress: Some(progress),
+            left,
+            ..StepProgress::from(what)
+        };
         let LinkHelps { scenario, changes, seen: Some(seen), .. } = link else {
             return Err(Error::Options("no link".to_owned()));
         };

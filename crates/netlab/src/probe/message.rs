@@ -121,7 +121,8 @@ mod tests {
                 assert_eq!(heard.take(&load.bytes()), None);
             }
         }
-        let ask = |stream| Message { kind: MessageKind::Ask, stream, number: 9, ..Message::default() };
+        let ask =
+            |stream| Message { kind: MessageKind::Ask, stream, number: 9, ..Message::default() };
         let answer = Message::read(&heard.take(&ask(6).bytes()).unwrap()).unwrap();
         assert_eq!((answer.frames, answer.number), (11, 9));
         let other = Message::read(&heard.take(&ask(5).bytes()).unwrap()).unwrap();

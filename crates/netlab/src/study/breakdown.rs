@@ -178,8 +178,11 @@ mod tests {
     use super::*;
 
     fn run(changing: f64, tcp: Option<f64>, energy: Option<f64>, beyond: f64) -> Shares {
-        let seen =
-            |name, share: Option<f64>| CategoryShare { name, share, beyond: share.unwrap_or(0.0) * beyond };
+        let seen = |name, share: Option<f64>| CategoryShare {
+            name,
+            share,
+            beyond: share.unwrap_or(0.0) * beyond,
+        };
         Shares {
             idle: Some(0.5),
             changing: seen("Scheduler + ACPI + IRQ", Some(changing)),

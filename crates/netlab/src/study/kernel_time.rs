@@ -47,11 +47,12 @@ pub(super) fn shares(
     let beyond = |of: &dyn Fn(&KernelTimeReport) -> u64| {
         per_second(of(report), report) - idle.map_or(0.0, |idle| per_second(of(idle), idle))
     };
-    let seen = |it: &CategoryReport, same: &dyn Fn(&KernelTimeReport) -> &CategoryReport| CategoryShare {
-        name: it.name,
-        share: it.own_share.map(|share| share.share),
-        beyond: beyond(&|it| same(it).samples),
-    };
+    let seen =
+        |it: &CategoryReport, same: &dyn Fn(&KernelTimeReport) -> &CategoryReport| CategoryShare {
+            name: it.name,
+            share: it.own_share.map(|share| share.share),
+            beyond: beyond(&|it| same(it).samples),
+        };
     // All reports have the same categories in the same order.
     let each = |list: fn(&KernelTimeReport) -> &[CategoryReport]| {
         let one = |(place, it)| seen(it, &|other| &list(other)[place]);

@@ -124,7 +124,11 @@ impl<'a> Lab<'a> {
 
     /// Joins the ends, and checks that the link is as specified: for the check, each packet is a frame of
     /// its own. A bare link has no specification.
-    pub(crate) fn join(&self, scenario: &Scenario, report_progress: &mut ReportProgress<'_>) -> Result<Joined, Error> {
+    pub(crate) fn join(
+        &self,
+        scenario: &Scenario,
+        report_progress: &mut ReportProgress<'_>,
+    ) -> Result<Joined, Error> {
         let Self { plan, stop, ends, host, .. } = self;
         report_progress("setting up the link".into());
         let link = Link::make(ends, scenario, &plan.program, stop)?;

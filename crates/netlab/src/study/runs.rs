@@ -9,7 +9,7 @@ use nightwatt_energy::time::Mono;
 use super::fetching::{How, PILOT};
 use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};
 use super::kernel_time;
-use super::lab::{Joined, Lab, NO_PROCESSES, StepProgress, Standing, ReportProgress, all_of};
+use super::lab::{Joined, Lab, NO_PROCESSES, ReportProgress, Standing, StepProgress, all_of};
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Error, Plan};
@@ -59,7 +59,14 @@ pub(super) fn all(
         let mut report_progress = |news: StepProgress| {
             let of = (place, plan.scenarios.len());
             let StepProgress { what, progress, left, run } = news;
-            report_progress(&StudyProgress { scenario: &scenario.name, of, progress, what, left, run });
+            report_progress(&StudyProgress {
+                scenario: &scenario.name,
+                of,
+                progress,
+                what,
+                left,
+                run,
+            });
         };
         let (told, ended) = lab.scenario(scenario, &mut report_progress);
         report.scenarios.extend(told);
@@ -146,7 +153,11 @@ impl Lab<'_> {
             let cell = &self.plan.cells[place];
             let progress = experiment.progress();
             let left = left(&progress, spent, lengths);
-            let now = |what: &str| StepProgress { progress: Some(progress), left, ..StepProgress::from(what) };
+            let now = |what: &str| StepProgress {
+                progress: Some(progress),
+                left,
+                ..StepProgress::from(what)
+            };
             let began = monotonic();
             if idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
                 report_progress(now("the idle machine"));

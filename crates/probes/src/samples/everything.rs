@@ -53,6 +53,13 @@ impl Samples {
         frames.reverse();
         let user = frames.into_iter().map(|frame| self.function(frame)).collect();
         let at = Mono(std::time::Duration::from_nanos(time));
-        Some(CpuSample { at, pid, is_watched, program: self.programs.of(pid).clone(), kernel, user })
+        Some(CpuSample {
+            at,
+            pid,
+            is_watched,
+            program: self.programs.of(pid).clone(),
+            kernel,
+            user,
+        })
     }
 }

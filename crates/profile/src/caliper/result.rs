@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::energies::{Energies, OneChannel};
 use super::events::EventsReport;
 use super::folded::{self, StackReport};
-use super::{CaliperOptions, TargetRun, Section};
+use super::{CaliperOptions, Section, TargetRun};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -390,7 +390,11 @@ pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
     warnings
 }
 
-fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Observations<'_>) -> Vec<String> {
+fn warnings(
+    sections: &[SectionReport],
+    channels: &[ChannelTotal],
+    seen: &Observations<'_>,
+) -> Vec<String> {
     let mut warnings = of_meters(channels, seen.measured);
     let by_probe = seen.sections.iter().any(Section::has_return_probe);
     let ended = seen.target_run.finished.as_ref().map(|finished| finished.ended.code());

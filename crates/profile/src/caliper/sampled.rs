@@ -18,7 +18,7 @@ use nightwatt_probes::Samples;
 
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
-use accounting::{SampleAccounting, Named};
+use accounting::{Named, SampleAccounting};
 use following::{Followed, Kept};
 use nightwatt_measure::run::{self, Idle, Running};
 
@@ -61,7 +61,8 @@ pub fn run(
     };
     let is_gone = || options.target.is_gone();
     let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
-    let target_run = followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
+    let target_run =
+        followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
     let used =
         time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
     accounting.end(target_run.end);

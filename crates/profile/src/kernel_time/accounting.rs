@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pure::kernel_time::{Category, Clusters, SampleKind, Os, Table, Tcp, attribute};
+use crate::pure::kernel_time::{Category, Clusters, Os, SampleKind, Table, Tcp, attribute};
 use nightwatt_energy::samples::Busy;
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;
@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_cell_of_its_own_for_either() {
-        let mut cells = vec![cell(SampleKind::Idle, Whose::Own), cell(SampleKind::Unknown, Whose::Own)];
+        let mut cells =
+            vec![cell(SampleKind::Idle, Whose::Own), cell(SampleKind::Unknown, Whose::Own)];
         cells.extend(Os::ALL.map(|os| cell(SampleKind::Busy(os, None), Whose::Own)));
         cells.extend(Tcp::ALL.map(|tcp| cell(SampleKind::Busy(Os::Tcp, Some(tcp)), Whose::Own)));
         assert_eq!(cells, (0..KINDS).collect::<Vec<_>>());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::pure::kernel_time::{SampleKind, Os, ShareEstimate, Tcp};
+use crate::pure::kernel_time::{Os, SampleKind, ShareEstimate, Tcp};
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::samples::interval;
 use nightwatt_energy::time::Mono;
@@ -182,15 +182,21 @@ impl KernelTimeReport {
             })
             .collect();
         let elapsed = end.since(begin);
-        let category = |name, holds: &dyn Fn(SampleKind) -> bool, of: &dyn Fn(SampleKind) -> bool| {
-            category(accounting, &channels, &Group { name, holds, of })
-        };
-        let of_os = |os| move |kind: SampleKind| matches!(kind, SampleKind::Busy(it, _) if it == os);
+        let category =
+            |name, holds: &dyn Fn(SampleKind) -> bool, of: &dyn Fn(SampleKind) -> bool| {
+                category(accounting, &channels, &Group { name, holds, of })
+            };
+        let of_os =
+            |os| move |kind: SampleKind| matches!(kind, SampleKind::Busy(it, _) if it == os);
         let mut os: Vec<CategoryReport> =
             Os::ALL.into_iter().map(|it| category(it.name(), &of_os(it), &is_busy)).collect();
         os.push(category("Unknown", &|kind| kind == SampleKind::Unknown, &is_busy));
         let tcp = Tcp::ALL.into_iter().map(|it| {
-            category(it.name(), &|kind| kind == SampleKind::Busy(Os::Tcp, Some(it)), &of_os(Os::Tcp))
+            category(
+                it.name(),
+                &|kind| kind == SampleKind::Busy(Os::Tcp, Some(it)),
+                &of_os(Os::Tcp),
+            )
         });
         let tcp = tcp.collect();
         let changing = |kind| {
@@ -309,7 +315,11 @@ fn sorted(mut functions: Vec<FunctionReport>) -> Vec<FunctionReport> {
 }
 
 /// The helpers as if they were a category, for all functions that they served.
-fn helpers(accounting: &KernelTimeAccounting, samples: &Samples, counts: &SampleCounts) -> CategoryReport {
+fn helpers(
+    accounting: &KernelTimeAccounting,
+    samples: &Samples,
+    counts: &SampleCounts,
+) -> CategoryReport {
     let function = |(place, [own, others]): (&usize, &[u64; 2])| FunctionReport {
         name: samples.functions()[*place].name.clone(),
         samples: own + others,
@@ -336,7 +346,10 @@ fn helpers(accounting: &KernelTimeAccounting, samples: &Samples, counts: &Sample
 
 fn counts(accounting: &KernelTimeAccounting, samples: &Samples, elapsed: Duration) -> SampleCounts {
     let count = |of: &dyn Fn(SampleKind) -> bool, whose: Whose| -> u64 {
-        kinds().filter(|kind| of(*kind)).map(|kind| accounting.clusters.count(cell(kind, whose))).sum()
+        kinds()
+            .filter(|kind| of(*kind))
+            .map(|kind| accounting.clusters.count(cell(kind, whose)))
+            .sum()
     };
     let own = count(&is_busy, Whose::Own);
     let busy = own + count(&is_busy, Whose::Others);

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use nightwatt_policy::admission::{ClientClass, Route};
 use nightwatt_policy::sleep::SleepPolicy;
-use nightwatt_sim::{LoggedRequest, Extent, SiteRun};
+use nightwatt_sim::{Extent, LoggedRequest, SiteRun};
 
 use super::costs::{Admitted, Bank, PolicyCost};
 use super::wakers::Wakers;

@@ -9,7 +9,8 @@ use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_sim::{
-    LoggedRequest, CacheModel, CacheSettings, Extent, MirrorModel, Resource, Slots, Visit, VisitBook,
+    CacheModel, CacheSettings, Extent, LoggedRequest, MirrorModel, Resource, Slots, Visit,
+    VisitBook,
 };
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;

@@ -9,7 +9,7 @@ use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::manager::Settings;
 use nightwatt_policy::scenario::Scenario;
-use nightwatt_sim::{LoggedRequest, CacheSettings, Outcome, SiteRun, World};
+use nightwatt_sim::{CacheSettings, LoggedRequest, Outcome, SiteRun, World};
 use serde::Serialize;
 
 /// Requests kept for it, some 8 MB; older ones are forgotten.
@@ -109,8 +109,10 @@ pub(super) fn try_each(
     let settings = Settings { sla: None, ..Settings::of(scenario) };
     let world =
         World { states: scenario.power_states(), settings, start: start + begins.0, utc_offset };
-    let asked =
-        trace.0.into_iter().map(|asked| LoggedRequest { at: Mono(asked.at.since(begins)), ..asked });
+    let asked = trace
+        .0
+        .into_iter()
+        .map(|asked| LoggedRequest { at: Mono(asked.at.since(begins)), ..asked });
     let stage = Stage { scenario, world, asked: asked.collect(), length: Mono(end.since(begins)) };
     let span_s = stage.length.0.as_secs_f64();
     // Skips rules that concern no client of this log.

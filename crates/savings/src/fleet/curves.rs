@@ -44,7 +44,11 @@ fn power(kind: &ServerKind, utilisation: f64) -> Watts {
 
 /// The number of servers of a kind that keep a mean response time within `target` at this rate, shared
 /// evenly, and their power. (Published: B. Varghese et al., 2014.)
-pub fn needed(kind: &ServerKind, rate: f64, target: Duration) -> Result<(f64, Watts), QueueingError> {
+pub fn needed(
+    kind: &ServerKind,
+    rate: f64,
+    target: Duration,
+) -> Result<(f64, Watts), QueueingError> {
     let each = Station::md1(kind.service).rate_within(target)?;
     // A rate that fills servers to the last digit needs no further one for that digit.
     let servers = (rate / each.get() - 1e-9).ceil().max(1.0);

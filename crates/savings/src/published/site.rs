@@ -13,7 +13,7 @@ use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
-use super::column::{PublishedAnswer, By, Column};
+use super::column::{By, Column, PublishedAnswer};
 use super::{GRACE, REPLAY_AFTER, TIMEOUT};
 
 /// A request of the log, and the answer that it got there.

@@ -240,7 +240,12 @@ impl<R: Read> CaptureFile<R> {
             self.time_ns = i64::try_from(ns).unwrap_or(i64::MAX).saturating_add(offset);
             (self.u32(12) as usize, self.u32(16))
         };
-        (length <= body - from).then_some(PacketSpan { link: interface.link, original, from, length })
+        (length <= body - from).then_some(PacketSpan {
+            link: interface.link,
+            original,
+            from,
+            length,
+        })
     }
 
     fn interface(&mut self, body: usize) -> bool {

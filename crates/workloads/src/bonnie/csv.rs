@@ -61,7 +61,11 @@ pub(super) fn read(line: &str) -> Result<Run<'_>, ReadError> {
     let mut tests = [TestFigures::default(); TESTS.len()];
     for (index, told) in tests.iter_mut().enumerate() {
         let at = if index < IO { format.io } else { files + FILES - 2 * IO } + 2 * index;
-        *told = TestFigures { rate: fields[at], cpu: fields[at + 1], latency: fields[latencies + index] };
+        *told = TestFigures {
+            rate: fields[at],
+            cpu: fields[at + 1],
+            latency: fields[latencies + index],
+        };
     }
     Ok(Run { tests, concurrency: fields[3], size: fields[5], files: fields[files] })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::answer::{ResponseHead, NoAnswer};
+use crate::answer::{NoAnswer, ResponseHead};
 use crate::content::LARGEST;
 use crate::gateway::{Gateway, Held};
 use crate::origin::Origin;
@@ -179,7 +179,8 @@ impl Script {
 
 /// Reads an answer, which must be this one.
 fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), String> {
-    let answer = ResponseHead::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
+    let answer =
+        ResponseHead::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
     let (mut length, mut right) = (0, true);
     let read = answer.body(reading, expected.head_only, &mut |part| {
         right &= expected.body.has_at(length, part);

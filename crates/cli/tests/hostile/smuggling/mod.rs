@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::{BufReader, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::answer::{ResponseHead, NoAnswer};
+use crate::answer::{NoAnswer, ResponseHead};
 use crate::gateway::{DEADLINE, Gateway, eventually};
 use crate::origin::{Origin, ReceivedRequest};
 

@@ -10,8 +10,8 @@ use nightwatt_energy::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::requests::{RequestKind, Request};
-use crate::answer::{ResponseHead, NoAnswer};
+use super::requests::{Request, RequestKind};
+use crate::answer::{NoAnswer, ResponseHead};
 use crate::gateway::pause;
 use crate::wire::{connect_from, reset};
 
@@ -77,7 +77,11 @@ impl Client {
             _ => Leaves::Never,
         };
         // Only what is large takes its time.
-        let often = if matches!(request.kind, RequestKind::Large | RequestKind::LargeUpload) { 4 } else { 12 };
+        let often = if matches!(request.kind, RequestKind::Large | RequestKind::LargeUpload) {
+            4
+        } else {
+            12
+        };
         let slow = self.random.random_range(0..often) == 0;
         let begun = self.clock.now().mono;
         let outcome = self.converse(&request, leaves, slow);

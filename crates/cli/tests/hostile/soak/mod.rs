@@ -1,9 +1,9 @@
 //! A mixed load for minutes, while the origin is killed, stopped and frozen, sleeps and wakes. At
 //! the end each request is looked up in three books: the client's, the gateway's and the origin's.
 
-mod reconciliation;
 mod client;
 mod origin;
+mod reconciliation;
 mod requests;
 mod trouble;
 
@@ -17,8 +17,8 @@ use rustix::process::{Signal, kill_process};
 
 use crate::gateway::{Gateway, Held, eventually, pause};
 use crate::seed::{VARIABLE, seed};
+use client::{Client, Outcome, SentRequest};
 use reconciliation::Reconciliation;
-use client::{SentRequest, Client, Outcome};
 use requests::RequestKind;
 use trouble::{Event, What};
 

@@ -8,7 +8,7 @@ use nightwatt_gateway::{Extras, REFRESH_ID};
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 
-use super::client::{SentRequest, Outcome};
+use super::client::{Outcome, SentRequest};
 use super::origin::{Handled, MALFORMED};
 use super::trouble::Event;
 

@@ -10,7 +10,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_meters::sampler::Sampler;
 use nightwatt_probes::Samples;
 
-use crate::caliper::{TargetRun, Event};
+use crate::caliper::{Event, TargetRun};
 use crate::error::Error;
 use nightwatt_measure::run::{Running, child};
 
@@ -73,7 +73,11 @@ impl Followed<'_> {
                 match event {
                     Ok(Event::Ended(finished)) => {
                         let finished = finished?;
-                        return Ok(TargetRun { begin, end: finished.end, finished: Some(finished) });
+                        return Ok(TargetRun {
+                            begin,
+                            end: finished.end,
+                            finished: Some(finished),
+                        });
                     }
                     Ok(event) => accounting.event(&event),
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}

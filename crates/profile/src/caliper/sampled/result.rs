@@ -290,7 +290,8 @@ impl Observations<'_> {
                 })
                 .collect(),
         };
-        let nodes = self.accounting.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
+        let nodes =
+            self.accounting.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
         let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
         stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
         stacks

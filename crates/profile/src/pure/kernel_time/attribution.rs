@@ -77,8 +77,14 @@ mod tests {
     fn what_served_somebody_unknown_is_unknown_by_that_name() {
         let stack = "_raw_spin_lock < zz_nobody_knows < tcp_ack";
         assert_eq!(of(stack), (SampleKind::Unknown, "zz_nobody_knows".to_owned()));
-        assert_eq!(of("zz_nobody_knows < tcp_ack"), (SampleKind::Unknown, "zz_nobody_knows".to_owned()));
-        assert_eq!(of("_raw_spin_lock < memcpy"), (SampleKind::Unknown, "_raw_spin_lock".to_owned()));
+        assert_eq!(
+            of("zz_nobody_knows < tcp_ack"),
+            (SampleKind::Unknown, "zz_nobody_knows".to_owned())
+        );
+        assert_eq!(
+            of("_raw_spin_lock < memcpy"),
+            (SampleKind::Unknown, "_raw_spin_lock".to_owned())
+        );
         assert_eq!(attribute([]), Attributed { kind: SampleKind::Unknown, by: 0 });
     }
 }
