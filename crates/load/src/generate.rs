@@ -33,7 +33,7 @@ use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::arrivals::Arrivals;
 
-pub use mix::{Dress, Mix, Wanted};
+pub use mix::{RequestDefaults, Mix, MixEntry};
 pub use report::{LoadReport, Quantiles, SCHEMA};
 pub use rows::{COLUMNS, Rows};
 pub use sample::{Carrier, Fault, Sample};
@@ -118,7 +118,7 @@ struct Live {
 
 /// What happens at the borders of the time that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Border {
+pub enum WindowEdge {
     /// The first request that counts is due.
     Begin,
     /// The last one was, or it ended early.
@@ -135,7 +135,7 @@ pub fn generate(
     stop: &Stop,
     samples: Option<&SyncSender<Vec<Sample>>>,
     mut progress: impl FnMut(Sending),
-    mut border: impl FnMut(Border),
+    mut border: impl FnMut(WindowEdge),
 ) -> Result<LoadReport, Error> {
     let end = plan.end(stop);
     let window = Window::of(plan, end);
@@ -182,11 +182,11 @@ fn watch(
     finished: &Stop,
     live: &Live,
     progress: &mut impl FnMut(Sending),
-    border: &mut impl FnMut(Border),
+    border: &mut impl FnMut(WindowEdge),
 ) {
     let borders = [
-        (start + window.from, Border::Begin),
-        (window.to.map_or(Mono::NEVER, |to| start + to), Border::End),
+        (start + window.from, WindowEdge::Begin),
+        (window.to.map_or(Mono::NEVER, |to| start + to), WindowEdge::End),
     ];
     let mut borders = borders.into_iter().peekable();
     let mut tell = start + TELL_EVERY;

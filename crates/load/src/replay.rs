@@ -21,9 +21,9 @@ use crate::exchange::Client;
 use crate::outcome::{ErrorKind, Outcome, RequestKind};
 use crate::pool::Pool;
 use crate::refusals::Refusals;
-use crate::request::{Dress, Plan};
+use crate::request::{RequestOptions, Plan};
 use crate::target::Target;
-use crate::visit::{Manners, Visit};
+use crate::visit::{ClientBehaviour, Visit};
 pub use crate::visit::{Returning, Waiting};
 
 /// So many of the arrivals that cannot be sent are kept as samples.
@@ -327,7 +327,7 @@ impl<P: FnMut(Progress)> Session<'_, P> {
         let class = (self.options.class_of)(arrival);
         let id = format!("{}-{index}", self.options.id_prefix);
         self.sent += 1;
-        let dress = Dress {
+        let dress = RequestOptions {
             forwarded_for: self.options.forwarded_for,
             plain: self.options.plain,
             body_limit: self.options.body_limit,
@@ -338,7 +338,7 @@ impl<P: FnMut(Progress)> Session<'_, P> {
                 self.altered += u64::from(plan.altered);
                 let visit = Visit {
                     client: Arc::clone(&self.client),
-                    manners: Manners {
+                    behaviour: ClientBehaviour {
                         waiting: self.options.waiting,
                         returning: self.options.returning,
                     },

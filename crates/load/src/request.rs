@@ -52,7 +52,7 @@ const ASSETS: [&str; 30] = [
 
 /// How requests are to be dressed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dress {
+pub(crate) struct RequestOptions {
     /// Say in `X-Forwarded-For` which client the log names.
     pub(crate) forwarded_for: bool,
     /// Leave out what only the log-backed origin understands.
@@ -81,7 +81,7 @@ impl Plan {
         arrival: &Arrival,
         host: &HeaderValue,
         whole_size: u64,
-        dress: Dress,
+        dress: RequestOptions,
     ) -> Result<Self, &'static str> {
         let method = Method::from_bytes(arrival.method.as_bytes())
             .map_err(|_| "the method is not an HTTP token")?;
@@ -233,7 +233,7 @@ mod tests {
 
     const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
     const GOOGLEBOT: &str = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot)";
-    const DRESS: Dress = Dress { forwarded_for: true, plain: false, body_limit: None };
+    const DRESS: RequestOptions = RequestOptions { forwarded_for: true, plain: false, body_limit: None };
 
     fn arrival(method: &str, target: &str, agent: &str) -> Arrival {
         Arrival {
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    fn plan(arrival: &Arrival, dress: Dress) -> Result<Plan, &'static str> {
+    fn plan(arrival: &Arrival, dress: RequestOptions) -> Result<Plan, &'static str> {
         Plan::new(arrival, &HeaderValue::from_static("example.org"), 77, dress)
     }
 
@@ -317,11 +317,11 @@ mod tests {
         assert_eq!(header(&conditional, "nightwatt-replay").unwrap(), "status=304; bytes=77");
         assert_eq!(header(&conditional, "if-none-match").unwrap(), etag_of("/a"));
         assert_eq!(header(&conditional.poll(), "if-none-match"), None);
-        let plain = plan(&logged, Dress { plain: true, forwarded_for: false, ..DRESS }).unwrap();
+        let plain = plan(&logged, RequestOptions { plain: true, forwarded_for: false, ..DRESS }).unwrap();
         for name in ["nightwatt-replay", "if-none-match", "x-forwarded-for"] {
             assert_eq!(header(&plain, name), None, "{name}");
         }
-        let limited = plan(&arrival("GET", "/", "x"), Dress { body_limit: Some(10), ..DRESS });
+        let limited = plan(&arrival("GET", "/", "x"), RequestOptions { body_limit: Some(10), ..DRESS });
         assert_eq!(header(&limited.unwrap(), "nightwatt-replay").unwrap(), "status=200; bytes=10");
     }
 

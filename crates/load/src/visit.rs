@@ -40,7 +40,7 @@ pub struct Returning {
 
 /// How the clients behind the log behave.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manners {
+pub(crate) struct ClientBehaviour {
     pub(crate) waiting: Waiting,
     pub(crate) returning: Option<Returning>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Manners {
 /// One arrival on its way.
 pub(crate) struct Visit {
     pub(crate) client: Arc<Client>,
-    pub(crate) manners: Manners,
+    pub(crate) behaviour: ClientBehaviour,
     pub(crate) outbox: UnboundedSender<Outcome>,
     pub(crate) arrival: usize,
     pub(crate) class: ClientClass,
@@ -64,7 +64,7 @@ impl Visit {
         if reply.answer == Some(Answer::WaitingPage) && self.plan.navigation {
             self.wait_for_page().await;
         } else if self.class == ClientClass::Crawler
-            && let Some(returning) = self.manners.returning
+            && let Some(returning) = self.behaviour.returning
         {
             self.come_back(intended, reply, returning).await;
         }
@@ -110,7 +110,7 @@ impl Visit {
     /// the server have gone to sleep again by then, that is another waiting page.
     async fn wait_for_page(&self) {
         let clock = &self.client.clock;
-        let (every, give_up) = match self.manners.waiting {
+        let (every, give_up) = match self.behaviour.waiting {
             Waiting::Ignore => return,
             Waiting::ReopenAfter(time) => {
                 clock.sleep(time).await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_load::generate::{
-    self, Border, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch,
+    self, WindowEdge, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch,
 };
 use serde_json::{Value, json};
 
@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         });
     };
     let mut watch = watch(args)?;
-    let border = |border: Border| {
+    let border = |border: WindowEdge| {
         if let Some(watch) = &mut watch {
             watch.at(border);
         }

@@ -18,7 +18,7 @@ const OURS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 
 /// One thing that is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct MixEntry {
     /// How often, beside the others: any number, 0 or more.
     pub weight: f64,
     /// `GET`.
@@ -27,7 +27,7 @@ pub struct Wanted {
     pub url: String,
 }
 
-impl Wanted {
+impl MixEntry {
     /// A page, as often as any other.
     pub fn page(url: impl Into<String>) -> Self {
         Self { weight: 1.0, method: "GET".into(), url: url.into() }
@@ -36,7 +36,7 @@ impl Wanted {
 
 /// What all requests have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Dress {
+pub struct RequestDefaults {
     /// Fields to send besides, or instead, of `Host`, `User-Agent` and `Accept`: name and value.
     pub fields: Vec<(String, String)>,
     /// Body of every request, empty for none.
@@ -80,7 +80,7 @@ enum Choice {
 
 impl Mix {
     /// At random by weight.
-    pub fn weighted(wanted: &[Wanted], dress: &Dress) -> Result<Self, Error> {
+    pub fn weighted(wanted: &[MixEntry], defaults: &RequestDefaults) -> Result<Self, Error> {
         let mut sum = 0.0;
         let mut sums = Vec::with_capacity(wanted.len());
         for one in wanted {
@@ -93,21 +93,21 @@ impl Mix {
         if sum <= 0.0 {
             return Err(Error::NothingToAsk);
         }
-        Self::new(wanted, dress, Choice::Weighted(sums.into()))
+        Self::new(wanted, defaults, Choice::Weighted(sums.into()))
     }
 
     /// The first request is for `order[0]` of `wanted`, and so on; after the last there are no more.
-    pub fn in_order(wanted: &[Wanted], order: Vec<u32>, dress: &Dress) -> Result<Self, Error> {
+    pub fn in_order(wanted: &[MixEntry], order: Vec<u32>, defaults: &RequestDefaults) -> Result<Self, Error> {
         let is_known = |index: &u32| (*index as usize) < wanted.len();
         if order.is_empty() || !order.iter().all(is_known) {
             return Err(Error::NothingToAsk);
         }
-        Self::new(wanted, dress, Choice::Listed(order.into()))
+        Self::new(wanted, defaults, Choice::Listed(order.into()))
     }
 
-    fn new(wanted: &[Wanted], dress: &Dress, choice: Choice) -> Result<Self, Error> {
+    fn new(wanted: &[MixEntry], defaults: &RequestDefaults, choice: Choice) -> Result<Self, Error> {
         let mut endpoints = Vec::new();
-        let requests = wanted.iter().map(|one| ready(one, dress, &mut endpoints));
+        let requests = wanted.iter().map(|one| ready(one, defaults, &mut endpoints));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { requests: requests.into(), endpoints, choice })
     }
@@ -175,7 +175,7 @@ fn refuse(url: &str, why: &'static str) -> Error {
 }
 
 /// The bytes of a request; its place is added if it is a new one.
-fn ready(wanted: &Wanted, dress: &Dress, endpoints: &mut Vec<Endpoint>) -> Result<Request, Error> {
+fn ready(wanted: &MixEntry, defaults: &RequestDefaults, endpoints: &mut Vec<Endpoint>) -> Result<Request, Error> {
     let refuse = |why| refuse(&wanted.url, why);
     let uri: Uri = wanted.url.parse().map_err(|_| refuse("it is not a URL; try http://host/"))?;
     if uri.scheme_str() == Some("https") {
@@ -196,7 +196,7 @@ fn ready(wanted: &Wanted, dress: &Dress, endpoints: &mut Vec<Endpoint>) -> Resul
         return Err(refuse("CONNECT asks for a tunnel, not for an answer; try GET"));
     }
     let target = uri.path_and_query().map_or("/", |path| path.as_str());
-    let bytes = head(method.as_str(), target, authority.as_str(), dress)?;
+    let bytes = head(method.as_str(), target, authority.as_str(), defaults)?;
     let known = endpoints.iter().position(|place| place.authority == authority.as_str());
     let place = known.unwrap_or(endpoints.len());
     if known.is_none() {
@@ -216,15 +216,15 @@ fn resolve(authority: &http::uri::Authority) -> Result<std::net::SocketAddr, Err
     found.next().ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))
 }
 
-fn head(method: &str, target: &str, host: &str, dress: &Dress) -> Result<Vec<u8>, Error> {
+fn head(method: &str, target: &str, host: &str, defaults: &RequestDefaults) -> Result<Vec<u8>, Error> {
     let agent = concat!("nightwatt-load/", env!("CARGO_PKG_VERSION"));
     let usual = [("Host", host), ("User-Agent", agent), ("Accept", "*/*")];
     let is_given =
-        |name: &str| dress.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        |name: &str| defaults.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let usual = usual.into_iter().filter(|(name, _)| !is_given(name));
     let mut fields: Vec<(&str, String)> =
         usual.map(|(name, value)| (name, value.to_owned())).collect();
-    for (name, value) in &dress.fields {
+    for (name, value) in &defaults.fields {
         let refuse = |why| Error::Field { name: name.clone(), why };
         HeaderName::try_from(name).map_err(|_| refuse("it is no name of a header field"))?;
         HeaderValue::try_from(value).map_err(|_| refuse("its value cannot be sent"))?;
@@ -235,10 +235,10 @@ fn head(method: &str, target: &str, host: &str, dress: &Dress) -> Result<Vec<u8>
     }
     // A server should not have to look for it (RFC 9110, 7.2).
     fields.sort_by_key(|(name, _)| !name.eq_ignore_ascii_case("host"));
-    if !dress.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH") {
-        fields.push(("Content-Length", dress.body.len().to_string()));
+    if !defaults.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH") {
+        fields.push(("Content-Length", defaults.body.len().to_string()));
     }
-    if dress.close {
+    if defaults.close {
         fields.push(("Connection", "close".into()));
     }
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
@@ -246,6 +246,6 @@ fn head(method: &str, target: &str, host: &str, dress: &Dress) -> Result<Vec<u8>
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
     }
     bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(&dress.body);
+    bytes.extend_from_slice(&defaults.body);
     Ok(bytes)
 }

@@ -10,7 +10,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
 use serde::Serialize;
 
-use super::Border;
+use super::WindowEdge;
 use crate::error::Error;
 
 /// What the server is.
@@ -71,11 +71,11 @@ impl ServerWatch {
     }
 
     /// The time that counts begins or ends.
-    pub fn at(&mut self, border: Border) {
+    pub fn at(&mut self, border: WindowEdge) {
         let usage = self.usage().map(|usage| (monotonic(), usage));
         match border {
-            Border::Begin => self.begin = usage,
-            Border::End => self.end = usage,
+            WindowEdge::Begin => self.begin = usage,
+            WindowEdge::End => self.end = usage,
         }
     }
 
@@ -192,10 +192,10 @@ mod tests {
         };
         begin(0);
         let mut watch = ServerWatch::within(ServerIs::Process(10), proc.path()).unwrap();
-        watch.at(Border::Begin);
+        watch.at(WindowEdge::Begin);
         begin(2 * tick);
         put(13, "grandchild", 11, tick - 5);
-        watch.at(Border::End);
+        watch.at(WindowEdge::End);
         let report = watch.report().unwrap();
         // Two seconds of the child and one, with the 5 ticks of the kernel, of the grandchild.
         assert!((report.cpu_s - 3.0).abs() < 0.02, "{report:?}");
@@ -211,11 +211,11 @@ mod tests {
         assert!(ServerWatch::new(ServerIs::Cgroup(folder.path().to_owned())).is_err());
         put("cpu.stat", "usage_usec 500000\nuser_usec 1\n");
         let mut watch = ServerWatch::new(ServerIs::Cgroup(folder.path().to_owned())).unwrap();
-        watch.at(Border::Begin);
+        watch.at(WindowEdge::Begin);
         put("cpu.stat", "usage_usec 1750000\nuser_usec 1\n");
         put("memory.current", "4096\n");
         put("cgroup.procs", "1\n2\n");
-        watch.at(Border::End);
+        watch.at(WindowEdge::End);
         let report = watch.report().unwrap();
         assert!((report.cpu_s - 1.25).abs() < 1e-9, "{report:?}");
         assert_eq!((report.memory_bytes, report.processes), (4096, 2));

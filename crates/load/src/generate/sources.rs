@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::mix::Wanted;
+use super::mix::MixEntry;
 
 /// More different URLs than this are a mistake.
 const MOST: usize = 5_000_000;
@@ -20,7 +20,7 @@ pub struct Patterns {
 
 /// A list of URLs, one a line: `[WEIGHT] [METHOD] URL`; empty lines and what follows ` #` do not
 /// count.
-pub fn list(text: &str) -> Result<Vec<Wanted>, String> {
+pub fn list(text: &str) -> Result<Vec<MixEntry>, String> {
     let mut wanted = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split_once(" #").map_or(line, |(before, _)| before).trim();
@@ -33,7 +33,7 @@ pub fn list(text: &str) -> Result<Vec<Wanted>, String> {
         };
         let mut words: Vec<&str> = line.split_whitespace().collect();
         let url = words.pop().ok_or_else(|| wrong("is empty"))?;
-        let mut one = Wanted::page(url);
+        let mut one = MixEntry::page(url);
         if let Some(weight) = words.first().and_then(|word| word.parse::<f64>().ok()) {
             if !(weight.is_finite() && weight >= 0.0) {
                 return Err(wrong("has a weight that is no number of 0 or more"));
@@ -57,7 +57,7 @@ pub fn list(text: &str) -> Result<Vec<Wanted>, String> {
 
 /// All URLs of the patterns in `wanted`, in their order: of each its pages, and of each page its
 /// sizes.
-pub fn expand(wanted: &[Wanted], patterns: &Patterns) -> Result<Vec<Wanted>, String> {
+pub fn expand(wanted: &[MixEntry], patterns: &Patterns) -> Result<Vec<MixEntry>, String> {
     let has = |mark: &str| wanted.iter().any(|one| one.url.contains(mark));
     if patterns.pages.is_some() != has("{page}") {
         return Err("`--pages N` and `{page}` in a URL go together".to_owned());
@@ -79,12 +79,12 @@ pub fn expand(wanted: &[Wanted], patterns: &Patterns) -> Result<Vec<Wanted>, Str
             let url = one.url.replace("{page}", &page.to_string());
             let weight = one.weight * popularity;
             if patterns.sizes.is_empty() {
-                found.push(Wanted { weight, url, method: one.method.clone() });
+                found.push(MixEntry { weight, url, method: one.method.clone() });
                 continue;
             }
             for (size, share) in &patterns.sizes {
                 let url = url.replace("{size}", &size.to_string());
-                found.push(Wanted { weight: weight * share, url, method: one.method.clone() });
+                found.push(MixEntry { weight: weight * share, url, method: one.method.clone() });
             }
         }
     }
@@ -174,7 +174,7 @@ mod tests {
         let list = list(
             "# pages\n\nhttp://a/\n 3 http://a/b # often\n0.5 POST http://a/c\nHEAD http://a/d\n",
         );
-        let wanted = |weight, method: &str, url: &str| Wanted {
+        let wanted = |weight, method: &str, url: &str| MixEntry {
             weight,
             method: method.to_owned(),
             url: url.to_owned(),
@@ -200,7 +200,7 @@ mod tests {
             sizes: sizes("1k=3, 2M=1").unwrap(),
             zipf: Some(1.0),
         };
-        let expanded = expand(&[Wanted::page("http://a/{page}?{size}")], &patterns).unwrap();
+        let expanded = expand(&[MixEntry::page("http://a/{page}?{size}")], &patterns).unwrap();
         let told: Vec<String> =
             expanded.iter().map(|one| format!("{} {}", one.weight, one.url)).collect();
         assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
                 "0.5 http://a/2?2000000"
             ]
         );
-        let page = [Wanted::page("http://a/{page}")];
+        let page = [MixEntry::page("http://a/{page}")];
         assert!(expand(&page, &Patterns::default()).unwrap_err().contains("{page}"));
         let many = Patterns { pages: NonZeroU32::new(u32::MAX), ..Patterns::default() };
         assert!(expand(&page, &many).unwrap_err().contains("more than"));

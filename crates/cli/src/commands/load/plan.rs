@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_load::generate::sources::{self, Patterns, Traced};
-use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Until, Wanted};
+use nightwatt_load::generate::{RequestDefaults, LoadReport, Mix, Plan, Until, MixEntry};
 use nightwatt_policy::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
 use nightwatt_traffic::{LogReader, arrivals};
 use rand::{RngExt, SeedableRng};
@@ -65,19 +65,19 @@ fn process(args: &Args) -> Result<Arrivals, ArrivalsError> {
     })
 }
 
-fn dress(args: &Args) -> Result<Dress, Failure> {
+fn defaults(args: &Args) -> Result<RequestDefaults, Failure> {
     let what = &args.what;
     let body = match (&what.body, &what.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(path)) => std::fs::read(path).map_err(|error| unread(path, &error))?,
         (None, None) => Vec::new(),
     };
-    Ok(Dress { fields: what.fields.clone(), body, close: args.how.no_keep_alive })
+    Ok(RequestDefaults { fields: what.fields.clone(), body, close: args.how.no_keep_alive })
 }
 
 fn mix(args: &Args) -> Result<Mix, Failure> {
     let what = &args.what;
-    let mut wanted: Vec<Wanted> = args.urls.iter().map(Wanted::page).collect();
+    let mut wanted: Vec<MixEntry> = args.urls.iter().map(MixEntry::page).collect();
     for one in &mut wanted {
         one.method.clone_from(&what.method);
     }
@@ -92,7 +92,7 @@ fn mix(args: &Args) -> Result<Mix, Failure> {
     };
     let wanted = sources::expand(&wanted, &patterns)
         .map_err(|why| Failure::saying(format!("cannot make the URLs: {why}")).into_usage())?;
-    Mix::weighted(&wanted, &dress(args)?).map_err(|error| Failure::usage(&error))
+    Mix::weighted(&wanted, &defaults(args)?).map_err(|error| Failure::usage(&error))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -126,13 +126,13 @@ fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
         return Err(Failure::saying("a log is sent to one server: give its URL").into_usage());
     };
     let base = base.trim_end_matches('/');
-    let url = |(method, target): &(String, String)| Wanted {
+    let url = |(method, target): &(String, String)| MixEntry {
         weight: 1.0,
         method: method.clone(),
         url: format!("{base}{target}"),
     };
-    let wanted: Vec<Wanted> = traced.targets.iter().map(url).collect();
-    let mix = Mix::in_order(&wanted, traced.order, &dress(args)?).map_err(|error| usage(&error))?;
+    let wanted: Vec<MixEntry> = traced.targets.iter().map(url).collect();
+    let mix = Mix::in_order(&wanted, traced.order, &defaults(args)?).map_err(|error| usage(&error))?;
     Ok((faster(traced.times).map_err(|error| usage(&error))?, mix))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_load::generate::{Carrier, Dress, LoadReport, Mix, Plan, Until, Wanted};
+use nightwatt_load::generate::{Carrier, RequestDefaults, LoadReport, Mix, Plan, Until, MixEntry};
 use socket2::{Domain, Socket, Type};
 
 use super::{Reply, ok, page, plan, run, run_until, serve};
@@ -85,7 +85,7 @@ fn statuses_are_counted_by_class_and_are_answers() {
     });
     let wanted = ["200", "404", "503"].map(|status| page(address, &format!("/{status}")));
     let order = vec![0, 1, 1, 2, 0, 0];
-    let mix = Mix::in_order(&wanted, order, &Dress::default()).unwrap();
+    let mix = Mix::in_order(&wanted, order, &RequestDefaults::default()).unwrap();
     let (report, samples) = run(&Plan { mix, ..plan(address, 1000.0, 100) });
     let classes = [("2xx", 3), ("4xx", 2), ("5xx", 1)].map(|(class, n)| (class.to_owned(), n));
     assert_eq!(report.statuses, BTreeMap::from(classes));
@@ -115,8 +115,8 @@ fn a_kept_connection_that_dies_under_a_request_is_replaced_once() {
 #[test]
 fn what_may_not_be_done_twice_is_not_sent_again() {
     let address = fickle();
-    let post = Wanted { method: "POST".into(), ..page(address, "/") };
-    let mix = Mix::weighted(&[post], &Dress::default()).unwrap();
+    let post = MixEntry { method: "POST".into(), ..page(address, "/") };
+    let mix = Mix::weighted(&[post], &RequestDefaults::default()).unwrap();
     let (report, _) = run(&Plan { mix, connections: 1, ..plan(address, 500.0, 20) });
     assert_eq!((report.requests.answered, &report.errors), (10, &BTreeMap::from([("closed", 10)])));
 }
@@ -127,7 +127,7 @@ fn without_keep_alive_every_request_has_a_connection_and_says_that_it_ends() {
         assert!(number == 0 && head.contains("\r\nConnection: close\r\n"), "{head}");
         Reply::Last(ok("hi"))
     });
-    let dress = Dress { close: true, ..Dress::default() };
+    let dress = RequestDefaults { close: true, ..RequestDefaults::default() };
     let mix = Mix::weighted(&[page(address, "/")], &dress).unwrap();
     let (report, _) = run(&Plan { mix, keep_alive: false, ..plan(address, 1000.0, 10) });
     assert_eq!((report.requests.answered, report.connections.opened), (10, 10));

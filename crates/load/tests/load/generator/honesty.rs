@@ -8,7 +8,7 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::histogram::RELATIVE_ERROR;
 use nightwatt_energy::stats::percentile;
 use nightwatt_load::generate::{
-    COLUMNS, Dress, Mix, Plan, Rows, Schedule, Sending, Until, generate,
+    COLUMNS, RequestDefaults, Mix, Plan, Rows, Schedule, Sending, Until, generate,
 };
 use nightwatt_policy::arrivals::Arrivals;
 
@@ -127,7 +127,7 @@ fn the_report_says_what_the_rows_say() {
     let wanted = [page(address, "/a,b"), page(address, "/long")];
     let plan = Plan {
         arrivals: Arrivals::Poisson(rate(1500.0)),
-        mix: Mix::weighted(&wanted, &Dress::default()).unwrap(),
+        mix: Mix::weighted(&wanted, &RequestDefaults::default()).unwrap(),
         seed: 11,
         until: Until { time: Some(Duration::from_millis(400)), requests: None },
         warm_up: Duration::from_millis(100),

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Sample, Until, Wanted, generate};
+use nightwatt_load::generate::{RequestDefaults, LoadReport, Mix, Plan, Sample, Until, MixEntry, generate};
 use nightwatt_policy::arrivals::{Arrivals, Rate};
 
 /// What a server does with a request: what it writes, and whether the connection lives on.
@@ -77,8 +77,8 @@ fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-fn page(address: SocketAddr, path: &str) -> Wanted {
-    Wanted::page(format!("http://{address}{path}"))
+fn page(address: SocketAddr, path: &str) -> MixEntry {
+    MixEntry::page(format!("http://{address}{path}"))
 }
 
 fn rate(per_second: f64) -> Rate {
@@ -89,7 +89,7 @@ fn rate(per_second: f64) -> Rate {
 fn plan(address: SocketAddr, per_second: f64, requests: u64) -> Plan {
     Plan {
         arrivals: Arrivals::Constant(rate(per_second)),
-        mix: Mix::weighted(&[page(address, "/")], &Dress::default()).unwrap(),
+        mix: Mix::weighted(&[page(address, "/")], &RequestDefaults::default()).unwrap(),
         seed: 1,
         until: Until { time: None, requests: Some(requests) },
         warm_up: Duration::ZERO,

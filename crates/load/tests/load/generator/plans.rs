@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::Error;
-use nightwatt_load::generate::{Dress, Due, Mix, Plan, Schedule, Until, Wanted, Window, generate};
+use nightwatt_load::generate::{RequestDefaults, Due, Mix, Plan, Schedule, Until, MixEntry, Window, generate};
 use nightwatt_policy::arrivals::{Arrivals, Trace};
 
 use super::{Reply, ok, page, plan, rate, run, serve};
 
 fn mix(urls: &[(&str, f64)]) -> Mix {
-    let wanted: Vec<Wanted> = urls
+    let wanted: Vec<MixEntry> = urls
         .iter()
-        .map(|(path, weight)| Wanted {
+        .map(|(path, weight)| MixEntry {
             weight: *weight,
-            ..Wanted::page(format!("http://127.0.0.1:9{path}"))
+            ..MixEntry::page(format!("http://127.0.0.1:9{path}"))
         })
         .collect();
-    Mix::weighted(&wanted, &Dress::default()).unwrap()
+    Mix::weighted(&wanted, &RequestDefaults::default()).unwrap()
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn fields_and_bodies_are_sent_as_given() {
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let fields = [field("user-agent", "me"), field("X-A", "1"), field("X-A", "2")];
     let host = [field("Host", "other")];
-    let wanted = Wanted { method: "HEAD".into(), ..page(address, "/x?y=1#part") };
-    let dress = Dress { fields: [&host[..], &fields[..]].concat(), ..Dress::default() };
+    let wanted = MixEntry { method: "HEAD".into(), ..page(address, "/x?y=1#part") };
+    let dress = RequestDefaults { fields: [&host[..], &fields[..]].concat(), ..RequestDefaults::default() };
     let mix = Mix::weighted(&[wanted], &dress).unwrap();
     let (report, samples) = run(&Plan { mix, ..plan(address, 1000.0, 2) });
     assert_eq!((report.requests.answered, samples[0].status, samples[0].bytes), (2, 200, 0));
@@ -170,20 +170,20 @@ fn fields_and_bodies_are_sent_as_given() {
 #[test]
 fn what_cannot_be_sent_says_why() {
     let said =
-        |url: &str| Mix::weighted(&[Wanted::page(url)], &Dress::default()).unwrap_err().to_string();
+        |url: &str| Mix::weighted(&[MixEntry::page(url)], &RequestDefaults::default()).unwrap_err().to_string();
     assert!(said("https://x/").contains("https is not spoken"));
     assert!(said("x").contains("http://"));
     assert!(said("http://me@x/").contains("user name"));
     assert!(said("http://no.such.host.invalid/").contains("cannot find the address"));
     let dressed = |name: &str, value: &str| {
         let fields = vec![(name.to_owned(), value.to_owned())];
-        let dress = Dress { fields, ..Dress::default() };
-        Mix::weighted(&[Wanted::page("http://127.0.0.1/")], &dress).unwrap_err().to_string()
+        let dress = RequestDefaults { fields, ..RequestDefaults::default() };
+        Mix::weighted(&[MixEntry::page("http://127.0.0.1/")], &dress).unwrap_err().to_string()
     };
     assert!(dressed("content-length", "1").contains("set by nightwatt"));
     assert!(dressed("a b", "1").contains("no name"));
     assert!(dressed("a", "1\r\nb: 2").contains("cannot be sent"));
-    let nothing = Mix::weighted(&[], &Dress::default()).unwrap_err();
+    let nothing = Mix::weighted(&[], &RequestDefaults::default()).unwrap_err();
     assert!(matches!(nothing, Error::NothingToAsk));
 }
 
