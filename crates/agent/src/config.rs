@@ -66,7 +66,7 @@ fn proxy_name() -> String {
 #[serde(deny_unknown_fields, default)]
 pub struct Sleep {
     /// Suspend to memory, hibernate, power off, or a command.
-    pub how: How,
+    pub how: SleepMethod,
     /// What `how = "command"` runs, by the shell.
     pub command: Option<String>,
     /// What goes into `/sys/power/mem_sleep` before: `deep` or `s2idle`.
@@ -79,7 +79,7 @@ pub struct Sleep {
 
 impl Default for Sleep {
     fn default() -> Self {
-        Self { how: How::Suspend, command: None, mem_sleep: None, within: None }
+        Self { how: SleepMethod::Suspend, command: None, mem_sleep: None, within: None }
     }
 }
 
@@ -87,9 +87,9 @@ impl Sleep {
     /// See `within`.
     pub fn time_allowed(&self) -> Duration {
         self.within.unwrap_or(match self.how {
-            How::Suspend | How::Command => Duration::from_secs(30),
-            How::Hibernate => Duration::from_mins(2),
-            How::PowerOff => Duration::from_mins(5),
+            SleepMethod::Suspend | SleepMethod::Command => Duration::from_secs(30),
+            SleepMethod::Hibernate => Duration::from_mins(2),
+            SleepMethod::PowerOff => Duration::from_mins(5),
         })
     }
 }
@@ -103,7 +103,7 @@ const MEM_SLEEP: [&str; 3] = ["s2idle", "shallow", "deep"];
 /// Ways to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum SleepMethod {
     /// To memory.
     Suspend,
     /// To disk.
@@ -293,7 +293,7 @@ impl Config {
         if !dead_man.is_zero() && dead_man < LEAST_DEAD_MAN {
             return Err("`alarm.dead_man` is 10 s or more, as \"24h\"; \"0\" is never".to_owned());
         }
-        if (sleep.how == How::Command) != sleep.command.is_some() {
+        if (sleep.how == SleepMethod::Command) != sleep.command.is_some() {
             return Err(
                 "`sleep.command` goes with `how = \"command\"`, and that with it".to_owned()
             );

@@ -23,7 +23,7 @@ use crate::client::nonce;
 use crate::config::Config;
 use crate::key::Key;
 use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
-use crate::record::{self, Entry, Record, What};
+use crate::record::{self, Entry, Record, RecordedEvent};
 use crate::resumes::{Resumes, present};
 use crate::sequence::{Action, SleepSequence, Terms};
 use crate::worker::{Job, Report, Worker};
@@ -121,7 +121,7 @@ impl Agent {
             }
             agent.sequence.tick(present(), &mut actions);
         }
-        agent.append(&Entry::new(present(), &agent.boot, What::Stopped));
+        agent.append(&Entry::new(present(), &agent.boot, RecordedEvent::Stopped));
         Ok(())
     }
 }
@@ -156,11 +156,11 @@ fn terms(config: &Config, boot: [u8; 16]) -> Terms {
 
 /// When the machine last slept, from the record.
 fn recall(sequence: &mut SleepSequence, past: &[Entry]) {
-    let last = |is: fn(&What) -> bool| {
+    let last = |is: fn(&RecordedEvent) -> bool| {
         past.iter().rev().find(|entry| is(&entry.what)).map_or(0, |entry| entry.at_ms)
     };
-    let resumed = last(|what| matches!(what, What::Resumed { .. } | What::Booted));
-    sequence.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
+    let resumed = last(|what| matches!(what, RecordedEvent::Resumed { .. } | RecordedEvent::Booted));
+    sequence.recall(last(|what| matches!(what, RecordedEvent::Suspending { .. })), resumed);
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {

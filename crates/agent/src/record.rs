@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nightwatt_clock::meter::Stamp;
 use serde::{Deserialize, Serialize};
 
-use crate::config::How;
+use crate::config::SleepMethod;
 use crate::dead_man::Alarm;
 
 /// Name of the record in the state directory.
@@ -23,7 +23,7 @@ const LONGEST: u64 = 4 << 20;
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum RecordedEvent {
     /// The machine was booted, and the agent started for the first time since.
     Booted,
     /// The agent was started again.
@@ -35,7 +35,7 @@ pub enum What {
         /// The proxy that ordered it, or who said that others do.
         by: String,
         /// How; `None` if others put it to sleep.
-        how: Option<How>,
+        how: Option<SleepMethod>,
         /// The alarm that was set before.
         alarm: Option<Alarm>,
     },
@@ -86,12 +86,12 @@ pub struct Entry {
     pub boot: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: RecordedEvent,
 }
 
 impl Entry {
     /// Something that happens now.
-    pub fn new(now: Stamp, boot: &[u8; 16], what: What) -> Self {
+    pub fn new(now: Stamp, boot: &[u8; 16], what: RecordedEvent) -> Self {
         Self {
             at_ms: now.wall_ns.div_euclid(1_000_000),
             awake_s: now.mono.as_secs_f64(),
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(second: i64, what: What) -> Entry {
+    fn entry(second: i64, what: RecordedEvent) -> Entry {
         let now = Stamp {
             mono: Mono::from_secs(7),
             wall_ns: second * 1_000_000_000,
@@ -182,13 +182,13 @@ mod tests {
         let alarm =
             Alarm { at_s: 99, purpose: crate::dead_man::Purpose::Work("a.timer".to_owned()) };
         let all = [
-            entry(1, What::Booted),
+            entry(1, RecordedEvent::Booted),
             entry(
                 2,
-                What::Suspending { by: "p".into(), how: Some(How::PowerOff), alarm: Some(alarm) },
+                RecordedEvent::Suspending { by: "p".into(), how: Some(SleepMethod::PowerOff), alarm: Some(alarm) },
             ),
-            entry(3, What::Resumed { slept_s: 0.75, announced: true, alarm: None }),
-            entry(4, What::Refused { by: "p".into(), reasons: vec!["a \"b\"\n".into()] }),
+            entry(3, RecordedEvent::Resumed { slept_s: 0.75, announced: true, alarm: None }),
+            entry(4, RecordedEvent::Refused { by: "p".into(), reasons: vec!["a \"b\"\n".into()] }),
         ];
         all[..3].iter().for_each(|entry| record.append(entry).unwrap());
         let path = dir.path().join(FILE);
@@ -203,7 +203,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let record = Record { longest: 1000, ..Record::open(dir.path()).unwrap() };
         for second in 0..200 {
-            record.append(&entry(second, What::Ready)).unwrap();
+            record.append(&entry(second, RecordedEvent::Ready)).unwrap();
         }
         let size = |name| fs::metadata(dir.path().join(name)).unwrap().len();
         assert!(size(FILE) <= 1200 && size(OLDER) <= 1200);

@@ -25,10 +25,10 @@ use nightwatt_energy::time::Mono;
 
 use crate::announcer::Announcer;
 use crate::authentication::Ticket;
-use crate::config::How;
+use crate::config::SleepMethod;
 use crate::dead_man::{Alarm, DeadMan, Purpose, Turn};
 use crate::protocol::{Event, News, Nonce, Outcome, Verb};
-use crate::record::{Entry, What};
+use crate::record::{Entry, RecordedEvent};
 
 /// The machine stays up at least this long after the reply to the order: the reply may get lost, and the
 /// proxy then repeats the order.
@@ -79,7 +79,7 @@ pub struct Terms {
     /// Indices of those that want announcements.
     pub listeners: Vec<usize>,
     /// How it sleeps.
-    pub how: How,
+    pub how: SleepMethod,
     /// It must be asleep within this time after the command.
     pub within: Duration,
     /// See [`DeadMan`].
@@ -142,7 +142,7 @@ impl SleepSequence {
 
     /// Says that the machine is up: after the agent's start.
     pub fn begin(&mut self, now: Stamp, is_new_boot: bool, actions: &mut Vec<Action>) {
-        let what = if is_new_boot { What::Booted } else { What::Started };
+        let what = if is_new_boot { RecordedEvent::Booted } else { RecordedEvent::Started };
         self.record(now, what, actions);
         if is_new_boot {
             self.resumed_ms = wall_ms(now);
@@ -201,7 +201,7 @@ impl SleepSequence {
                 self.look(now, actions);
                 if matches!(self.phase, Phase::Falling { .. }) {
                     let why = "it was called off".to_owned();
-                    self.record(now, What::Failed { why }, actions);
+                    self.record(now, RecordedEvent::Failed { why }, actions);
                     self.stayed_awake(now, actions);
                 }
             }
@@ -227,7 +227,7 @@ impl SleepSequence {
             }
             (Verb::Sleep, false) => {
                 let by = self.name(ticket);
-                self.record(now, What::Refused { by, reasons: reasons.clone() }, actions);
+                self.record(now, RecordedEvent::Refused { by, reasons: reasons.clone() }, actions);
                 actions.push(Action::Reply(ticket, Outcome::Inhibited, reasons));
             }
             (_, true) => actions.push(Action::Reply(ticket, Outcome::Done, reasons)),
@@ -249,7 +249,7 @@ impl SleepSequence {
         {
             self.phase = Phase::Awake;
             let reasons = vec![why];
-            self.record(now, What::Refused { by, reasons: reasons.clone() }, actions);
+            self.record(now, RecordedEvent::Refused { by, reasons: reasons.clone() }, actions);
             actions.push(Action::Disarm);
             actions.push(Action::Reply(order.ticket, Outcome::Inhibited, reasons));
             return;
@@ -260,7 +260,7 @@ impl SleepSequence {
                 let (how, ours) = (self.terms.how, order.verb == Verb::Sleep);
                 self.fell_asleep_ms = wall_ms(now);
                 let how = ours.then_some(how);
-                self.record(now, What::Suspending { by, how, alarm }, actions);
+                self.record(now, RecordedEvent::Suspending { by, how, alarm }, actions);
                 if ours {
                     actions.push(Action::Reply(order.ticket, Outcome::Going, Vec::new()));
                 }
@@ -269,12 +269,12 @@ impl SleepSequence {
             }
             // Others do not ask whether we are ready. They are told, and the proxies too.
             Err(why) if order.verb == Verb::Leave => {
-                self.record(now, What::Failed { why }, actions);
+                self.record(now, RecordedEvent::Failed { why }, actions);
                 self.phase = Phase::Arming(order);
                 self.armed(now, Ok(None), actions);
             }
             Err(why) => {
-                self.record(now, What::Failed { why: why.clone() }, actions);
+                self.record(now, RecordedEvent::Failed { why: why.clone() }, actions);
                 self.phase = Phase::Awake;
                 actions.push(Action::Reply(order.ticket, Outcome::Failed, vec![why]));
             }
@@ -285,7 +285,7 @@ impl SleepSequence {
     pub fn returned(&mut self, now: Stamp, outcome: Result<(), String>, actions: &mut Vec<Action>) {
         self.look(now, actions);
         if let (Phase::Falling { .. }, Err(why)) = (&self.phase, outcome) {
-            self.record(now, What::Failed { why }, actions);
+            self.record(now, RecordedEvent::Failed { why }, actions);
             self.stayed_awake(now, actions);
         }
     }
@@ -293,7 +293,7 @@ impl SleepSequence {
     /// The service answers.
     pub fn ready(&mut self, now: Stamp, actions: &mut Vec<Action>) {
         if self.phase == Phase::Awake {
-            self.record(now, What::Ready, actions);
+            self.record(now, RecordedEvent::Ready, actions);
             self.announce(now, Event::Ready);
         }
     }
@@ -341,8 +341,8 @@ impl SleepSequence {
             self.work = Some(Work { name: name.clone(), until });
         }
         let slept_s = slept.as_secs_f64();
-        self.record(now, What::Resumed { slept_s, announced, alarm }, actions);
-        self.told(now, turn, actions);
+        self.record(now, RecordedEvent::Resumed { slept_s, announced, alarm }, actions);
+        self.record_turn(now, turn, actions);
         // What was ordered before it slept is not to be done after.
         match std::mem::replace(&mut self.phase, Phase::Awake) {
             Phase::Checking(order) | Phase::Arming(order) => actions.push(overtake(order)),
@@ -358,7 +358,7 @@ impl SleepSequence {
     /// Time has passed. `due` is to be asked after this and every other event.
     pub fn tick(&mut self, now: Stamp, actions: &mut Vec<Action>) {
         let turn = self.dead_man.tick(now.mono);
-        self.told(now, turn, actions);
+        self.record_turn(now, turn, actions);
         match self.phase.clone() {
             Phase::Leaving { order, since } => {
                 let lingered = order.verb != Verb::Sleep || now.mono >= since + LINGER;
@@ -376,7 +376,7 @@ impl SleepSequence {
                 if matches!(self.phase, Phase::Falling { .. }) {
                     let why =
                         format!("it was still awake {:?} after the command", self.terms.within);
-                    self.record(now, What::Failed { why }, actions);
+                    self.record(now, RecordedEvent::Failed { why }, actions);
                     self.stayed_awake(now, actions);
                 }
             }
@@ -444,14 +444,14 @@ impl SleepSequence {
     fn proxy_heard(&mut self, now: Stamp, proxy: usize, actions: &mut Vec<Action>) {
         if let Some(Turn::Found) = self.dead_man.heard() {
             let by = self.terms.names.get(proxy).cloned().unwrap_or_default();
-            self.record(now, What::ProxyFound { by }, actions);
+            self.record(now, RecordedEvent::ProxyFound { by }, actions);
         }
     }
 
-    fn told(&self, now: Stamp, turn: Option<Turn>, actions: &mut Vec<Action>) {
+    fn record_turn(&self, now: Stamp, turn: Option<Turn>, actions: &mut Vec<Action>) {
         match turn {
-            Some(Turn::Fired) => self.record(now, What::DeadMan, actions),
-            Some(Turn::Alone) => self.record(now, What::Alone, actions),
+            Some(Turn::Fired) => self.record(now, RecordedEvent::DeadMan, actions),
+            Some(Turn::Alone) => self.record(now, RecordedEvent::Alone, actions),
             Some(Turn::Found) | None => {}
         }
     }
@@ -460,7 +460,7 @@ impl SleepSequence {
         self.terms.names.get(ticket.proxy).cloned().unwrap_or_default()
     }
 
-    fn record(&self, now: Stamp, what: What, actions: &mut Vec<Action>) {
+    fn record(&self, now: Stamp, what: RecordedEvent, actions: &mut Vec<Action>) {
         actions.push(Action::Record(Entry::new(now, &self.terms.boot, what)));
     }
 }

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::config::{Alarm, Config, How, Ready, Sleep};
+use crate::config::{Alarm, Config, SleepMethod, Ready, Sleep};
 use crate::dead_man;
 use crate::due;
 use crate::inhibit::Inhibitors;
@@ -54,11 +54,11 @@ pub(crate) enum Report {
 #[derive(Debug)]
 pub(crate) struct Worker {
     runtime: Runtime,
-    hands: Hands,
+    hands: Executor,
 }
 
 #[derive(Debug)]
-struct Hands {
+struct Executor {
     host: Host,
     inhibitors: Inhibitors,
     sleep: Sleep,
@@ -74,7 +74,7 @@ impl Worker {
     pub(crate) fn new(config: &Config, host: &Host) -> io::Result<Self> {
         let mark_file = config.state_dir.join(MARK);
         let mark = std::fs::read_to_string(&mark_file).ok();
-        let hands = Hands {
+        let hands = Executor {
             host: host.clone(),
             inhibitors: Inhibitors::new(config, host),
             sleep: config.sleep.clone(),
@@ -108,7 +108,7 @@ impl Worker {
     }
 }
 
-impl Hands {
+impl Executor {
     async fn work(&mut self, job: Job, done: &mpsc::UnboundedSender<Report>) {
         let report = match job {
             Job::Check => Report::Checked(self.inhibitors.check().await),
@@ -188,9 +188,9 @@ impl Hands {
         }
         if self.host.has("/run/systemd/system") {
             let verb = match self.sleep.how {
-                How::Hibernate => "hibernate",
-                How::PowerOff => "poweroff",
-                How::Suspend | How::Command => "suspend",
+                SleepMethod::Hibernate => "hibernate",
+                SleepMethod::PowerOff => "poweroff",
+                SleepMethod::Suspend | SleepMethod::Command => "suspend",
             };
             // Whether anything inhibits has been looked at; what came since is refused by systemd.
             let mut command = Command::new("systemctl");
@@ -198,9 +198,9 @@ impl Hands {
             return succeed(command, &format!("systemctl {verb}"), TELLING).await;
         }
         match self.sleep.how {
-            How::Suspend | How::Command => self.write("/sys/power/state", "mem"),
-            How::Hibernate => self.write("/sys/power/state", "disk"),
-            How::PowerOff => succeed(Command::new("poweroff"), "poweroff", TELLING).await,
+            SleepMethod::Suspend | SleepMethod::Command => self.write("/sys/power/state", "mem"),
+            SleepMethod::Hibernate => self.write("/sys/power/state", "disk"),
+            SleepMethod::PowerOff => succeed(Command::new("poweroff"), "poweroff", TELLING).await,
         }
     }
 

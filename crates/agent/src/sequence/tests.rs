@@ -49,7 +49,7 @@ impl Machine {
         let terms = Terms {
             names: vec!["porch".to_owned()],
             listeners: vec![0],
-            how: How::Suspend,
+            how: SleepMethod::Suspend,
             within: Duration::from_secs(30),
             grace: Duration::from_mins(10),
             for_work: Duration::from_mins(32),
