@@ -97,7 +97,7 @@ impl Offers {
 /// By what something is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Means {
+pub enum EmulatedBy {
     /// Nothing is to be done.
     None,
     /// The kernel's network emulator.
@@ -114,11 +114,11 @@ pub enum Means {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Emulation {
     /// How fast.
-    pub rate: Means,
+    pub rate: EmulatedBy,
     /// How lossy.
-    pub loss: Means,
+    pub loss: EmulatedBy,
     /// How long.
-    pub delay: Means,
+    pub delay: EmulatedBy,
     /// In each direction.
     pub one_way: Duration,
     /// Bytes that may wait before the bottleneck.
@@ -137,22 +137,22 @@ impl Emulation {
     /// The best way to have such a link on such a kernel.
     pub fn of(scenario: &Scenario, offers: Offers) -> Result<Self, Error> {
         let rate = match (scenario.is_bare(), offers.tbf) {
-            (true, _) => Means::None,
-            (false, true) => Means::Tbf,
-            (false, false) => Means::Relay,
+            (true, _) => EmulatedBy::None,
+            (false, true) => EmulatedBy::Tbf,
+            (false, false) => EmulatedBy::Relay,
         };
         let delay = match (scenario.delay.is_zero(), offers.netem) {
-            (true, _) => Means::None,
-            (false, true) => Means::Netem,
-            (false, false) => Means::Relay,
+            (true, _) => EmulatedBy::None,
+            (false, true) => EmulatedBy::Netem,
+            (false, false) => EmulatedBy::Relay,
         };
         let loss = match (scenario.loss > 0.0, offers) {
-            (false, _) => Means::None,
-            (true, Offers { netem: true, .. }) => Means::Netem,
-            (true, Offers { nftables: true, .. }) => Means::Nftables,
-            (true, _) => Means::Relay,
+            (false, _) => EmulatedBy::None,
+            (true, Offers { netem: true, .. }) => EmulatedBy::Netem,
+            (true, Offers { nftables: true, .. }) => EmulatedBy::Nftables,
+            (true, _) => EmulatedBy::Relay,
         };
-        if [rate, loss, delay].contains(&Means::Relay) && !offers.tap {
+        if [rate, loss, delay].contains(&EmulatedBy::Relay) && !offers.tap {
             return Err(Error::Options(format!(
                 "this kernel cannot be made to have a link of {}: it has neither netem (sch_netem), nor what \
                  would do in its place (sch_tbf, nftables, /dev/net/tun); load these modules, or use another \
@@ -173,14 +173,14 @@ impl Emulation {
 
     /// None: a link as it is.
     fn bare(why: String) -> Self {
-        let (rate, loss, delay) = (Means::None, Means::None, Means::None);
+        let (rate, loss, delay) = (EmulatedBy::None, EmulatedBy::None, EmulatedBy::None);
         let (one_way, bare, remembered) = (Duration::ZERO, Some(why), Vec::new());
         Self { rate, loss, delay, one_way, queue: 0, burst: None, bare, remembered }
     }
 
     /// Whether a process of ours relays the frames.
     pub fn is_relayed(&self) -> bool {
-        [self.rate, self.loss, self.delay].contains(&Means::Relay)
+        [self.rate, self.loss, self.delay].contains(&EmulatedBy::Relay)
     }
 
     /// In words: `rate by tbf, loss by nftables`.
@@ -190,11 +190,11 @@ impl Emulation {
         }
         let by = |what, means| {
             let name = match means {
-                Means::None => return None,
-                Means::Netem => "netem",
-                Means::Tbf => "tbf",
-                Means::Nftables => "nftables",
-                Means::Relay => "a relay",
+                EmulatedBy::None => return None,
+                EmulatedBy::Netem => "netem",
+                EmulatedBy::Tbf => "tbf",
+                EmulatedBy::Nftables => "nftables",
+                EmulatedBy::Relay => "a relay",
             };
             Some(format!("{what} by {name}"))
         };
@@ -210,16 +210,16 @@ impl Emulation {
     fn lines(&self, scenario: &Scenario, card: &str, from: Option<&str>) -> String {
         let mut lines = String::new();
         let mut parent = format!("root handle {HANDLE}");
-        if self.delay == Means::Netem || self.loss == Means::Netem {
+        if self.delay == EmulatedBy::Netem || self.loss == EmulatedBy::Netem {
             let delay = self.one_way.as_micros();
-            let loss = 100.0 * if self.loss == Means::Netem { scenario.loss } else { 0.0 };
+            let loss = 100.0 * if self.loss == EmulatedBy::Netem { scenario.loss } else { 0.0 };
             let _ = writeln!(
                 lines,
                 "tc qdisc add dev {card} {parent} netem delay {delay}us loss {loss}% limit 100000"
             );
             parent = format!("parent {HANDLE}1");
         }
-        if self.rate == Means::Tbf
+        if self.rate == EmulatedBy::Tbf
             && let Some(burst) = self.burst
         {
             let (rate, queue) = (scenario.bits_per_second.round(), self.queue);
@@ -228,7 +228,7 @@ impl Emulation {
                 "tc qdisc add dev {card} {parent} tbf rate {rate}bit burst {burst} limit {queue}"
             );
         }
-        if self.loss == Means::Nftables {
+        if self.loss == EmulatedBy::Nftables {
             let of_million = (scenario.loss * 1e6).round();
             // nft refuses what is always so.
             let chance = if of_million < 1e6 {
@@ -315,14 +315,14 @@ pub(crate) struct Link {
 
 /// Frames that reached an end, and those that were lost on purpose just before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Planted {
+pub struct InjectedLoss {
     /// All of them.
     pub came: u64,
     /// Dropped.
     pub lost: u64,
 }
 
-impl Planted {
+impl InjectedLoss {
     /// What has happened since.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
@@ -431,8 +431,8 @@ impl Link {
     }
 
     /// Packets lost on purpose on the way to an end, so far; `None` where they are not counted.
-    pub(crate) fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
-        if self.emulation.loss != Means::Nftables {
+    pub(crate) fn planted(&self, end: &End) -> Result<Option<InjectedLoss>, Error> {
+        if self.emulation.loss != EmulatedBy::Nftables {
             return Ok(None);
         }
         let said = end.run("read the counters of the link", "nft -j list counters")?;
@@ -441,7 +441,7 @@ impl Link {
 
     /// Packets that the queue of an end's card had no room for, so far.
     pub(crate) fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
-        if self.emulation.rate != Means::Tbf {
+        if self.emulation.rate != EmulatedBy::Tbf {
             return Ok(0);
         }
         let line = format!("tc -s -j qdisc show dev {} root", end.card);
@@ -484,18 +484,18 @@ fn relay_words(
 ) -> Vec<String> {
     let mut words = ["nice", "-n", "-20"].map(str::to_owned).to_vec();
     words.push(program.display().to_string());
-    let one_way = if emulation.delay == Means::Relay { emulation.one_way } else { Duration::ZERO };
+    let one_way = if emulation.delay == EmulatedBy::Relay { emulation.one_way } else { Duration::ZERO };
     words.extend(["tcp", "link", "relay", "--card", CARD, "--delay-us"].map(str::to_owned));
     words.push(one_way.as_micros().to_string());
     for (option, end) in [("--first", &ends.sender), ("--second", &ends.receiver)] {
         let file = end.network_file().unwrap_or(Path::new("")).display();
         words.extend([option.to_owned(), file.to_string()]);
     }
-    if emulation.rate == Means::Relay {
+    if emulation.rate == EmulatedBy::Relay {
         words.extend(["--rate".to_owned(), scenario.bits_per_second.to_string()]);
         words.extend(["--queue".to_owned(), emulation.queue.to_string()]);
     }
-    if emulation.loss == Means::Relay {
+    if emulation.loss == EmulatedBy::Relay {
         words.extend(["--loss".to_owned(), scenario.loss.to_string()]);
     }
     words
@@ -512,7 +512,7 @@ fn dropped_by_queue(said: &str) -> Result<u64, Error> {
     json[0]["drops"].as_u64().ok_or_else(|| wrong("no `drops`"))
 }
 
-fn planted(said: &str) -> Result<Planted, Error> {
+fn planted(said: &str) -> Result<InjectedLoss, Error> {
     let wrong = |why: &str| Error::Said {
         program: "nft",
         why: why.to_owned(),
@@ -526,7 +526,7 @@ fn planted(said: &str) -> Result<Planted, Error> {
         let counter = counters.filter(|it| it["table"] == TABLE).find(|it| it["name"] == name);
         counter.and_then(|it| it["packets"].as_u64()).ok_or_else(|| wrong("a counter is missing"))
     };
-    Ok(Planted { came: packets("came")?, lost: packets("lost")? })
+    Ok(InjectedLoss { came: packets("came")?, lost: packets("lost")? })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use message::{Heard, Message, MessageKind};
+use message::{FrameCounter, Message, MessageKind};
 
 /// Ethernet's, IP's and UDP's heads.
 pub const HEADS: usize = 14 + 20 + 8;
@@ -91,7 +91,7 @@ pub fn answer(
     // Packets that only load the link end here, unread.
     let _sink = UdpSocket::bind(sink(at)).map_err(told())?;
     ready(socket.local_addr().map_err(told())?).map_err(told())?;
-    let mut heard = Heard::default();
+    let mut heard = FrameCounter::default();
     let mut buffer = [0; LARGEST];
     loop {
         match socket.recv_from(&mut buffer) {
@@ -295,7 +295,7 @@ mod tests {
         let at = there.local_addr().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let (mut heard, mut buffer) = (Heard::default(), [0; LARGEST]);
+                let (mut heard, mut buffer) = (FrameCounter::default(), [0; LARGEST]);
                 while let Ok((length @ 1.., from)) = there.recv_from(&mut buffer) {
                     if let Some(answer) = heard.take(&buffer[..length]) {
                         there.send_to(&answer, from).unwrap();

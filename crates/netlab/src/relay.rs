@@ -17,7 +17,7 @@ use rustix::event::epoll;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
-pub use line::{Counts, Line, Way};
+pub use line::{Counts, Line, LinkEmulation};
 
 use super::Error;
 
@@ -35,7 +35,7 @@ pub struct Relay {
     /// What each card is called.
     pub card: String,
     /// From the first to the second, and back.
-    pub ways: [Way; 2],
+    pub ways: [LinkEmulation; 2],
 }
 
 /// What has happened to frames, from the first to the second and back.

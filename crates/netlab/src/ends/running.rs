@@ -57,17 +57,17 @@ pub struct Running {
     stdout: BufReader<ChildStdout>,
     errors: File,
     ended: bool,
-    there: Option<There>,
+    there: Option<RemoteProcess>,
 }
 
 /// Behind ssh our child is ssh, and the program another's.
 #[derive(Debug)]
-struct There {
+struct RemoteProcess {
     place: ShellTarget,
     process: u32,
 }
 
-impl There {
+impl RemoteProcess {
     fn signal(&self, signal: &str) {
         let mut command = self.place.command(&format!("kill -s {signal} {}", self.process));
         // It may have ended already.
@@ -93,7 +93,7 @@ impl Running {
             why: "no process number".to_owned(),
             said: beginning(&number),
         })?;
-        running.there = Some(There { place: at.clone(), process });
+        running.there = Some(RemoteProcess { place: at.clone(), process });
         Ok(running)
     }
 

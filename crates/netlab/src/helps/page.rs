@@ -6,7 +6,7 @@ use nightwatt_report::{
     Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
-use super::result::{ChangeReport, Effect, HelpsReport, LinkHelps, SHOWN, Shown};
+use super::result::{ChangeReport, Effect, HelpsReport, LinkHelps, SHOWN, ComparedFigure};
 use crate::study::page::{Energy, notes_section};
 use crate::study::units::with_prefix;
 
@@ -88,7 +88,7 @@ impl HelpsReport {
 }
 
 /// Figures of a change that are known.
-fn effects(change: &ChangeReport) -> impl Iterator<Item = (&'static Shown, &Effect)> {
+fn effects(change: &ChangeReport) -> impl Iterator<Item = (&'static ComparedFigure, &Effect)> {
     SHOWN.iter().filter_map(|figure| Some((figure, change.figures.get(figure.name)?)))
 }
 
@@ -117,7 +117,7 @@ impl LinkHelps {
     }
 
     /// Bars of what is saved: upwards is less with the change.
-    fn savings(&self, figure: &Shown) -> Option<Chart> {
+    fn savings(&self, figure: &ComparedFigure) -> Option<Chart> {
         let mut changes: Vec<String> = Vec::new();
         for it in &self.changes {
             if !changes.contains(&it.change) {

@@ -27,7 +27,7 @@ pub const KIND: &str = "tcp helps";
 
 /// A figure of [`FIGURES`](crate::study::FIGURES) that is compared.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown {
+pub struct ComparedFigure {
     /// In JSON.
     pub name: &'static str,
     /// In tables.
@@ -39,14 +39,14 @@ pub struct Shown {
 }
 
 /// All that is compared, in the order of tables. Of each end only where each has a kernel of its own.
-pub const SHOWN: [Shown; 18] = {
+pub const SHOWN: [ComparedFigure; 18] = {
     const fn it(
         name: &'static str,
         title: &'static str,
         unit: &'static str,
         is_main: bool,
-    ) -> Shown {
-        Shown { name, title, unit, is_main }
+    ) -> ComparedFigure {
+        ComparedFigure { name, title, unit, is_main }
     }
     [
         it("lifetime", "lifetime", "s", true),
@@ -297,7 +297,7 @@ impl LinkHelps {
     }
 }
 
-fn effect(all: &Answers, figure: &Shown, comparison: &str) -> Option<Effect> {
+fn effect(all: &Answers, figure: &ComparedFigure, comparison: &str) -> Option<Effect> {
     let answers = all.figures.get(figure.name)?;
     let mean = |state: &str| {
         let is_it = |it: &&nightwatt_compare::pure::experiment::answers::CellAnswer| {

@@ -12,7 +12,7 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::cards::{Feature, Features, Refusal};
 use crate::scenario::Scenario;
 use crate::study::fetching::{How, PILOT};
-use crate::study::lab::{Joined, Lab, ReportProgress, Standing, StepProgress, all_of};
+use crate::study::lab::{CheckedLink, Lab, ReportProgress, ReadyLink, StepProgress, all_of};
 use crate::study::result::EndReport;
 use crate::study::runs::left;
 use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, StudyProgress};
@@ -100,18 +100,18 @@ impl Helps<'_> {
 
     fn pairs(
         &mut self,
-        joined: Joined,
+        joined: CheckedLink,
         link: &mut LinkHelps,
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let scenario = &link.scenario.clone();
-        let mut standing = self.lab.serve(joined)?;
+        let mut ready = self.lab.serve(joined)?;
         let mut possible = Vec::new();
         for (place, change) in self.plan.changes.iter().enumerate() {
             report_progress(format!("can {change} be switched?").as_str().into());
             let mut refusals = self.unfelt(change);
             if refusals.len() < self.plan.plan.cells.len() {
-                let refused = self.try_out(&mut standing, scenario, change)?;
+                let refused = self.try_out(&mut ready, scenario, change)?;
                 possible.extend(refused.is_empty().then_some(place));
                 refusals.extend(refused);
             }
@@ -120,9 +120,9 @@ impl Helps<'_> {
             }
         }
         if !possible.is_empty() {
-            self.experiment(&mut standing, &possible, link, report_progress)?;
+            self.experiment(&mut ready, &possible, link, report_progress)?;
         }
-        link.relayed = self.lab.end(standing)?;
+        link.relayed = self.lab.end(ready)?;
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Helps<'_> {
     /// Switches a change on and off. What is refused cannot be compared.
     fn try_out(
         &self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         scenario: &Scenario,
         change: &Change,
     ) -> Result<Vec<Refusal>, Error> {
@@ -146,7 +146,7 @@ impl Helps<'_> {
         }
         let mut refusals = Vec::new();
         for is_on in [true, false] {
-            refusals.extend(self.switch(standing, change, is_on)?);
+            refusals.extend(self.switch(ready, change, is_on)?);
             if !refusals.is_empty() {
                 return Ok(refusals);
             }
@@ -155,7 +155,7 @@ impl Helps<'_> {
         let words = change.words(scenario, cell.connections);
         if !words.is_empty() {
             let refused = match self.lab.pilot(cell, &words) {
-                Ok((_, fetched)) => unpolled(&fetched, &standing.cards.now()[1].driver),
+                Ok((_, fetched)) => unpolled(&fetched, &ready.cards.now()[1].driver),
                 Err(error) => match self.lab.ends.explained(error) {
                     Error::Command { said, .. } => Some(said),
                     error => return Err(error),
@@ -172,21 +172,21 @@ impl Helps<'_> {
     /// Sets cards to what a run needs: what is tried, and the rest as it is to be.
     fn switch(
         &self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         change: &Change,
         is_on: bool,
     ) -> Result<Vec<Refusal>, Error> {
-        self.set(standing, &change.switched(is_on), change.coalescing(is_on))
+        self.set(ready, &change.switched(is_on), change.coalescing(is_on))
     }
 
     /// Sets cards to these, and the rest as it is to be where nothing is tried.
     fn set(
         &self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         own: &Features,
         usecs: Option<u64>,
     ) -> Result<Vec<Refusal>, Error> {
-        let (ends, cards) = (&self.lab.ends, &mut standing.cards);
+        let (ends, cards) = (&self.lab.ends, &mut ready.cards);
         let checksums = [Feature::RxChecksum, Feature::TxChecksum];
         let mut wanted = all_of(&checksums, true);
         wanted.extend(all_of(&Feature::JOINING, self.plan.plan.offload));
@@ -200,13 +200,13 @@ impl Helps<'_> {
 
     fn experiment(
         &mut self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         possible: &[usize],
         link: &mut LinkHelps,
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let looked = self.lengths(standing, report_progress)?;
+        let looked = self.lengths(ready, report_progress)?;
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
@@ -234,7 +234,7 @@ impl Helps<'_> {
             let began = monotonic();
             let progress = experiment.progress();
             let outcome =
-                match self.step(standing, step, place, progress, &mut state, link, report_progress)
+                match self.step(ready, step, place, progress, &mut state, link, report_progress)
                 {
                     Ok(outcome) => outcome,
                     Err(error) => {
@@ -258,7 +258,7 @@ impl Helps<'_> {
     #[expect(clippy::too_many_arguments, reason = "each is of another owner")]
     fn step(
         &mut self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         step: Step,
         place: ExperimentCell,
         progress: Progress,
@@ -289,7 +289,7 @@ impl Helps<'_> {
         report_progress(now(&what));
         let is_on = place.environment == 1;
         let next = Next { scenario, change, cell, is_on, length, idle: &idle };
-        match self.one(standing, &next, seen) {
+        match self.one(ready, &next, seen) {
             Ok(run) => {
                 let run_told = serde_json::json!({
                     "scenario": scenario.name, "change": change, "state": state, "cell": cell,
@@ -297,7 +297,7 @@ impl Helps<'_> {
                 });
                 report_progress(StepProgress { run: Some(run_told), ..now(&what) });
                 let report = &mut changes[place.comparison];
-                report.cards[place.environment] = Some(standing.cards.now().clone());
+                report.cards[place.environment] = Some(ready.cards.now().clone());
                 Ok(keep(report, step, state, run, &plan.plan.main))
             }
             // It is kept with its reason, and tried again.
@@ -309,22 +309,22 @@ impl Helps<'_> {
     /// nothing is tried.
     fn lengths(
         &self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<Vec<Result<Duration, String>>, Error> {
         // What it refuses is told with the change that wants it.
-        self.set(standing, &Features::new(), None)?;
+        self.set(ready, &Features::new(), None)?;
         self.lab.lengths(report_progress)
     }
 
     fn one(
         &mut self,
-        standing: &mut Standing,
+        ready: &mut ReadyLink,
         next: &Next<'_>,
         seen: &mut ScenarioReport,
     ) -> Result<Run, Error> {
         let Next { scenario, change, cell, is_on, length, idle } = *next;
-        if let Some(no) = self.switch(standing, change, is_on)?.first() {
+        if let Some(no) = self.switch(ready, change, is_on)?.first() {
             // It could be switched before: a run like others, and a failed one.
             let what = format!("switch {} at the {}", no.what, no.end);
             return Err(Error::Command {
@@ -334,7 +334,7 @@ impl Helps<'_> {
             });
         }
         let words = if is_on { change.words(scenario, cell.connections) } else { Vec::new() };
-        self.lab.one(standing, How { cell, words: &words, length }, idle, seen)
+        self.lab.one(ready, How { cell, words: &words, length }, idle, seen)
     }
 }
 

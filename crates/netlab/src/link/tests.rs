@@ -9,14 +9,14 @@ fn scenario(name: &str) -> Scenario {
     published().into_iter().find(|it| it.name == name).unwrap()
 }
 
-fn means(name: &str, offers: Offers) -> [Means; 3] {
+fn means(name: &str, offers: Offers) -> [EmulatedBy; 3] {
     let emulation = Emulation::of(&scenario(name), offers).unwrap();
     [emulation.rate, emulation.loss, emulation.delay]
 }
 
 #[test]
 fn what_the_kernel_has_is_used_and_a_relay_does_the_rest() {
-    use Means::{Netem, Nftables, None, Relay, Tbf};
+    use EmulatedBy::{Netem, Nftables, None, Relay, Tbf};
     let without = Offers { netem: false, ..ALL };
     assert_eq!(means("d", ALL), [Tbf, None, None]);
     assert_eq!(means("b", ALL), [Tbf, Netem, None]);
@@ -93,7 +93,7 @@ fn on_a_card_with_other_traffic_only_what_the_other_end_sends_is_lost() {
 fn counters_are_read_as_nft_writes_them() {
     // nft 1.0.6: `nft -j list counters`.
     let said = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}, {"counter": {"family": "inet", "name": "came", "table": "nightwatt_link", "handle": 2, "packets": 1000, "bytes": 5}}, {"counter": {"family": "inet", "name": "lost", "table": "nightwatt_link", "handle": 3, "packets": 7, "bytes": 5}}]}"#;
-    assert_eq!(planted(said).unwrap(), Planted { came: 1000, lost: 7 });
+    assert_eq!(planted(said).unwrap(), InjectedLoss { came: 1000, lost: 7 });
     assert!(planted("{}").is_err() && planted("").is_err());
     // As tc of iproute2 6.1 writes it: `tc -s -j qdisc show dev link0 root`.
     let said = r#"[{"kind":"tbf","handle":"6e77:","root":true,"refcnt":2,"options":{"rate":1250000,"burst":3027,"lat":118698},"bytes":5228,"packets":6,"drops":4,"overlimits":9,"requeues":0,"backlog":0,"qlen":0}]"#;

@@ -70,12 +70,12 @@ impl Message {
 
 /// Counts the frames of the latest stream. Memory is constant for any number of senders.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct FrameCounter {
     stream: u32,
     frames: u64,
 }
 
-impl Heard {
+impl FrameCounter {
     /// A packet; gives the answer to it, if there is one.
     pub(super) fn take(&mut self, packet: &[u8]) -> Option<[u8; LENGTH]> {
         let message = Message::read(packet)?;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn packets_are_counted_by_stream_and_only_the_latest_is_kept() {
-        let mut heard = Heard::default();
+        let mut heard = FrameCounter::default();
         for stream in [5, 6] {
             let load = Message { kind: MessageKind::Load, stream, ..Message::default() };
             for _ in 0..11 {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What happens to frames on their way.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way {
+pub struct LinkEmulation {
     /// Each frame leaves exactly this long after it arrived (or after it has passed the bottleneck).
     pub delay: Duration,
     /// The rate of the bottleneck; `None` where something else limits the rate.
@@ -41,7 +41,7 @@ pub struct Counts {
 /// Frames on their way.
 #[derive(Debug)]
 pub struct Line {
-    way: Way,
+    way: LinkEmulation,
     /// The bottleneck works on what came so far until then.
     busy_until: Mono,
     chance: u64,
@@ -53,7 +53,7 @@ pub struct Line {
 
 impl Line {
     /// An empty one.
-    pub fn new(way: Way) -> Self {
+    pub fn new(way: LinkEmulation) -> Self {
         let (waiting, spare) = (VecDeque::new(), Vec::new());
         Self {
             way,
@@ -128,8 +128,8 @@ impl Line {
 mod tests {
     use super::*;
 
-    const WAY: Way =
-        Way { delay: Duration::ZERO, bits_per_second: None, queue: 0, loss: 0.0, seed: 1 };
+    const WAY: LinkEmulation =
+        LinkEmulation { delay: Duration::ZERO, bits_per_second: None, queue: 0, loss: 0.0, seed: 1 };
 
     fn at(micros: u64) -> Mono {
         Mono(Duration::from_micros(micros))
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_frame_leaves_exactly_its_delay_after_it_came_and_in_order() {
-        let mut line = Line::new(Way { delay: Duration::from_millis(5), ..WAY });
+        let mut line = Line::new(LinkEmulation { delay: Duration::from_millis(5), ..WAY });
         line.offer(at(0), b"one");
         line.offer(at(7), b"two");
         assert_eq!(line.due(), Some(at(5000)));
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_bottleneck_spaces_frames_as_the_wire_would_and_drops_what_its_queue_cannot_hold() {
         // 1250 bytes at 10 Mbit/s take 1 ms.
-        let way = Way {
+        let way = LinkEmulation {
             bits_per_second: Some(10e6),
             queue: 2500,
             delay: Duration::from_millis(3),
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn so_many_are_lost_as_are_to_be() {
-        let mut line = Line::new(Way { loss: 0.005, ..WAY });
+        let mut line = Line::new(LinkEmulation { loss: 0.005, ..WAY });
         for _ in 0..1_000_000 {
             line.offer(at(0), &[]);
             line.depart(at(0), |_| ());

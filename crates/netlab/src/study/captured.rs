@@ -6,11 +6,11 @@ use nightwatt_tcp::capture::{self, Beside, Compared, Counts, Pair};
 use serde::Serialize;
 
 use super::Error;
-use super::lab::{Lab, Standing};
+use super::lab::{Lab, ReadyLink};
 use crate::capture::{Captured, Capturing, ROWS};
 use crate::check::ask;
 use crate::ends::{Running, programs};
-use crate::link::{FULL_PAYLOAD, Means, Planted};
+use crate::link::{FULL_PAYLOAD, EmulatedBy, InjectedLoss};
 use crate::probe::Asking;
 use nightwatt_measure::counters::Network;
 
@@ -72,14 +72,14 @@ pub struct CaptureComparison {
 
 /// Counters around a capture, or what they have counted in it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Around {
+pub(super) struct CaptureCounters {
     /// The sender's, and the receiver's.
     networks: [Network; 2],
-    planted: Option<Planted>,
+    planted: Option<InjectedLoss>,
     dropped_by_queue: u64,
 }
 
-impl Around {
+impl CaptureCounters {
     fn since(&self, before: &Self) -> Self {
         let network = |end: usize| self.networks[end].since(&before.networks[end]);
         Self {
@@ -91,23 +91,23 @@ impl Around {
 }
 
 /// A capture, and the counters just before it began and just after.
-pub(super) struct Begun {
+pub(super) struct StartedCapture {
     capturing: Capturing,
-    before: [Around; 2],
+    before: [CaptureCounters; 2],
 }
 
 /// What was counted while packets were captured. Counters are not read at the same moment as a capture begins
 /// and ends: it has what was counted from just after its beginning to just before its end at least, and from just
 /// before to just after at most.
 pub(super) struct Counted {
-    least: Around,
-    most: Around,
+    least: CaptureCounters,
+    most: CaptureCounters,
 }
 
 impl Lab<'_> {
     /// Why there is no capture over such a link, though one was asked for.
-    pub(super) fn uncaptured(&self, loss: Means) -> Option<&'static str> {
-        let is_before = self.plan.capture && loss == Means::Netem;
+    pub(super) fn uncaptured(&self, loss: EmulatedBy) -> Option<&'static str> {
+        let is_before = self.plan.capture && loss == EmulatedBy::Netem;
         is_before.then_some(
             "nothing is captured: netem loses packets before they come to where a capture of the sender is",
         )
@@ -147,39 +147,39 @@ impl Lab<'_> {
         at.map_err(|_| Error::Options(format!("no address: {address}")))
     }
 
-    fn around(&self, standing: &Standing) -> Result<Around, Error> {
-        Ok(Around {
+    fn around(&self, ready: &ReadyLink) -> Result<CaptureCounters, Error> {
+        Ok(CaptureCounters {
             networks: self.networks()?,
-            planted: standing.link.planted(&self.ends.receiver)?,
-            dropped_by_queue: standing.link.dropped_by_queue(&self.ends.sender)?,
+            planted: ready.link.planted(&self.ends.receiver)?,
+            dropped_by_queue: ready.link.dropped_by_queue(&self.ends.sender)?,
         })
     }
 
-    pub(super) fn begin_capture(&self, standing: &Standing) -> Result<Begun, Error> {
+    pub(super) fn begin_capture(&self, ready: &ReadyLink) -> Result<StartedCapture, Error> {
         self.settle()?;
-        let before = self.around(standing)?;
+        let before = self.around(ready)?;
         let capturing = Capturing::start(&self.ends.sender, self.address()?, self.stop)?;
-        Ok(Begun { capturing, before: [before, self.around(standing)?] })
+        Ok(StartedCapture { capturing, before: [before, self.around(ready)?] })
     }
 
     /// Puts it beside what others have counted; `said` is what `tcp fetch` has printed.
     pub(super) fn end_capture(
         &self,
-        begun: Begun,
-        standing: &Standing,
+        begun: StartedCapture,
+        ready: &ReadyLink,
         said: &str,
     ) -> Result<CaptureComparison, Error> {
         self.settle()?;
         let [earlier, before] = &begun.before;
-        let least = self.around(standing)?.since(before);
+        let least = self.around(ready)?.since(before);
         let captured = begun.capturing.end(&self.ends.receiver, self.stop)?;
-        let counted = Counted { least, most: self.around(standing)?.since(earlier) };
+        let counted = Counted { least, most: self.around(ready)?.since(earlier) };
         let fetched = serde_json::from_str(said.trim()).map_err(|error| Error::Said {
             program: "nightwatt tcp fetch",
             why: error.to_string(),
             said: said.chars().take(200).collect(),
         })?;
-        Ok(compare_with_counters(&captured, &counted, &fetched, standing.joins()))
+        Ok(compare_with_counters(&captured, &counted, &fetched, ready.joins()))
     }
 }
 
@@ -254,7 +254,7 @@ fn uncaptured(one: &Compared) -> Option<u64> {
 /// How many segments the queue has dropped at most: those that the kernel has sent, less those that were captured.
 /// Where that is not known (`sent`), by what it has dropped.
 fn dropped_segments(counted: &Counted, sent: Option<Counts>) -> u64 {
-    let Around { networks: [sender, _], dropped_by_queue, .. } = &counted.most;
+    let CaptureCounters { networks: [sender, _], dropped_by_queue, .. } = &counted.most;
     let most = MOST_JOINED * dropped_by_queue;
     let missed = |sent: Counts| sender.protocol("Tcp.OutSegs").saturating_sub(sent.packets);
     sent.map_or(most, missed).min(most)
@@ -283,7 +283,7 @@ fn disagreements(comparison: &CaptureComparison, counted: &Counted) -> Vec<Strin
         again,
         queue,
     );
-    let arrived = |of: &Around| of.networks[1].protocol("Ip.InDelivers");
+    let arrived = |of: &CaptureCounters| of.networks[1].protocol("Ip.InDelivers");
     let lost = most.planted.map_or(0, |it| it.lost) + arrived(most) - arrived(least);
     compare("frames lost on the way", "the rule that loses them", comparison.lost, lost, 0);
     let CaptureComparison { compared, uncaptured_segments, differing_otherwise, .. } = comparison;
@@ -385,9 +385,9 @@ mod tests {
                 .into(),
             ..Network::default()
         };
-        let least = Around {
+        let least = CaptureCounters {
             networks: [network("Tcp.RetransSegs", again), network("Ip.InDelivers", 97)],
-            planted: Some(Planted { came: 100, lost }),
+            planted: Some(InjectedLoss { came: 100, lost }),
             dropped_by_queue,
         };
         Counted { most: least.clone(), least }

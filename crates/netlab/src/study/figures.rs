@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Error;
 use super::kernel_time::KernelTimeReport;
-use crate::link::{FULL_FRAME, FULL_PAYLOAD, Planted};
+use crate::link::{FULL_FRAME, FULL_PAYLOAD, InjectedLoss};
 use nightwatt_measure::counters::{Machine, Network, Process};
 
 /// What `tcp fetch --json` says, as far as it is needed here.
@@ -141,7 +141,7 @@ pub struct Side {
 
 impl Side {
     /// What of it is beyond idle, each second: CPU time, and counts.
-    fn beyond(&self, idle: &Self) -> Beyond {
+    fn beyond(&self, idle: &Self) -> BeyondIdle {
         let usual = self.seconds / idle.seconds.max(f64::MIN_POSITIVE);
         let beyond = |now: u64, then: u64| (now as f64 - usual * then as f64) / self.seconds;
         let (now, then) = (&self.machine, &idle.machine);
@@ -149,7 +149,7 @@ impl Side {
         let softirqs = |of: &Machine| of.softirqs.get("NET_RX").copied().unwrap_or(0);
         let wake_ups = now.wake_ups().zip(then.wake_ups());
         let traced = now.traced_wake_ups.zip(then.traced_wake_ups);
-        Beyond {
+        BeyondIdle {
             active: busy / self.seconds,
             wake_ups: wake_ups.map(|(now, then)| beyond(now, then)),
             traced_wake_ups: traced.map(|(now, then)| beyond(now, then)),
@@ -161,7 +161,7 @@ impl Side {
 }
 
 /// In a second.
-struct Beyond {
+struct BeyondIdle {
     active: f64,
     wake_ups: Option<f64>,
     traced_wake_ups: Option<f64>,
@@ -182,7 +182,7 @@ struct PerConnection {
 }
 
 impl PerConnection {
-    fn of(beyond: Option<&Beyond>, per_second: f64) -> Self {
+    fn of(beyond: Option<&BeyondIdle>, per_second: f64) -> Self {
         let Some(beyond) = beyond else { return Self::default() };
         let each = |value: f64| Some(value / per_second).filter(|it| it.is_finite());
         Self {
@@ -220,13 +220,13 @@ pub struct WakeCost {
 
 /// Counts over the whole run, from before the first packet until after the last.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Whole {
+pub struct RunCounts {
     /// At the end where data come from.
     pub sender: Network,
     /// At the other.
     pub receiver: Network,
     /// What was lost on purpose on the way to the receiver.
-    pub planted: Option<Planted>,
+    pub planted: Option<InjectedLoss>,
 }
 
 /// A figure of runs.
@@ -306,7 +306,7 @@ figures! {
 pub fn figures(
     fetched: &Fetched,
     window: &Window,
-    whole: &Whole,
+    whole: &RunCounts,
     idle: &Idle,
     segments: u64,
     wake_cost: Option<WakeCost>,
@@ -374,7 +374,7 @@ pub fn figures(
 
 /// How many connections the window has had: of all as many as bytes came in it of all bytes. By their rate
 /// alone it would be wrong where losses make the link rest for a second at a time, in the window or beside it.
-fn in_window(fetched: &Fetched, window: &Window, whole: &Whole) -> f64 {
+fn in_window(fetched: &Fetched, window: &Window, whole: &RunCounts) -> f64 {
     let came = |network: &Network| network.received_bytes as f64;
     // The sender's report is no connection's, and comes when the window is over.
     fetched.connections() * came(&window.receiver) / (came(&whole.receiver) - fetched.report())
@@ -401,7 +401,7 @@ fn of_sides(sender: &PerConnection, receiver: &PerConnection) -> Figures {
 
 /// Runs the consistency checks and describes each one that failed. Where cards join segments to larger
 /// frames (`joined`), fewer checks apply.
-pub fn disagreements(fetched: &Fetched, whole: &Whole, joined: bool) -> Vec<String> {
+pub fn disagreements(fetched: &Fetched, whole: &RunCounts, joined: bool) -> Vec<String> {
     let mut all = Vec::new();
     let lost = whole.planted.map_or(0, |it| it.lost);
     let received = whole.receiver.received_frames;

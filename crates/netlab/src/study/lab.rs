@@ -57,7 +57,7 @@ pub(crate) struct Lab<'a> {
 }
 
 /// What is there all the time.
-pub(crate) struct Standing {
+pub(crate) struct ReadyLink {
     pub(crate) link: Link,
     pub(crate) cards: Cards,
     pub(super) serving: Running,
@@ -66,20 +66,20 @@ pub(crate) struct Standing {
 }
 
 /// A link that was made and looked at.
-pub(crate) struct Joined {
+pub(crate) struct CheckedLink {
     link: Link,
     pub(crate) cards: Cards,
     pub(crate) found: Option<CheckResult>,
 }
 
-impl Standing {
+impl ReadyLink {
     /// May a frame have several segments?
     pub(super) fn joins(&self) -> bool {
         self.cards.now().iter().any(Card::joins)
     }
 }
 
-impl Joined {
+impl CheckedLink {
     /// How it is made.
     pub(crate) fn emulation(&self) -> &Emulation {
         &self.link.emulation
@@ -128,36 +128,36 @@ impl<'a> Lab<'a> {
         &self,
         scenario: &Scenario,
         report_progress: &mut ReportProgress<'_>,
-    ) -> Result<Joined, Error> {
+    ) -> Result<CheckedLink, Error> {
         let Self { plan, stop, ends, host, .. } = self;
         report_progress("setting up the link".into());
         let link = Link::make(ends, scenario, &plan.program, stop)?;
         let mut cards = Cards::take(ends)?;
         cards.switch(ends, &all_of(&Feature::JOINING_ANY, false))?;
         if scenario.is_bare() {
-            return Ok(Joined { link, cards, found: None });
+            return Ok(CheckedLink { link, cards, found: None });
         }
         report_progress("checking the link".into());
         let mut found = Check { ends, scenario, host, stop }.run()?;
         found.is_accepted = !found.complaints.is_empty() && plan.accept_link;
-        Ok(Joined { link, cards, found: Some(found) })
+        Ok(CheckedLink { link, cards, found: Some(found) })
     }
 
     /// Has the sender serve connections.
-    pub(crate) fn serve(&self, joined: Joined) -> Result<Standing, Error> {
+    pub(crate) fn serve(&self, joined: CheckedLink) -> Result<ReadyLink, Error> {
         let at = format!("{}:{PORT}", self.ends.sender.address);
         let words = ["tcp", "serve", "--listen", &at, "--json"];
         let mut serving = self.ends.sender.spawn_ours("serve connections", &words)?;
         serving.first_line(self.stop)?;
-        let Joined { link, cards, .. } = joined;
+        let CheckedLink { link, cards, .. } = joined;
         let is_captured = self.plan.capture && self.uncaptured(link.emulation.loss).is_none();
         let answering = if is_captured { Some(self.answering()?) } else { None };
-        Ok(Standing { link, cards, serving, answering })
+        Ok(ReadyLink { link, cards, serving, answering })
     }
 
     /// Takes all of it away.
-    pub(crate) fn end(&self, standing: Standing) -> Result<Option<Relayed>, Error> {
-        let Standing { link, cards, serving, answering } = standing;
+    pub(crate) fn end(&self, ready: ReadyLink) -> Result<Option<Relayed>, Error> {
+        let ReadyLink { link, cards, serving, answering } = ready;
         answering.map(|it| it.end(self.stop)).transpose()?;
         serving.end(self.stop)?;
         cards.put_back(&self.ends)?;

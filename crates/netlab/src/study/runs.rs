@@ -7,9 +7,9 @@ use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Progress, S
 use nightwatt_energy::time::Mono;
 
 use super::fetching::{How, PILOT};
-use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};
+use super::figures::{Figures, Idle, Side, RunCounts, Window, disagreements, figures};
 use super::kernel_time;
-use super::lab::{Joined, Lab, NO_PROCESSES, ReportProgress, Standing, StepProgress, all_of};
+use super::lab::{CheckedLink, Lab, NO_PROCESSES, ReportProgress, ReadyLink, StepProgress, all_of};
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Error, Plan};
@@ -103,7 +103,7 @@ impl Lab<'_> {
 
     fn cells(
         &mut self,
-        mut joined: Joined,
+        mut joined: CheckedLink,
         scenario: &Scenario,
         report: &mut ScenarioReport,
         report_progress: &mut ReportProgress<'_>,
@@ -114,7 +114,7 @@ impl Lab<'_> {
         }
         report.cards = Some(joined.cards.now().clone());
         report.uncaptured = self.uncaptured(joined.emulation().loss);
-        let standing = self.serve(joined)?;
+        let ready = self.serve(joined)?;
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
         // Of which nothing came at the first look is not run; the others are.
         let (mut places, mut lengths) = (Vec::new(), Vec::new());
@@ -128,15 +128,15 @@ impl Lab<'_> {
             }
         }
         if !places.is_empty() {
-            self.experiment(&standing, scenario, &places, &mut lengths, report, report_progress)?;
+            self.experiment(&ready, scenario, &places, &mut lengths, report, report_progress)?;
         }
-        report.relayed = self.end(standing)?;
+        report.relayed = self.end(ready)?;
         Ok(())
     }
 
     fn experiment(
         &mut self,
-        standing: &Standing,
+        ready: &ReadyLink,
         scenario: &Scenario,
         places: &[usize],
         lengths: &mut [Duration],
@@ -168,7 +168,7 @@ impl Lab<'_> {
             let Some((_, still)) = &idle else { continue };
             let still = still.clone();
             let how = How { cell, words: &[], length: lengths[step.cell] };
-            let outcome = match self.one(standing, how, &still, report) {
+            let outcome = match self.one(ready, how, &still, report) {
                 Ok(run) => {
                     let run_told = serde_json::json!({
                         "scenario": scenario.name, "cell": cell, "block": step.block, "run": run,
@@ -277,24 +277,24 @@ impl Lab<'_> {
     /// One run.
     pub(crate) fn one(
         &mut self,
-        standing: &Standing,
+        ready: &ReadyLink,
         how: How<'_>,
         idle: &Idle,
         report: &mut ScenarioReport,
     ) -> Result<Run, Error> {
-        if standing.answering.is_none() {
-            return Ok(self.counted(standing, how, idle, report)?.0);
+        if ready.answering.is_none() {
+            return Ok(self.counted(ready, how, idle, report)?.0);
         }
-        let begun = self.begin_capture(standing)?;
-        let (mut run, said) = self.counted(standing, how, idle, report)?;
-        run.captured(self.end_capture(begun, standing, &said)?);
+        let begun = self.begin_capture(ready)?;
+        let (mut run, said) = self.counted(ready, how, idle, report)?;
+        run.captured(self.end_capture(begun, ready, &said)?);
         Ok(run)
     }
 
     /// One run by counters, and what `tcp fetch` has printed of it.
     fn counted(
         &mut self,
-        standing: &Standing,
+        ready: &ReadyLink,
         how: How<'_>,
         idle: &Idle,
         report: &mut ScenarioReport,
@@ -302,16 +302,16 @@ impl Lab<'_> {
         let How { cell, length, .. } = how;
         let delay = report.scenario.delay;
         let before = self.settled(delay)?;
-        let planted_before = standing.link.planted(&self.ends.receiver)?;
+        let planted_before = ready.link.planted(&self.ends.receiver)?;
         let margin = if self.ends.are_apart() { FAR_MARGIN } else { MARGIN };
-        let serve = standing.serving.process();
+        let serve = ready.serving.process();
         // Before connections are under way: it takes a while.
         let watching = kernel_time::prepared(self.plan.kernel_time, &[serve])?;
         let mut fetching = self.fetching(How { length: length + 2 * margin, ..how })?;
         self.ends.receiver.wait_for_more(&self.host, &before[1])?;
         self.wait(monotonic() + margin)?;
         let fetch = fetching.process();
-        let relay = standing.link.relay();
+        let relay = ready.link.relay();
         let look = |lab: &Self| {
             let relay = relay.map(|relay| Process::read(&lab.host, relay)).transpose()?;
             Ok((lab.machine()?, lab.ends.count(&lab.host, [&[serve], &[fetch]])?, relay))
@@ -324,18 +324,18 @@ impl Lab<'_> {
             return Err(Error::TooLate);
         }
         let after = self.settled(delay)?;
-        let planted = standing.link.planted(&self.ends.receiver)?;
+        let planted = ready.link.planted(&self.ends.receiver)?;
         let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
         let mut window = window(&[first, last], lasted, self.watts(&channels, report));
         window.machine =
             kernel_time::not_its_own(window.machine, kernel_time.as_ref(), window.seconds);
         let [sender, receiver] = [0, 1].map(|end| after[end].since(&before[end]));
-        let whole = Whole { sender, receiver, planted };
+        let whole = RunCounts { sender, receiver, planted };
         let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
         let figures: Figures = figures(&fetched, &window, &whole, idle, cell.segments, cost);
         // The card of an existing machine has other frames too, and the kernel of another machine has the
         // segments of ssh.
-        let is_shared = standing.joins() || self.ends.are_apart();
+        let is_shared = ready.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
         let shares = kernel_time.as_ref().map(|it| {
             let energy = figures.energy.map(|all| all - figures.waking_energy.unwrap_or(0.0));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueHint};
 use nightwatt_netlab::ends::agent;
 use nightwatt_netlab::probe::{self, Asking};
-use nightwatt_netlab::relay::{Relay, Way};
+use nightwatt_netlab::relay::{Relay, LinkEmulation};
 
 use crate::ExitStatus;
 use crate::errors::Failure;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let stop = signals::stop_on_signals()?;
     match &args.step {
         LinkStep::Relay { first, second, card, delay_us, rate, queue, loss, seed } => {
-            let way = |seed| Way {
+            let way = |seed| LinkEmulation {
                 delay: Duration::from_micros(*delay_us),
                 bits_per_second: *rate,
                 queue: *queue,

@@ -21,9 +21,9 @@ fn fetched() -> Fetched {
     Fetched::read(&text.to_string()).unwrap()
 }
 
-fn whole(received_bytes: u64) -> Whole {
+fn whole(received_bytes: u64) -> RunCounts {
     let receiver = Network { received_bytes, ..Network::default() };
-    Whole { receiver, ..Whole::default() }
+    RunCounts { receiver, ..RunCounts::default() }
 }
 
 fn machine(idle_us: u64, wakes: u64) -> Machine {
@@ -199,13 +199,13 @@ fn books_that_do_not_agree_are_told() {
         protocols: [("Tcp.InSegs".to_owned(), segments)].into(),
         ..Network::default()
     };
-    let whole = |frames, segments, lost| Whole {
+    let whole = |frames, segments, lost| RunCounts {
         receiver: network(frames, segments),
         sender: Network {
             protocols: [("Tcp.RetransSegs".to_owned(), 6)].into(),
             ..Network::default()
         },
-        planted: Some(Planted { came: frames, lost }),
+        planted: Some(InjectedLoss { came: frames, lost }),
     };
     let of =
         |frames, segments, joined| disagreements(&fetched(), &whole(frames, segments, 10), joined);
