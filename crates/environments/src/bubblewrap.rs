@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
 
@@ -32,7 +32,7 @@ impl Config {
         );
         start.run("make its folders", &line)?;
         let version = start.run("ask for its version", "bwrap --version")?;
-        let mut prefix = start.penned(true)?;
+        let mut prefix = start.in_scope(true)?;
         let [scratch, tmp, run, var_tmp] =
             ["scratch", "tmp", "run", "var-tmp"].map(|name| format!("{folder}/{name}"));
         prefix.extend(
@@ -72,6 +72,6 @@ impl Config {
             ("root".to_owned(), self.root.clone()),
         ];
         let scratch = "/tmp/scratch".to_owned();
-        start.ready(Made { place, address, ports, scratch, facts })
+        start.ready(Created { place, address, ports, scratch, facts })
     }
 }

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, root};
 
@@ -38,7 +38,7 @@ impl Config {
         start.need(&["unshare", "nsenter", "chroot"], "install util-linux and coreutils")?;
         let lower = root::folder(&start, &self.root)?;
         let folder = start.folder(FoundBy::Owner)?;
-        let mut prefix = start.penned(true)?;
+        let mut prefix = start.in_scope(true)?;
         let keeper: Vec<_> =
             prefix.iter().cloned().chain(root::shown(&folder, &lower, KEEP)).collect();
         let said = start.background("show it its root", &folder, &keeper, 1)?;
@@ -48,6 +48,6 @@ impl Config {
         let place = start.place.within("a chroot", prefix);
         let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let facts = vec![("root".to_owned(), self.root.clone())];
-        start.ready(Made { place, address, ports, scratch: "/scratch".to_owned(), facts })
+        start.ready(Created { place, address, ports, scratch: "/scratch".to_owned(), facts })
     }
 }

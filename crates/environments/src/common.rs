@@ -54,13 +54,13 @@ impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Said {
+        enum Size {
             Bytes(u64),
             Text(String),
         }
-        let text = match Said::deserialize(deserializer)? {
-            Said::Bytes(bytes) => return Ok(Self(bytes)),
-            Said::Text(text) => text,
+        let text = match Size::deserialize(deserializer)? {
+            Size::Bytes(bytes) => return Ok(Self(bytes)),
+            Size::Text(text) => text,
         };
         let unit = UNITS.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
         let (number, shift) = unit.unwrap_or((&text, 0));

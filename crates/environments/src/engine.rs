@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::pen::Pen;
-use crate::start::{FoundBy, Made, Start, comma_separated};
+use crate::process_scope::ProcessScope;
+use crate::start::{FoundBy, Created, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, ShellTarget, shell};
 
@@ -59,7 +59,7 @@ impl Container<'_> {
         let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let name = start.id.clone();
         // An engine that is interrupted leaves what watches the container, and what was to become it.
-        let mut run = Pen::mark(&mut start)?;
+        let mut run = ProcessScope::mark(&mut start)?;
         // Killed first: there is nothing in it that should have time to end well.
         let after = &self.after_removal;
         start.protect(&format!(
@@ -95,7 +95,7 @@ impl Container<'_> {
             ("root".to_owned(), shell::join(&self.root)),
             ("network".to_owned(), self.network.name().to_owned()),
         ];
-        start.ready(Made { place, address, ports, scratch: "/scratch".to_owned(), facts })
+        start.ready(Created { place, address, ports, scratch: "/scratch".to_owned(), facts })
     }
 
     /// By its own address if this machine's network has it, else by ports of the place.

@@ -17,7 +17,7 @@ mod engine;
 mod error;
 pub mod guard;
 mod options;
-mod pen;
+mod process_scope;
 mod remove;
 mod root;
 pub mod settings;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, shell};
 
@@ -72,7 +72,7 @@ impl Config {
             Some(address) => address.clone(),
             None => Self::ask_address(&start, &virsh, &word)?,
         };
-        let prefix = start.penned(false)?;
+        let prefix = start.in_scope(false)?;
         let there = ssh::connect(&mut start, &prefix, &address, &self.login, true)?;
         start.place = there.renamed("a guest of libvirt");
         start.id.push_str("-there");
@@ -81,7 +81,7 @@ impl Config {
         let facts =
             vec![("engine".to_owned(), version.trim().to_owned()), ("domain".to_owned(), name)];
         let (place, scratch) = (start.place.clone(), format!("{folder}/scratch"));
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
+        start.ready(Created { place, address, ports: Vec::new(), scratch, facts })
     }
 
     fn ask_address(start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
 
@@ -33,7 +33,7 @@ impl Config {
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "lxc-execute --version")?;
         let folder = start.folder(FoundBy::Owner)?;
-        let pen = start.penned(false)?;
+        let scope = start.in_scope(false)?;
         let name = start.id.clone();
         let word = shell::quote(&folder);
         let line = format!(
@@ -45,11 +45,11 @@ impl Config {
             "[ ! -e {word}/lxc ] || lxc-stop -k -n {name} -P {word}/lxc 2>/dev/null || true"
         ))?;
         let cpus = start.on_cpus()?;
-        let mut execute: Vec<_> = pen.iter().chain(&cpus).cloned().collect();
+        let mut execute: Vec<_> = scope.iter().chain(&cpus).cloned().collect();
         execute.extend(root::shown(&folder, &lower, EXECUTE));
         execute.push(name.clone());
         start.background("start LXC", &folder, &execute, 1)?;
-        let mut attach: Vec<_> = pen.iter().chain(&cpus).cloned().collect();
+        let mut attach: Vec<_> = scope.iter().chain(&cpus).cloned().collect();
         let at = format!("{folder}/lxc");
         attach.extend(
             ["lxc-attach", "-n", &name, "-P", &at, "--", "/bin/sh", "-c"].map(str::to_owned),
@@ -60,7 +60,7 @@ impl Config {
             ("engine".to_owned(), format!("LXC {}", version.trim())),
             ("root".to_owned(), self.root.clone()),
         ];
-        start.ready(Made { place, address, ports, scratch: "/scratch".to_owned(), facts })
+        start.ready(Created { place, address, ports, scratch: "/scratch".to_owned(), facts })
     }
 
     fn lines(&self, start: &Start<'_>, folder: &str) -> Result<String, Error> {

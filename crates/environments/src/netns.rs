@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 
 /// How good the network is, in both directions.
@@ -44,7 +44,7 @@ impl Config {
         start.need_root()?;
         start.need(&["ip", "unshare", "nsenter"], "install iproute2 and util-linux")?;
         let folder = start.folder(FoundBy::WhoKnowsIt)?;
-        let mut prefix = start.penned(true)?;
+        let mut prefix = start.in_scope(true)?;
         let mut keeper = prefix.clone();
         keeper.extend(["unshare", "--net", "/bin/sh", "-c", KEEP].map(str::to_owned));
         let pid = start.background("make a network of its own", &folder, &keeper, 1)?.join("");
@@ -77,7 +77,7 @@ impl Config {
         );
         facts.extend(self.loss.map(|loss| ("loss".to_owned(), loss.to_string())));
         let scratch = format!("{folder}/scratch");
-        start.ready(Made { place, address: second, ports: Vec::new(), scratch, facts })
+        start.ready(Created { place, address: second, ports: Vec::new(), scratch, facts })
     }
 
     /// Nothing ties it to the host.
@@ -97,7 +97,7 @@ impl Config {
         let place = start.place.within("a network of its own", prefix);
         let facts = vec![(NAMESPACE.to_owned(), namespace)];
         let (address, scratch) = ("127.0.0.1".to_owned(), format!("{folder}/scratch"));
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
+        start.ready(Created { place, address, ports: Vec::new(), scratch, facts })
     }
 
     /// Each end sends slowly and late; what comes in within is lost, and what goes out.

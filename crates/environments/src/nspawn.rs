@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, remove, root, shell};
 
@@ -44,7 +44,7 @@ impl Config {
              [ ! -e {lock} ] || rm -f /run/systemd/nspawn/locks/inode-$(cat {lock})",
             remove::REMOVE
         ))?;
-        let mut prefix = start.penned(true)?;
+        let mut prefix = start.in_scope(true)?;
         let mut spawn = prefix.clone();
         spawn.extend(root::shown(&folder, &lower, SPAWN));
         spawn.push(name);
@@ -65,6 +65,6 @@ impl Config {
             ("engine".to_owned(), version.trim().to_owned()),
             ("root".to_owned(), self.root.clone()),
         ];
-        start.ready(Made { place, address, ports, scratch: "/scratch".to_owned(), facts })
+        start.ready(Created { place, address, ports, scratch: "/scratch".to_owned(), facts })
     }
 }

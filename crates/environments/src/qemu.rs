@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{FoundBy, Made, Start, comma_separated};
+use crate::start::{FoundBy, Created, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Memory, shell};
 
@@ -121,7 +121,7 @@ impl Config {
         }
         let folder = start.folder(FoundBy::Owner)?;
         let ports = self.forwarded(&start)?;
-        let mut prefix = start.penned(false)?;
+        let mut prefix = start.in_scope(false)?;
         if let Some(cpus) = start.guest_cpus()? {
             prefix.extend(["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)]);
         }
@@ -152,7 +152,7 @@ impl Config {
             ));
         }
         let place = there.renamed("a guest");
-        start.ready(Made { place, address: "127.0.0.1".to_owned(), ports, scratch, facts })
+        start.ready(Created { place, address: "127.0.0.1".to_owned(), ports, scratch, facts })
     }
 
     /// Ports inside, ssh first, each with a free one here.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Made, Start};
+use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, ShellTarget, shell};
 
@@ -76,7 +76,7 @@ impl Login {
 /// What ssh says when it is of no use to try again.
 const FINAL: [&str; 3] = ["Permission denied", "verification failed", "Bad configuration"];
 
-/// Opens the connection that is shared, in the pen that starts with `prefix`, and gives the place behind.
+/// Opens the connection that is shared, in the scope that starts with `prefix`, and gives the place behind.
 pub(crate) fn connect(
     start: &mut Start<'_>,
     prefix: &[String],
@@ -118,7 +118,7 @@ pub(crate) fn connect(
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need(&["ssh"], "install openssh-client")?;
-        let prefix = start.penned(false)?;
+        let prefix = start.in_scope(false)?;
         let there = connect(&mut start, &prefix, &self.host, &self.login, false)?;
         let line = format!(
             "ssh -V 2>&1; {} -G {}",
@@ -133,11 +133,11 @@ impl Config {
         // Should it be this very machine, the end of what is there must not end the connection.
         start.id.push_str("-there");
         let folder = start.folder(FoundBy::WhoKnowsIt)?;
-        let mut inside = start.penned(false)?;
+        let mut inside = start.in_scope(false)?;
         inside.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("a login", inside);
         let facts = vec![("by".to_owned(), version), ("host".to_owned(), self.host.clone())];
         let scratch = format!("{folder}/scratch");
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
+        start.ready(Created { place, address, ports: Vec::new(), scratch, facts })
     }
 }

@@ -235,7 +235,7 @@ impl<'a> Start<'a> {
     }
 
     /// It is there: tries it, asks it what it is like, and hands it over.
-    pub(crate) fn ready(mut self, made: Made) -> Result<Started, Error> {
+    pub(crate) fn ready(mut self, made: Created) -> Result<Started, Error> {
         let what = "run a first command in it";
         let place = made.place;
         let ran = self.try_in(&place, what, crate::started::FACTS)?;
@@ -290,7 +290,7 @@ impl FoundBy {
 
 /// What a kind has made.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct Created {
     pub(crate) place: ShellTarget,
     pub(crate) address: String,
     /// Ports inside, and where they are reached.

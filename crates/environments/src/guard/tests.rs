@@ -2,9 +2,9 @@ use std::path::PathBuf;
 
 use super::*;
 
-struct Desk(tempfile::TempDir);
+struct GuardFolder(tempfile::TempDir);
 
-impl Desk {
+impl GuardFolder {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -25,7 +25,7 @@ impl Desk {
 
 #[test]
 fn at_the_end_all_is_undone_the_latest_first() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let guard = Guard::start(&desk.at("journal")).unwrap();
     let _one = guard.protect(&desk.note("one")).unwrap();
     let two = guard.protect(&desk.note("two")).unwrap();
@@ -39,7 +39,7 @@ fn at_the_end_all_is_undone_the_latest_first() {
 
 #[test]
 fn what_is_dropped_is_undone() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let guard = Guard::start(&desk.at("journal")).unwrap();
     drop(guard.protect(&desk.note("dropped")).unwrap());
     assert_eq!(desk.notes(), "dropped\n");
@@ -52,7 +52,7 @@ fn what_is_dropped_is_undone() {
 
 #[test]
 fn a_line_may_have_quotes_newlines_and_backslashes() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let script = format!(
         "for word in 'a  b' \"it's\"; do\nprintf '%s\\\\n\\n' \"$word\"\ndone >{}",
         desk.at("notes").display()
@@ -76,7 +76,7 @@ fn a_line_may_have_quotes_newlines_and_backslashes() {
 
 #[test]
 fn what_cannot_be_undone_is_told_and_tried_again_by_the_next() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let guard = Guard::start(&desk.at("journal")).unwrap();
     let line = format!("test -e {}", desk.at("cure").display());
     let undo = guard.protect(&line).unwrap();
@@ -94,7 +94,7 @@ fn what_cannot_be_undone_is_told_and_tried_again_by_the_next() {
 
 #[test]
 fn after_a_power_loss_the_journal_is_undone() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let journal =
         format!("+1 {}\n+2 {}\n-1\n+3 {}\n+4 rm -", desk.note("1"), desk.note("2"), desk.note("3"));
     fs::write(desk.at("journal"), &journal).unwrap();
@@ -109,7 +109,7 @@ fn after_a_power_loss_the_journal_is_undone() {
 #[test]
 fn a_list_that_somebody_else_may_have_written_is_not_run() {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     let journal = desk.at("journal");
     let list = format!("+1 {}\n", desk.note("theirs"));
     let refused = |word: &str| {
@@ -151,7 +151,7 @@ fn a_list_that_somebody_else_may_have_written_is_not_run() {
 /// Opening a pipe would wait for a process at its other end.
 #[test]
 fn a_pipe_in_place_of_the_list_is_refused() {
-    let desk = Desk::new();
+    let desk = GuardFolder::new();
     assert!(Command::new("mkfifo").arg(desk.at("journal")).status().unwrap().success());
     let said = Guard::start(&desk.at("journal")).map(drop).unwrap_err().to_string();
     assert!(said.contains("no file"), "{said}");

@@ -9,17 +9,17 @@ use std::fmt::Write;
 use crate::Error;
 use crate::start::Start;
 
-const MAKE: &str = include_str!("pen.sh");
-const END: &str = include_str!("pen_end.sh");
+const MAKE: &str = include_str!("process_scope.sh");
+const END: &str = include_str!("process_scope_end.sh");
 
 /// Where processes are kept together.
 #[derive(Debug, Clone)]
-pub(crate) struct Pen {
+pub(crate) struct ProcessScope {
     name: String,
     groups: Vec<String>,
 }
 
-impl Pen {
+impl ProcessScope {
     /// Makes one; with as much memory for all in it as the options say.
     pub(crate) fn make(start: &mut Start<'_>, limit_memory: bool) -> Result<Self, Error> {
         let name = start.id.clone();
@@ -60,10 +60,10 @@ impl Pen {
 }
 
 impl Start<'_> {
-    /// A pen, and what starts a program in it; with the memory and on the CPUs of this copy, unless
+    /// A scope, and what starts a program in it; with the memory and on the CPUs of this copy, unless
     /// something else sees to those.
-    pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
-        let mut prefix = Pen::make(self, is_limited)?.prefix();
+    pub(crate) fn in_scope(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
+        let mut prefix = ProcessScope::make(self, is_limited)?.prefix();
         if is_limited {
             prefix.extend(self.on_cpus()?);
         }
