@@ -5,6 +5,7 @@ mod recorded;
 pub mod states;
 pub mod storage;
 pub mod sync;
+mod table;
 pub mod utilisation;
 pub mod wakeups;
 

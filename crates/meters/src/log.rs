@@ -5,8 +5,10 @@
 
 mod cells;
 mod columns;
+mod decimal;
 mod input;
 mod own;
+mod quantities;
 mod rows;
 mod samples;
 mod stamp;
@@ -29,6 +31,14 @@ use crate::spec::MeterSpec;
 use crate::wattsup;
 
 pub use columns::{CellsOf, Columns};
+pub use decimal::Decimal;
+
+/// Cells, names and numbers of tables, for those of other things than power over time.
+pub mod tables {
+    pub use super::cells::{ColumnKind, cells, delimiter, kind, names_an_entity};
+    pub use super::decimal::{Decimal, Shown, number};
+    pub use super::quantities::{Quantity, has_word};
+}
 use input::Input;
 
 /// A format of recordings.
@@ -69,6 +79,8 @@ pub struct Options {
     pub time: Option<String>,
     /// Its columns of watts.
     pub watts: Vec<String>,
+    /// How a CSV file writes fractions, where its rows do not show it.
+    pub decimal: Option<Decimal>,
     /// Of a CSV file of several things: a column, and its value in the rows that are wanted.
     pub only: Option<(String, String)>,
     /// What its channels cover.
@@ -81,9 +93,9 @@ pub struct Options {
 
 impl Options {
     /// Their names in a [`MeterSpec`].
-    pub const NAMES: [&str; 11] = [
-        "format", "zone", "mean", "rate", "sense", "time", "watts", "only", "scope", "meter",
-        "channel",
+    pub const NAMES: [&str; 12] = [
+        "format", "zone", "mean", "rate", "sense", "time", "watts", "decimal", "only", "scope",
+        "meter", "channel",
     ];
 
     /// Reads them from what a user says of a meter.
@@ -123,6 +135,7 @@ impl Options {
             sense: Rail::all(spec)?,
             time: spec.text("time").map(str::to_owned),
             watts: list("watts"),
+            decimal: named(spec, "decimal", "point, comma")?,
             only: only.transpose()?,
             scope,
             meters: list("meter"),

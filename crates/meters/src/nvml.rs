@@ -370,19 +370,24 @@ impl Users {
         };
         let since = *seen;
         *seen = samples.iter().map(|sample| sample.timestamp).fold(since, u64::max);
-        // Samples of a process follow each other, and the first begins where we looked last.
-        let begin = |sample: &ProcessUtilizationSample| {
-            let earlier =
-                samples.iter().filter(|it| it.pid == sample.pid && it.timestamp < sample.timestamp);
-            earlier.map(|it| it.timestamp).fold(since, u64::max)
-        };
-        let used = samples.iter().filter(|sample| sample.timestamp > since).map(|sample| Used {
-            process: sample.pid,
-            time: Duration::from_micros(sample.timestamp - begin(sample)),
-            percent: sample.sm_util.min(100),
-        });
-        Some(used.collect())
+        Some(used_since(&samples, since))
     }
+}
+
+/// What samples say of the time since `since`, in microseconds since 1970.
+fn used_since(samples: &[ProcessUtilizationSample], since: u64) -> Vec<Used> {
+    // Samples of a process follow each other, and the first begins where we looked last.
+    let begin = |sample: &ProcessUtilizationSample| {
+        let earlier =
+            samples.iter().filter(|it| it.pid == sample.pid && it.timestamp < sample.timestamp);
+        earlier.map(|it| it.timestamp).fold(since, u64::max)
+    };
+    let used = samples.iter().filter(|sample| sample.timestamp > since).map(|sample| Used {
+        process: sample.pid,
+        time: Duration::from_micros(sample.timestamp - begin(sample)),
+        percent: sample.sm_util.min(100),
+    });
+    used.collect()
 }
 
 /// What a process used of an accelerator.
@@ -429,6 +434,38 @@ mod tests {
         // One that moves otherwise than expected is found at its next step.
         assert_eq!(steps.look(at(1_390), shown(at(1_390)) + 1), None);
         assert_eq!(steps.next_look(at(1_390)), at(1_391));
+    }
+
+    /// Two jobs, as `nvmlDeviceGetProcessUtilization` answers: the driver takes a sample about every sixth of a second,
+    /// and gives those again that were given before.
+    #[test]
+    fn two_jobs_on_one_accelerator_have_what_each_used_of_it() {
+        const LOOKED: u64 = 1_700_000_000_000_000;
+        let sample = |pid, millis: u64, sm_util| ProcessUtilizationSample {
+            pid,
+            timestamp: LOOKED + 1000 * millis - 500_000,
+            sm_util,
+            mem_util: 7,
+            enc_util: 0,
+            dec_util: 0,
+        };
+        let samples = [
+            sample(41, 400, 99),
+            sample(41, 700, 60),
+            sample(42, 700, 30),
+            sample(41, 1_000, 60),
+            sample(42, 1_000, 30),
+        ];
+        let used = used_since(&samples, LOOKED);
+        let seconds = |process: u32| -> f64 {
+            let of = used.iter().filter(|it| it.process == process);
+            of.map(|it| it.time.as_secs_f64() * f64::from(it.percent) / 100.0).sum()
+        };
+        // Half a second each: 60 % and 30 % of it. What is older than the last look was counted then.
+        assert!((seconds(41) - 0.3).abs() < 1e-9 && (seconds(42) - 0.15).abs() < 1e-9, "{used:?}");
+        // `sleep` is in no sample.
+        assert!(seconds(43) < f64::EPSILON);
+        assert_eq!(used_since(&samples, LOOKED + 500_000), []);
     }
 
     #[test]

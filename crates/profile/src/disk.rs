@@ -21,6 +21,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::storage::{Class, File, Process, StorageAccounting, StorageModel};
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::Host;
+use nightwatt_meters::machine::others::whole_name;
 use nightwatt_probes::{DiskProbes, News};
 
 use crate::error::Error;
@@ -202,5 +203,7 @@ impl Session<'_> {
 
 /// A process's command, while it lives.
 fn command_of(host: &Host, process: Process) -> String {
-    host.read(format!("/proc/{}/comm", process.pid)).unwrap_or_default()
+    let folder = host.path(format!("/proc/{}", process.pid));
+    let kept = host.read(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
+    whole_name(&folder, kept)
 }

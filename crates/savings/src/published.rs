@@ -97,13 +97,14 @@ pub fn run(
     let scan_options =
         scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
     let mut pass: Option<Pass> = None;
-    let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
+    let mut scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
         pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged)).request(&logged);
         ControlFlow::Continue(())
     });
     let Some(pass) = pass else {
         return Err(Error::nothing_asked(&options.reading, scan));
     };
+    scan.refuse()?;
     Ok(result::draw_up(options, &scan, pass))
 }
 

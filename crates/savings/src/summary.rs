@@ -120,6 +120,7 @@ impl LogSummary {
         if !goes_on.get() {
             return Err(Error::Stopped);
         }
+        scan.refuse()?;
         if scan.counts.requests == 0 && !scan.failures.is_empty() {
             return Err(scan.failures.swap_remove(0).into());
         }

@@ -1,6 +1,7 @@
 //! Addresses of clients, as proxies and logs write them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Reads an address, with or without a port: `203.0.113.9`, `203.0.113.9:51008`, `2001:db8::1`,
 /// `[2001:db8::1]`, `[2001:db8::1]:443`, each also in quotes. The zone of an IPv6 address (`%eth0`) says
@@ -19,6 +20,13 @@ pub fn read(text: &str) -> Option<IpAddr> {
         Some((address, port)) if is_port(port) => address.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
         _ => v6(text),
     }
+}
+
+/// An address in the one spelling of RFC 5952, so that a client which a log spells in two ways is one; any other text
+/// as it is.
+pub fn canonical(text: &str) -> Cow<'_, str> {
+    let address = text.parse::<Ipv6Addr>();
+    address.map_or_else(|_| text.into(), |it| it.to_canonical().to_string().into())
 }
 
 /// The text between quotes, if it stands between quotes.

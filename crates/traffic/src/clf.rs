@@ -173,10 +173,16 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         Some((at, utc_offset)) => (first.len + 5, at, utc_offset),
         None => find_time(line, first.len, &mut memo.times)?,
     };
-    let (client, user) = match known {
-        Some(_) if first.is_plain => (Span::new(0, first.len), Span::default()),
-        Some(_) => (cleaned(line, &line[..first.len], memo.client_from)?, Span::default()),
-        None => client_and_user(line, first.len, open, memo.client_from)?,
+    let (client, user, leads) = match known {
+        Some(_) if first.is_plain => (Span::new(0, first.len), Span::default(), false),
+        Some(_) => {
+            let word = &line[..first.len];
+            (cleaned(line, word, memo.client_from)?, Span::default(), client::is_chain(word))
+        }
+        None => {
+            let (client, user) = client_and_user(line, first.len, open, memo.client_from)?;
+            (client, user, client::is_chain(&line[..open]))
+        }
     };
     let mut escaped = 0;
     let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
@@ -184,7 +190,8 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     let (status, after) = status(line, request.end + 1)?;
     let (bytes, after) = size(line, after)?;
     let (referer, agent) = referer_and_agent(line, after)?;
-    let client = match chain_behind(line, agent.end) {
+    let behind = chain_behind(line, agent.end);
+    let client = match behind {
         Some(chain) => {
             let client = client::of(client.of(line), chain, memo.client_from);
             Span::within(line, client.ok_or(Reason::Client)?)
@@ -209,6 +216,7 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         escaped,
         escapes: Escapes::Clf,
         agent_escapes: Escapes::Clf,
+        has_chain: leads || behind.is_some(),
     })
 }
 

@@ -152,6 +152,11 @@ pub(crate) fn pick(chain: &[u8], from: ClientFrom) -> Option<&[u8]> {
     }
 }
 
+/// Whether a text is a chain: entries with commas between them, or one in parentheses behind another.
+pub(crate) fn is_chain(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b',' | b'('))
+}
+
 /// The client by what a server logged of the other end of the connection and of the chain that
 /// proxies wrote. A chain without a public address counts less than another end on the internet.
 pub(crate) fn of<'a>(peer: &'a [u8], chain: &'a [u8], from: ClientFrom) -> Option<&'a [u8]> {

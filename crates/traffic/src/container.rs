@@ -11,9 +11,8 @@ use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::clf::Memo;
 use crate::client;
-use crate::detect::detect_line;
+use crate::detect::is_known;
 use crate::template::Pattern;
 
 /// Something that log lines are packed in, one by one.
@@ -34,6 +33,8 @@ pub enum Container {
     Stamped,
     /// JSON of a log collector, whose `message`, `msg`, `line` or `textPayload` is the line.
     Collector,
+    /// An array of JSON objects, or objects over several lines. Taken apart by [`Objects`](crate::objects::Objects).
+    Spread,
 }
 
 /// In the order in which they are tried.
@@ -57,6 +58,7 @@ impl fmt::Display for Container {
             Self::Cri => "Kubernetes CRI",
             Self::Stamped => "lines with a time in front",
             Self::Collector => "JSON of a log collector",
+            Self::Spread => "JSON array, or JSON over several lines",
         })
     }
 }
@@ -87,6 +89,7 @@ impl Container {
             Self::Cri => cri(line),
             Self::Stamped => stamp(line).map(Inner::whole),
             Self::Journald | Self::Docker | Self::Collector => self.message(line),
+            Self::Spread => None,
         }
     }
 
@@ -320,11 +323,7 @@ pub(crate) fn detect(head: &[u8], pattern: Option<&Pattern>) -> Vec<Container> {
 
 fn fits(container: Container, line: &[u8], pattern: Option<&Pattern>) -> bool {
     let Some(inner) = container.strip(line) else { return false };
-    let is_known = |line: &[u8]| match pattern {
-        Some(pattern) => pattern.0.find(line, &mut Memo::default()).is_ok(),
-        None => detect_line(line).is_some(),
-    };
-    !container.is_vague() || (!is_known(line) && is_known(&inner.text))
+    !container.is_vague() || (!is_known(line, pattern) && is_known(&inner.text, pattern))
 }
 
 /// Bytes read at a time.

@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
+use memchr::memchr;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::container::{self, Container, Unwrapped};
-use crate::encoding::{self, Text};
+use crate::detect::has_lines;
+use crate::encoding::{self, CarriageReturns, Text};
 use crate::error::Error;
+use crate::objects::{self, Objects};
 use crate::template::Pattern;
 
 /// First bytes that tell how a log is packed.
@@ -94,12 +97,22 @@ impl Unpacked {
         } else {
             text = Peeked::of(Box::new(Text::new(Box::new(text), None)));
         }
+        if ends_in_returns(&text.head, self.pattern.as_ref()) {
+            text = Peeked::of(Box::new(CarriageReturns(text)));
+        }
+        let is_spread = objects::are_spread(&text.head);
+        if is_spread {
+            text = Peeked::of(Box::new(Objects::new(text)));
+        }
         self.containers = container::detect(&text.head, self.pattern.as_ref());
         self.text = if self.containers.is_empty() {
             Box::new(text)
         } else {
             Box::new(Unwrapped::new(Box::new(text), self.containers.clone()))
         };
+        if is_spread {
+            self.containers.insert(0, Container::Spread);
+        }
         Ok(())
     }
 }
@@ -111,6 +124,16 @@ impl Read for Unpacked {
         }
         self.text.read(into)
     }
+}
+
+/// Whether lines end in carriage returns alone, as on old Macs and in some exports: what stands between them is known.
+fn ends_in_returns(head: &[u8], pattern: Option<&Pattern>) -> bool {
+    if memchr(b'\n', head).is_some() || memchr(b'\r', head).is_none() {
+        return false;
+    }
+    let mut lines = head.to_vec();
+    encoding::returns_to_ends(&mut lines);
+    has_lines(&lines, pattern) || !container::detect(&lines, pattern).is_empty()
 }
 
 /// A source whose first bytes were looked at.

@@ -14,6 +14,7 @@ use crate::json::{self, keys};
 use crate::line_parser::LAYOUTS;
 use crate::record::MAX_LINE;
 use crate::spans::Spans;
+use crate::template::Pattern;
 
 /// Lines that tell a format.
 const VOTES: usize = 100;
@@ -122,6 +123,21 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         layouts.iter().any(|layout| layout.find(line, memo).is_ok_and(|spans| spans.is_request()))
     });
     fitting.next().map(|(format, _)| *format)
+}
+
+/// Whether a line is in a format: the operator's own, or a known one.
+pub(crate) fn is_known(line: &[u8], pattern: Option<&Pattern>) -> bool {
+    match pattern {
+        Some(pattern) => pattern.0.find(line, &mut Memo::default()).is_ok(),
+        None => detect_line(line).is_some(),
+    }
+}
+
+/// Whether a text has several lines in a format, or one that names its fields.
+pub(crate) fn has_lines(text: &[u8], pattern: Option<&Pattern>) -> bool {
+    let lines = text.split(|&byte| byte == b'\n');
+    let known = lines.clone().filter(|line| is_known(line, pattern)).take(2).count();
+    known == 2 || lines.clone().any(|line| line.starts_with(b"#Fields:"))
 }
 
 /// Whether the client is the second word, and the first is the name of a host.

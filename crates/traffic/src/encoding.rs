@@ -116,6 +116,22 @@ impl Text {
     }
 }
 
+/// A source whose lines end in a carriage return alone.
+pub(crate) struct CarriageReturns<R>(pub(crate) R);
+
+impl<R: Read> Read for CarriageReturns<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(into)?;
+        returns_to_ends(&mut into[..read]);
+        Ok(read)
+    }
+}
+
+/// Carriage returns as line ends.
+pub(crate) fn returns_to_ends(text: &mut [u8]) {
+    text.iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
+}
+
 /// Moves all but NULs to the front; how many those are.
 fn without_nuls(text: &mut [u8]) -> usize {
     let Some(first) = memchr(0, text) else { return text.len() };

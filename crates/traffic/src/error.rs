@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::client::ClientFrom;
 use crate::formats::Format;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
@@ -99,6 +100,18 @@ pub enum Error {
         /// The word.
         word: String,
     },
+    /// An entry of a chain was asked for, and no line has a chain.
+    #[error(
+        "no line of log {name} has a chain of forwarded addresses, of which `--client-from {entry}` \
+         could take one; leave it out, or describe where the lines have the chain with --log-format, as \
+         in '\"$http_x_forwarded_for\" $remote_addr [$time_local] \"$request\" $status'"
+    )]
+    NoChain {
+        /// Path as given.
+        name: String,
+        /// The entry.
+        entry: String,
+    },
     /// A format string that describes no log.
     #[error(
         "the log format `{text}` cannot be used: {why}; write it as nginx's log_format or Apache's \
@@ -142,6 +155,12 @@ pub enum Error {
     /// No format has this name.
     #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
     NoSuchFormat(String),
+}
+
+impl Error {
+    pub(crate) fn no_chain(name: String, entry: ClientFrom) -> Self {
+        Self::NoChain { name, entry: entry.to_string() }
+    }
 }
 
 /// Names of all formats, for people.

@@ -157,6 +157,7 @@ impl Found {
                 | mark(!in_order, spans::APART),
             escapes: manner.escapes,
             agent_escapes: manner.escapes,
+            has_chain: self.has_chain(line),
         })
     }
 
@@ -166,6 +167,12 @@ impl Found {
         let (peer, chain) = (text(Kind::Client), text(Kind::Forwarded));
         let dash = || [peer, chain].into_iter().find(|text| text.trim_ascii() == b"-");
         client::of(peer, chain, from).or_else(dash).map(|part| Span::within(line, part))
+    }
+
+    fn has_chain(&self, line: &[u8]) -> bool {
+        let peer = self.get(Kind::Client);
+        self.given(Kind::Forwarded, line).is_some()
+            || peer.is_some_and(|peer| client::is_chain(peer.of(line)))
     }
 
     fn http(&self, line: &[u8], status: u16, has_urls: bool) -> (Option<[Span; 3]>, Span) {

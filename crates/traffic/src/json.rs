@@ -276,6 +276,7 @@ impl Parts<'_> {
                 | escaped(self.agent, spans::AGENT),
             escapes: Escapes::Json,
             agent_escapes: Escapes::Json,
+            has_chain: !chain.is_empty() || client::is_chain(peer),
         })
     }
 }

@@ -31,6 +31,7 @@ mod json;
 pub mod line_parser;
 mod log_in;
 mod misses;
+mod objects;
 pub mod per_second;
 pub mod reader;
 pub mod record;

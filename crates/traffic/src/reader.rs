@@ -49,6 +49,8 @@ pub struct LogReader {
     unknown: Option<Unknown>,
     /// How to describe lines that are nearly in a format.
     misfit: Option<Misfit>,
+    /// Whether a request had a chain of forwarded addresses.
+    has_chain: bool,
     /// What was read and not yet looked at lies in `start .. end`.
     buffer: Box<[u8]>,
     start: usize,
@@ -91,6 +93,7 @@ impl LogReader {
                 guessed: false,
                 unknown: None,
                 misfit: None,
+                has_chain: false,
                 buffer: vec![0; BUFFER].into_boxed_slice(),
                 start: 0,
                 end: 0,
@@ -116,8 +119,12 @@ impl LogReader {
         self
     }
 
-    /// Why the whole log could not be used, once it was read to its end: no line was in any format.
+    /// Why the whole log could not be used, once it was read to its end: no line was in any format, or none has
+    /// the chain of addresses that an entry was to be taken from.
     pub fn refusal(&self) -> Option<Error> {
+        if self.counts.requests > 0 && !self.has_chain && self.client_from != ClientFrom::Public {
+            return Some(Error::no_chain(self.name.clone(), self.client_from));
+        }
         let is_unknown = self.guessed && self.counts.lines > 0 && self.counts.requests == 0;
         is_unknown.then(|| {
             let unknown = self.unknown.clone().unwrap_or_else(Unknown::blank);
@@ -178,6 +185,7 @@ impl LogReader {
             match parser.find(line) {
                 Ok(None) => self.counts.directives += 1,
                 Ok(Some(spans)) => {
+                    self.has_chain |= spans.has_chain;
                     if spans.is_request() {
                         self.counts.requests += 1;
                     } else {

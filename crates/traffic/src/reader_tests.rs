@@ -326,3 +326,81 @@ proptest! {
         prop_assert_eq!(reader.counts(), &plain.1);
     }
 }
+
+/// A request by a client.
+fn asked(client: &str) -> String {
+    format!("{client} - - [03/Mar/2012:06:26:37 -0800] \"GET / HTTP/1.1\" 200 142 \"-\" \"x/1\"\n")
+}
+
+#[test]
+fn lines_may_end_in_carriage_returns_alone() {
+    let log = asked("10.0.0.7").repeat(3_000);
+    let returns = log.replace('\n', "\r");
+    for log in [returns.as_bytes().to_vec(), gzip(returns.as_bytes())] {
+        let (requests, counts, _) = read(&log);
+        assert_eq!((requests.len(), sums(&counts)), (3_000, (3_000, 3_000, 0, 0)));
+    }
+    let w3c = "#Fields: date time c-ip cs-method cs-uri-stem sc-status\r\
+               2012-03-03 06:26:37 10.0.0.7 GET / 200\r";
+    assert_eq!(read(w3c.as_bytes()).0.len(), 1);
+    // One line that holds such a byte is one line.
+    assert_eq!(sums(&read(format!("a\r{GOOD}").as_bytes()).1).0, 1);
+}
+
+#[test]
+fn the_records_of_a_json_array_are_read_from_the_first_to_the_last() {
+    let record = |path: &str| {
+        format!(
+            "{{\"time\":\"2022-11-10T00:00:01Z\",\"remote_addr\":\"203.0.113.9\",\"request\":\"GET {path} HTTP/1.1\",\"status\":200}}"
+        )
+    };
+    let (first, last) = (record("/a"), record("/b"));
+    let over_lines = |record: &str| record.replace(",\"", ",\n  \"").replacen('{', "{\n  ", 1);
+    for log in [
+        format!("[{first},{last}]"),
+        format!("[{first},\n{last}]\n"),
+        format!("[\n{first},\n{last}\n]\n"),
+        format!("{}\n{}\n", over_lines(&first), over_lines(&last)),
+    ] {
+        let (requests, counts, _) = read(log.as_bytes());
+        let targets: Vec<&str> = requests.iter().map(|it| it.target.as_str()).collect();
+        assert_eq!((targets, counts.malformed), (vec!["/a", "/b"], 0), "{log}");
+    }
+}
+
+#[test]
+fn an_address_is_one_client_however_it_is_spelled() {
+    let spellings = [
+        "2001:db8::1",
+        "2001:DB8:0:0::1",
+        "2001:0db8:0000:0000:0000:0000:0000:0001",
+        "[2001:db8::1]:443",
+    ];
+    let log: String = spellings.into_iter().map(asked).collect();
+    let (requests, ..) = read(log.as_bytes());
+    let clients: Vec<&str> = requests.iter().map(|it| it.client.as_str()).collect();
+    assert_eq!(clients, ["2001:db8::1"; 4]);
+}
+
+#[test]
+fn an_entry_is_taken_of_a_chain_or_refused() {
+    let refusal = |log: &str, from: &str| {
+        let reading = Reading { client_from: from.parse().unwrap(), ..Reading::default() };
+        let source = Cursor::new(log.as_bytes().to_vec());
+        let mut reader = LogReader::new("test.log", source).unwrap().with_reading(&reading);
+        arrivals(&mut reader, None).err().map(|error| error.to_string())
+    };
+    let plain = asked("203.0.113.9");
+    let why = refusal(&plain, "last").unwrap();
+    assert!(why.contains("no line of log test.log has a chain"), "{why}");
+    assert!(why.contains("--client-from last") && why.contains("--log-format"), "{why}");
+    assert_eq!(refusal(&plain, "public"), None);
+    let behind = plain.replace("\"x/1\"", "\"x/1\" \"198.51.100.7\"");
+    for chained in [asked("203.0.113.9, 10.0.0.5"), behind, asked("10.0.0.5 (203.0.113.9)")] {
+        assert_eq!(refusal(&format!("{plain}{chained}"), "last"), None, "{chained}");
+    }
+    let json = r#"{"time":"2022-11-10T00:00:01Z","remote_addr":"10.0.0.5","request":"GET / HTTP/1.1","status":200}"#;
+    assert!(refusal(json, "first").is_some());
+    let chain = json.replace("\"status\"", "\"x_forwarded_for\":\"203.0.113.9\",\"status\"");
+    assert_eq!(refusal(&chain, "first"), None);
+}

@@ -9,6 +9,7 @@ pub const MAX_LINE: usize = 64 * 1024;
 
 use nightwatt_energy::time::Wall;
 
+use crate::address;
 use crate::arrival::Arrival;
 use crate::escapes;
 
@@ -110,7 +111,7 @@ impl Record<'_> {
         Arrival {
             at: self.at,
             utc_offset: self.utc_offset,
-            client: self.client.to_owned(),
+            client: address::canonical(self.client).into_owned(),
             method: self.method.to_owned(),
             target: owned(self.target),
             status: self.status,

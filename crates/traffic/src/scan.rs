@@ -21,6 +21,7 @@ use std::thread;
 use nightwatt_energy::time::Wall;
 use nightwatt_policy::visit::Visitor;
 
+use crate::client::ClientFrom;
 use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
@@ -126,6 +127,8 @@ pub struct LogReport {
     pub unsorted: u64,
     /// Times of its first and its last line.
     pub ends: Option<(Wall, Wall)>,
+    /// Whether a line has a chain of forwarded addresses.
+    pub has_chain: bool,
 }
 
 /// What was found.
@@ -152,6 +155,15 @@ impl Scan {
     /// Lines that were logged before the line in front of them, in the same log.
     pub fn unsorted(&self) -> u64 {
         self.logs.iter().map(|log| log.unsorted).sum()
+    }
+
+    /// Refuses logs that were read to their end and do not have what was asked for. Their figures are wrong.
+    pub fn refuse(&mut self) -> Result<(), Error> {
+        let is_refusal = |failure: &Error| matches!(failure, Error::NoChain { .. });
+        match self.failures.iter().position(is_refusal) {
+            Some(place) => Err(self.failures.swap_remove(place)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -319,6 +331,7 @@ struct Books {
     logs: Vec<LogReport>,
     total: Option<u64>,
     stopped: bool,
+    client_from: ClientFrom,
 }
 
 impl Books {
@@ -342,10 +355,12 @@ impl Books {
                     lines: 0,
                     unsorted: 0,
                     ends: None,
+                    has_chain: false,
                 })
                 .collect(),
             total: paths.iter().map(size).sum(),
             stopped: false,
+            client_from: options.reading.client_from,
         }
     }
 
@@ -355,6 +370,7 @@ impl Books {
         let counts = std::mem::take(&mut batch.counts).placed(&log.name, log.lines);
         log.lines += counts.lines;
         log.unsorted += batch.unsorted;
+        log.has_chain |= batch.has_chain;
         if let Some((first, last)) = batch.ends {
             log.unsorted += u64::from(log.ends.is_some_and(|(_, before)| first < before));
             log.ends = Some((log.ends.map_or(first, |(first, _)| first), last));
@@ -377,7 +393,11 @@ impl Books {
             let log: &LogReport = &self.logs[input];
             failure.into_error(&log.name, log.lines)
         };
-        let failures = sources.failures.into_iter().map(error).collect();
+        let mut failures: Vec<Error> = sources.failures.into_iter().map(error).collect();
+        let is_chosen = !self.stopped && self.client_from != ClientFrom::Public;
+        let lacks = |log: &&LogReport| is_chosen && log.ends.is_some() && !log.has_chain;
+        let lacking = self.logs.iter().filter(lacks);
+        failures.extend(lacking.map(|log| Error::no_chain(log.name.clone(), self.client_from)));
         Scan {
             late: self.order.late(),
             counts: self.counts,

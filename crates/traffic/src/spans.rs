@@ -64,6 +64,8 @@ pub(crate) struct Spans {
     pub(crate) escapes: Escapes,
     /// Likewise in agents.
     pub(crate) agent_escapes: Escapes,
+    /// Whether the line has a chain of forwarded addresses.
+    pub(crate) has_chain: bool,
 }
 
 impl Spans {

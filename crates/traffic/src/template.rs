@@ -57,6 +57,8 @@ enum Form {
     /// A format of `strftime`.
     Strftime(Box<[u8]>),
     Number(Unit),
+    /// When the answer ended, beside when the request began: it says nothing more of the request.
+    Passed(Box<Form>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,6 +192,7 @@ impl Template {
                 set(when::any(&rest[..end]), end)
             }
             Form::Strftime(text) => parsed.clock.take(text, rest),
+            Form::Passed(form) => self.time(form, number, rest, memo, &mut Parsed::default()),
             Form::Number(unit) => {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 parsed.clock.number(*unit, &rest[..digits]).map(|()| digits)

@@ -25,7 +25,7 @@ fn expected() -> Arrival {
 }
 
 /// Formats as they stand in a configuration, and a line of each.
-const LINES: [(&str, &str); 24] = [
+const LINES: [(&str, &str); 27] = [
     (
         "log_format main '$remote_addr - $remote_user [$time_local] \"$request\" '\n    '$status $body_bytes_sent \"$http_referer\" '\n    '\"$http_user_agent\" \"$http_x_forwarded_for\"';",
         r#"10.0.0.5 - ann [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \x22q\x22" "203.0.113.9, 10.0.0.4""#,
@@ -121,6 +121,18 @@ const LINES: [(&str, &str); 24] = [
     (
         r#"100%% %h %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
         r#"100% [2001:db8::9]:443 [10/Nov/2022:00:00:01 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"%h %{begin}t %{end}t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"203.0.113.9 [10/Nov/2022:00:00:01 +0000] [10/Nov/2022:00:07:09 +0000] "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"%{end:sec}t %h %{begin:%Y-%m-%d %T}t.%{begin:msec_frac}t %{end:msec_frac}t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"1668038829 203.0.113.9 2022-11-10 00:00:01.000 345 "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
+    ),
+    (
+        r#"%{end}t %h "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+        r#"[10/Nov/2022:00:00:01 +0000] 203.0.113.9 "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"""#,
     ),
 ];
 

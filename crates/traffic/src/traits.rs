@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use nightwatt_policy::admission::is_proof;
 use nightwatt_policy::visit::Visitor;
 
+use crate::address;
 use crate::classifier_config::ClassifierConfig;
 use crate::client_key::ClientKey;
 use crate::crawlers::{AgentKind, CrawlerTable};
@@ -452,7 +453,9 @@ impl AgentMemo {
 /// visitor and any other another one, but by a quicker hash. So its numbers and those of `Visitor::new` do
 /// not mix.
 pub fn visitor(address: &str, traits: &Traits) -> Visitor {
-    Visitor(hash::pair(hash::text(address), traits.agent))
+    let is_v6 = address.as_bytes().contains(&b':');
+    let spelled = if is_v6 { address::canonical(address) } else { address.into() };
+    Visitor(hash::pair(hash::text(&spelled), traits.agent))
 }
 
 /// As `ClientKey::from`, quick for the dotted form of IPv4, which most logs are full of.

@@ -127,7 +127,8 @@ impl Header {
         let at = self.time(line, date, get(Kind::Time).or(get(Kind::TimeLocal)))?;
         let text = |kind| given(kind).map_or(&b""[..], |span| span.of(line));
         // `CloudFront` logs the client itself, and the chain that it was told beside it.
-        let chain = if self.percent { b"" } else { text(Kind::Forwarded) };
+        let told = text(Kind::Forwarded);
+        let chain = if self.percent && from == ClientFrom::Public { b"" } else { told };
         let client = client::of(text(Kind::Client), chain, from).ok_or(Reason::Client)?;
         let client = Span::within(line, client);
         let status = given(Kind::Status).filter(|span| span.of(line).len() == 3);
@@ -160,6 +161,7 @@ impl Header {
                 | escaped(memchr(sign, agent.of(line)).is_some(), spans::AGENT),
             escapes: Escapes::Never,
             agent_escapes: if self.percent { Escapes::Percent } else { Escapes::Plus },
+            has_chain: !told.is_empty(),
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
+use nightwatt_meters::log::tables::Quantity;
 use nightwatt_meters::log::{self, Options, Skipped};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Accuracy, Host, MeterSpec, recording};
@@ -136,15 +137,36 @@ pub(super) fn no_time(cell: &str) -> String {
     )
 }
 
-/// A time as users write it, since the recording began.
-pub(super) fn moment(cell: &str, begun_ns: Option<i64>) -> Option<Mono> {
-    let wall = match cell.parse::<f64>() {
-        Ok(seconds) if seconds < SINCE_1970 => {
-            return Duration::try_from_secs_f64(seconds).ok().map(Mono);
-        }
-        Ok(seconds) => (seconds * 1e9) as i64,
-        Err(_) => i64::try_from(cell.parse::<jiff::Timestamp>().ok()?.as_nanosecond()).ok()?,
-    };
-    let since = wall.checked_sub(begun_ns?)?;
-    Some(Mono(Duration::from_nanos(u64::try_from(since).ok()?)))
+/// Reads times as users write them.
+pub(super) struct Clock {
+    /// When the recording began.
+    begun_ns: Option<i64>,
+    /// Seconds of 1 in a column of numbers, where its name says so.
+    unit: f64,
+}
+
+impl Clock {
+    /// For a table whose head may name the unit: `issued_ms`.
+    pub(super) fn of(text: &str, begun_ns: Option<i64>) -> Self {
+        let mut lines = text.lines().map(str::trim);
+        let head = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut names = head.into_iter().flat_map(|head| head.split(','));
+        let unit = names.find_map(|name| Quantity::Time.unit_in(name));
+        Self { begun_ns, unit: unit.unwrap_or(1.0) }
+    }
+
+    /// A time since the recording began.
+    pub(super) fn moment(&self, cell: &str) -> Option<Mono> {
+        let wall = match cell.parse::<f64>().map(|number| number * self.unit) {
+            Ok(seconds) if seconds < SINCE_1970 => {
+                return Duration::try_from_secs_f64(seconds).ok().map(Mono);
+            }
+            // Milliseconds since 1970: as seconds they would be after the year 5000.
+            Ok(seconds) if seconds >= 1e11 => (seconds * 1e6) as i64,
+            Ok(seconds) => (seconds * 1e9) as i64,
+            Err(_) => i64::try_from(cell.parse::<jiff::Timestamp>().ok()?.as_nanosecond()).ok()?,
+        };
+        let since = wall.checked_sub(self.begun_ns?)?;
+        Some(Mono(Duration::from_nanos(u64::try_from(since).ok()?)))
+    }
 }

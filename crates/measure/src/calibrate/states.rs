@@ -13,10 +13,12 @@ use crate::pure::calibrate::states::{
 };
 use crate::pure::calibrate::{CalibrateError, Estimate};
 use nightwatt_energy::quantity::{Joules, Watts};
+use nightwatt_meters::log::tables::Quantity;
 use serde::Serialize;
 
 pub use readings::Readings;
 
+use crate::calibrate::table::{self, Wanted};
 use crate::error::Error;
 
 /// A duration that was measured several times.
@@ -133,53 +135,33 @@ fn fit_log(
     })
 }
 
-/// Names of the columns, in any order.
-const COLUMNS: [&str; 4] = ["on_s", "off_s", "cycles", "joules"];
+/// Columns of a table of runs.
+const COLUMNS: [Wanted; 5] = [
+    Wanted::new("on_s", Quantity::Time, &["on", "awake"]),
+    Wanted::new("off_s", Quantity::Time, &["off", "asleep"]),
+    Wanted::new("cycles", Quantity::Count, &["cycles"]),
+    Wanted::new("joules_sd", Quantity::Energy, &["sd", "error", "stderr"]).optional(),
+    Wanted::new("joules", Quantity::Energy, &[]),
+];
 
 /// Fits a table: CSV with a head that names `on_s`, `off_s`, `cycles`, `joules`, and, if every row has
 /// one, `joules_sd`, the energy's standard error. Lines that begin with `#` are left out.
 pub fn fit(table: &str) -> Result<StatesFit, Error> {
-    let mut lines = table.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
-    let mut lines = lines.by_ref().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let (_, head) = lines.next().ok_or_else(|| bad(1, "there is nothing in it"))?;
-    let names: Vec<&str> = head.split(',').map(str::trim).collect();
-    let place = |name: &str| names.iter().position(|it| *it == name);
-    let missing = COLUMNS.iter().find(|name| place(name).is_none());
-    if let Some(name) = missing {
-        return Err(bad(
-            1,
-            &format!("the head names no `{name}`; it must name {}", COLUMNS.join(", ")),
-        ));
-    }
     let (mut rows, mut errors) = (Vec::new(), Vec::new());
-    for (number, line) in lines {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let cell = |name: &str| -> Result<f64, Error> {
-            let text = place(name).and_then(|place| cells.get(place)).copied().unwrap_or_default();
-            let value: f64 = text
-                .parse()
-                .map_err(|_| bad(number, &format!("`{name}` is `{text}`, which is no number")))?;
-            Ok(value)
+    for row in table::read(table, &COLUMNS)? {
+        let time = |place: usize| -> Result<Duration, Error> {
+            let seconds = row.of(place);
+            Duration::try_from_secs_f64(seconds).map_err(|_| {
+                bad(row.line, &format!("`{}` is {seconds}, which is no time", COLUMNS[place].name))
+            })
         };
-        let time = |name: &str| -> Result<Duration, Error> {
-            let seconds = cell(name)?;
-            Duration::try_from_secs_f64(seconds)
-                .map_err(|_| bad(number, &format!("`{name}` is {seconds}, which is no time")))
-        };
-        let cycles = cell("cycles")?;
+        let cycles = row.of(2);
         if cycles < 0.0 || cycles.fract() != 0.0 || cycles > f64::from(u32::MAX) {
-            return Err(bad(number, &format!("`cycles` is {cycles}, and must be a count")));
+            return Err(bad(row.line, &format!("`cycles` is {cycles}, and must be a count")));
         }
-        let energy = Joules(cell("joules")?);
-        rows.push(StatesRow {
-            on: time("on_s")?,
-            off: time("off_s")?,
-            cycles: cycles as u32,
-            energy,
-        });
-        if place("joules_sd").is_some() {
-            errors.push(Joules(cell("joules_sd")?));
-        }
+        let energy = Joules(row.of(4));
+        rows.push(StatesRow { on: time(0)?, off: time(1)?, cycles: cycles as u32, energy });
+        errors.extend(row.figures[3].map(Joules));
     }
     let errors = if errors.is_empty() { EnergyErrors::Equal } else { EnergyErrors::Known(&errors) };
     Ok(fit_states(&rows, errors)?)

@@ -8,9 +8,11 @@ use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::storage::StorageModel;
 use nightwatt_energy::time::Mono;
 use nightwatt_meters::MeterSpec;
+use nightwatt_meters::log::tables::Quantity;
 use serde::Serialize;
 
-use crate::calibrate::recorded::{Recorded, accuracy_of, moment, no_time, rows};
+use crate::calibrate::recorded::{Clock, Recorded, accuracy_of, no_time, rows};
+use crate::calibrate::table::{self, Wanted};
 use crate::error::Error;
 
 /// What is to be read.
@@ -95,14 +97,19 @@ pub fn of_log(options: &LogOptions) -> Result<StorageFound, Error> {
 /// From a table with the columns `bytes,joules`.
 pub fn of_table(text: &str) -> Result<StorageFound, Error> {
     let mut found = Vec::new();
-    for (line, cells) in rows(text, |cell| cell.parse::<f64>().is_ok()) {
-        let bad = |why: &str| Error::Table { line, why: why.to_owned() };
-        let &[bytes, joules] = cells.as_slice() else {
-            return Err(bad("it must hold two numbers: bytes, joules"));
-        };
-        let bytes = size(bytes).ok_or_else(|| bad("the first is no number of bytes"))?;
-        let joules = joules.parse().ok().filter(|it: &f64| it.is_finite());
-        let joules = Some(joules.ok_or_else(|| bad("the second is no number of joules"))?);
+    let size = Wanted::new(
+        "bytes",
+        Quantity::Size,
+        &["bytes", "size", "length", "kb", "mb", "kib", "mib"],
+    );
+    let energy = Wanted::new("joules", Quantity::Energy, &[]);
+    for row in table::read(text, &[size, energy])? {
+        let (line, bytes) = (row.line, row.of(0));
+        if bytes < 1.0 || bytes.fract() != 0.0 {
+            let why = format!("`bytes` is {bytes}, and must be a whole number from 1");
+            return Err(Error::Table { line, why });
+        }
+        let (bytes, joules) = (bytes as u64, Some(row.of(1)));
         found.push(WriteFound { line, bytes, joules, standard_error_j: None, why: None });
     }
     StorageFound::of(found, "a table".to_owned(), 0.0)
@@ -164,12 +171,13 @@ fn model(fit: &StorageFit, measured_by: &str, accuracy: f64) -> StorageModel {
 /// Line, time and size of each write, in the order of their times.
 fn issued(text: &str, begun_ns: Option<i64>) -> Result<Vec<(usize, Mono, u64)>, Error> {
     let mut issued = Vec::new();
-    for (line, cells) in rows(text, |cell| moment(cell, begun_ns).is_some()) {
+    let clock = Clock::of(text, begun_ns);
+    for (line, cells) in rows(text, |cell| clock.moment(cell).is_some()) {
         let bad = |why: String| Error::Table { line, why };
         let &[time, bytes] = cells.as_slice() else {
             return Err(bad("it must hold when the write was issued, and its bytes".to_owned()));
         };
-        let at = moment(time, begun_ns).ok_or_else(|| bad(no_time(time)))?;
+        let at = clock.moment(time).ok_or_else(|| bad(no_time(time)))?;
         let bytes = size(bytes).ok_or_else(|| bad(format!("`{bytes}` is no number of bytes")))?;
         issued.push((line, at, bytes));
     }

@@ -10,13 +10,14 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::power_model::{Fitted, PowerModel};
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::uncertainty::Accuracy;
+use nightwatt_meters::log::tables::Quantity;
 use nightwatt_meters::machine::Counts;
 use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
-use crate::calibrate::recorded::rows;
+use crate::calibrate::table::{self, Wanted};
 use crate::error::Error;
 
 /// Loads: from idle to full and back, so that warmth does not look like load.
@@ -84,23 +85,26 @@ pub fn run(
     fitted(points, measured_by, channel.accuracy)
 }
 
+/// Columns of tables of loads.
+pub(super) const WATTS: Wanted = Wanted::new("watts", Quantity::Power, &[]);
+pub(super) const BUSY: Wanted = Wanted::new(
+    "busy",
+    Quantity::Share,
+    &["busy", "utilisation", "utilization", "load", "usage", "cpu", "auslastung"],
+);
+
 /// How far a meter may be off of which a table says nothing.
 const OF_TABLES: Accuracy = Accuracy::relative(0.05);
 
 /// Fits a table of `watts,busy` (0 to 1), which another program or an earlier measurement made.
 pub fn of_table(text: &str) -> Result<Calibration, Error> {
     let mut points = Vec::new();
-    for (line, cells) in rows(text, |cell| cell.parse::<f64>().is_ok()) {
-        let bad = |why: &str| Error::Table { line, why: why.to_owned() };
-        let &[watts, busy] = cells.as_slice() else {
-            return Err(bad("it must hold two numbers: watts, busy (0 to 1)"));
-        };
-        let number = |cell: &str| cell.parse().ok().filter(|it: &f64| it.is_finite());
-        let Some((watts, busy)) = number(watts).zip(number(busy)) else {
-            return Err(bad("one of watts, busy is no number"));
-        };
+    for row in table::read(text, &[WATTS, BUSY])? {
+        let (watts, busy) = (row.of(0), row.of(1));
         if !(0.0..=1.0).contains(&busy) {
-            return Err(bad("`busy` is a share of all CPUs: 0 to 1, and 50 % is 0.5"));
+            let why =
+                "`busy` is a share of all CPUs: 0 to 1, and 50 % is 0.5; or call it `busy_percent`";
+            return Err(Error::Table { line: row.line, why: why.to_owned() });
         }
         points.push(UtilisationPoint { utilisation: busy, power: Watts(watts) });
     }

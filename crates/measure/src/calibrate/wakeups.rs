@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::pure::calibrate::wakeups::{WakeupFit, WakeupPoint, fit_wakeups};
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::quantity::Watts;
+use nightwatt_meters::log::tables::Quantity;
 use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_meters::{Host, MeterSpec};
 use serde::Serialize;
 
 use crate::calibrate::channel_of;
-use crate::calibrate::recorded::rows;
-use crate::calibrate::utilisation::Load;
+use crate::calibrate::table::{self, Wanted};
+use crate::calibrate::utilisation::{BUSY, Load, WATTS};
 use crate::error::Error;
 use crate::idle::IdleTrace;
 
@@ -53,17 +54,10 @@ pub struct WakeupsFound {
 /// From a table with the columns `watts,busy,wakeups_per_s`.
 pub fn of_table(text: &str) -> Result<WakeupsFound, Error> {
     let mut points = Vec::new();
-    for (line, cells) in rows(text, |cell| cell.parse::<f64>().is_ok()) {
-        let bad = |why: &str| Error::Table { line, why: why.to_owned() };
-        let &[watts, busy, per_second] = cells.as_slice() else {
-            return Err(bad("it must hold three numbers: watts, busy (0 to 1), wakeups_per_s"));
-        };
-        let number = |cell: &str| cell.parse().ok().filter(|it: &f64| it.is_finite());
-        let [Some(watts), Some(busy), Some(per_second)] = [watts, busy, per_second].map(number)
-        else {
-            return Err(bad("one of watts, busy, wakeups_per_s is no number"));
-        };
-        points.push(WakeupPoint { power: Watts(watts), busy, per_second });
+    let wakeups = Wanted::new("wakeups_per_s", Quantity::Count, &["wakeups", "wakeup"]);
+    for row in table::read(text, &[WATTS, BUSY, wakeups])? {
+        let (busy, per_second) = (row.of(1), row.of(2));
+        points.push(WakeupPoint { power: Watts(row.of(0)), busy, per_second });
     }
     WakeupsFound::of(points, "a table".to_owned())
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The cells of a line, quoted or not (RFC 4180), without the white space around them.
-pub(super) fn cells(line: &str, delimiter: char) -> Vec<Cow<'_, str>> {
+pub fn cells(line: &str, delimiter: char) -> Vec<Cow<'_, str>> {
     if !line.contains('"') {
         return line.split(delimiter).map(|cell| cell.trim().into()).collect();
     }
@@ -24,55 +24,15 @@ pub(super) fn cells(line: &str, delimiter: char) -> Vec<Cow<'_, str>> {
 }
 
 /// What separates the cells of a head: what splits it into the most.
-pub(super) fn delimiter(head: &str) -> Option<char> {
+pub fn delimiter(head: &str) -> Option<char> {
     let parts = |delimiter: char| cells(head, delimiter).len();
     // Of those that are equal, `max_by_key` returns the last: names have commas in them at times.
     [',', '\t', ';'].into_iter().max_by_key(|it| parts(*it)).filter(|it| parts(*it) > 1)
 }
 
-/// How a file writes decimal fractions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decimal {
-    Point,
-    Comma,
-}
-
-/// A finite number, and its decimal separator if that can be determined. `1,234.5` and `1.234,5` are
-/// understood; `1.234` is ambiguous in a file with decimal commas (`known`).
-pub(super) fn number(text: &str, known: Option<Decimal>) -> Option<(f64, Option<Decimal>)> {
-    let text = text.trim();
-    let (plain, seen) = match (text.rfind('.'), text.rfind(',')) {
-        (None, None) => (Cow::Borrowed(text), None),
-        (Some(_), None) => (Cow::Borrowed(text), Some(Decimal::Point)),
-        (None, Some(_)) => (Cow::Owned(text.replace(',', ".")), Some(Decimal::Comma)),
-        (Some(point), Some(comma)) if point > comma => {
-            (Cow::Owned(without_groups(text, ',', '.')?), Some(Decimal::Point))
-        }
-        _ => (Cow::Owned(without_groups(text, '.', ',')?.replace(',', ".")), Some(Decimal::Comma)),
-    };
-    if known.is_some() && seen.is_some() && known != seen {
-        return None;
-    }
-    let number = plain.parse().ok().filter(|number: &f64| number.is_finite())?;
-    Some((number, seen))
-}
-
-/// `1,234,567.8` without the commas, which must stand before three digits each.
-fn without_groups(text: &str, group: char, decimal: char) -> Option<String> {
-    let (whole, fraction) = text.split_once(decimal)?;
-    let mut groups = whole.split(group);
-    let first = groups.next()?.trim_start_matches(['-', '+']);
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = (1..=3).contains(&first.len())
-        && is_digits(first)
-        && groups.all(|group| group.len() == 3 && is_digits(group))
-        && is_digits(fraction);
-    fits.then(|| text.replace(group, ""))
-}
-
 /// What a column holds, as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum ColumnKind {
+pub enum ColumnKind {
     /// Times, and nanoseconds of 1 where the name says the unit.
     Time(Option<i64>),
     /// Power, and watts of 1.
@@ -85,7 +45,7 @@ pub(super) enum ColumnKind {
 }
 
 /// Names of columns of times.
-const TIMES: [&str; 13] = [
+const TIMES: [&str; 30] = [
     "time",
     "timestamp",
     "datetime",
@@ -99,10 +59,28 @@ const TIMES: [&str; 13] = [
     "ns",
     "last_changed",
     "last_updated",
+    // German, French, Spanish and Portuguese, Italian, Dutch, Polish.
+    "zeit",
+    "uhrzeit",
+    "datum",
+    "zeitstempel",
+    "zeitpunkt",
+    "temps",
+    "heure",
+    "horodatage",
+    "tiempo",
+    "hora",
+    "fecha",
+    "tempo",
+    "ora",
+    "orario",
+    "tijd",
+    "tijdstip",
+    "czas",
 ];
 
 /// Words in such names.
-const TIME_WORDS: [&str; 9] = [
+const TIME_WORDS: [&str; 12] = [
     "time",
     "timestamp",
     "datetime",
@@ -112,18 +90,49 @@ const TIME_WORDS: [&str; 9] = [
     "milliseconds",
     "microseconds",
     "nanoseconds",
+    "zeit",
+    "uhrzeit",
+    "zeitstempel",
 ];
 
 /// Words of names that look like times, and are none of the row.
 const NO_TIMES: [&str; 4] = ["cpu", "busy", "idle", "zone"];
 
 /// Words of names that look like power, and are not what was drawn.
-const NO_POWER: [&str; 11] = [
-    "factor", "limit", "cap", "state", "reactive", "apparent", "default", "enforced", "max", "min",
+const NO_POWER: [&str; 26] = [
+    "factor",
+    "limit",
+    "cap",
+    "state",
+    "reactive",
+    "apparent",
+    "default",
+    "enforced",
+    "max",
+    "min",
     "rated",
+    "blindleistung",
+    "scheinleistung",
+    "nennleistung",
+    "maximalleistung",
+    "spitzenleistung",
+    "apparente",
+    "aparente",
+    "reactiva",
+    "reattiva",
+    "réactive",
+    "reactief",
+    "nominal",
+    "nominale",
+    "maximum",
+    "minimum",
 ];
 
-const TIME_UNITS: [(&[&str], i64); 6] = [
+/// Words for power in other languages; those of German and Dutch end in it.
+const POWER_WORDS: [&str; 6] = ["puissance", "potencia", "potência", "potenza", "effekt", "moc"];
+const POWER_ENDS: [&str; 3] = ["power", "leistung", "vermogen"];
+
+pub(super) const TIME_UNITS: [(&[&str], i64); 6] = [
     (&["ns", "nanos", "nanosecond", "nanoseconds"], 1),
     (&["us", "\u{b5}s", "\u{3bc}s", "usec", "micros", "microsecond", "microseconds"], 1_000),
     (&["ms", "msec", "millis", "millisecond", "milliseconds"], 1_000_000),
@@ -141,20 +150,26 @@ const POWER_UNITS: [(&[&str], f64); 5] = [
 ];
 
 const OTHER_UNITS: [(&[&str], &str); 6] = [
-    (&["j", "kj", "mj", "uj", "joule", "joules", "energy", "ws"], "energy"),
+    (
+        &[
+            "j", "kj", "mj", "uj", "joule", "joules", "energy", "ws", "energie", "énergie",
+            "energía", "energia",
+        ],
+        "energy",
+    ),
     (&["wh", "kwh", "mwh", "watthours"], "energy"),
-    (&["v", "mv", "volt", "volts", "voltage"], "voltage"),
-    (&["a", "ma", "amp", "amps", "ampere", "amperes", "current"], "current"),
+    (&["v", "mv", "volt", "volts", "voltage", "spannung", "spanning"], "voltage"),
+    (&["a", "ma", "amp", "amps", "ampere", "amperes", "current", "strom", "stroom"], "current"),
     (&["va", "kva", "var", "kvar"], "apparent or reactive power"),
     (&["c", "celsius", "temp", "temperature", "hz", "mhz", "percent", "pct"], "no power"),
 ];
 
-fn unit<T: Copy>(units: &[(&[&str], T)], word: &str) -> Option<T> {
+pub(super) fn unit<T: Copy>(units: &[(&[&str], T)], word: &str) -> Option<T> {
     units.iter().find(|(names, _)| names.contains(&word)).map(|(_, of_one)| *of_one)
 }
 
 /// The words of a name: `power.draw [W]`, `timeMs` and `energy_kWh` end in their units.
-fn words(name: &str) -> Vec<&str> {
+pub(super) fn words(name: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for part in name.split(|it: char| !it.is_alphanumeric()).filter(|part| !part.is_empty()) {
         let (mut begin, mut lower) = (0, 0);
@@ -172,7 +187,7 @@ fn words(name: &str) -> Vec<&str> {
 }
 
 /// What a column of that name holds.
-pub(super) fn kind(name: &str) -> ColumnKind {
+pub fn kind(name: &str) -> ColumnKind {
     let words = words(name);
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let has = |list: &[&str]| lower.iter().any(|word| list.contains(&word.as_str()));
@@ -197,12 +212,27 @@ pub(super) fn kind(name: &str) -> ColumnKind {
         Some(_) if *last_as_is == "MW" && in_capitals => ColumnKind::Ambiguous,
         Some(_) if *last_as_is == "MW" => ColumnKind::Power(1e6),
         Some(watts) => ColumnKind::Power(watts),
-        None if lower.iter().any(|word| word.ends_with("power")) => {
+        None if lower.iter().any(|word| names_power(word)) => {
             let watts = lower.iter().find_map(|word| unit(&POWER_UNITS, word));
             ColumnKind::Power(watts.unwrap_or(1.0))
         }
         None => ColumnKind::Unknown,
     }
+}
+
+fn names_power(word: &str) -> bool {
+    POWER_WORDS.contains(&word) || POWER_ENDS.iter().any(|end| word.ends_with(end))
+}
+
+/// Whether a column holds the dates of times that stand in another one.
+pub(super) fn names_a_date(name: &str) -> bool {
+    ["date", "datum", "fecha"].contains(&name.to_lowercase().as_str())
+}
+
+/// Whether a column may hold the times of the day, beside one of dates.
+pub(super) fn names_a_time_of_day(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["time", "zeit", "uhrzeit", "heure", "hora", "tijd"].contains(&name.as_str())
 }
 
 /// `61.23 W` as a number and the watts of 1 that it names itself.
@@ -221,7 +251,7 @@ pub(super) fn with_unit(cell: &str) -> (&str, Option<f64>) {
 }
 
 /// Things that have a row each at every time.
-const ENTITIES: [&str; 31] = [
+const ENTITIES: [&str; 52] = [
     "entity",
     "device",
     "sensor",
@@ -253,10 +283,32 @@ const ENTITIES: [&str; 31] = [
     "object",
     "label",
     "source",
+    "appliance",
+    "equipment",
+    "asset",
+    "consumer",
+    "circuit",
+    "breaker",
+    "feed",
+    "rail",
+    "supply",
+    "psu",
+    "room",
+    "area",
+    "location",
+    "unit",
+    "vm",
+    "container",
+    // German.
+    "gerät",
+    "geraet",
+    "steckdose",
+    "zähler",
+    "raum",
 ];
 
 /// Does a column say whose figures a row has? `device`, `gpu_uuid`, `index`; but `utilization.gpu` does not.
-pub(super) fn names_an_entity(name: &str) -> bool {
+pub fn names_an_entity(name: &str) -> bool {
     let words: Vec<String> = words(name).iter().map(|word| word.to_lowercase()).collect();
     let is_entity = |word: &String| ENTITIES.contains(&word.as_str());
     let is_name =
@@ -311,6 +363,16 @@ mod tests {
             ("power_factor", ColumnKind::Unknown),
             ("cpu_time", ColumnKind::Unknown),
             ("note", ColumnKind::Unknown),
+            ("Zeitstempel", ColumnKind::Time(None)),
+            ("Zeit (ms)", ColumnKind::Time(Some(1_000_000))),
+            ("Wirkleistung", ColumnKind::Power(1.0)),
+            ("Leistung [kW]", ColumnKind::Power(1e3)),
+            ("Puissance active (W)", ColumnKind::Power(1.0)),
+            ("Potencia", ColumnKind::Power(1.0)),
+            ("Scheinleistung", ColumnKind::Unknown),
+            ("Energie (kWh)", ColumnKind::Other("energy")),
+            ("Energie", ColumnKind::Other("energy")),
+            ("Spannung", ColumnKind::Other("voltage")),
         ] {
             assert_eq!(kind(name), expected, "{name}");
         }
@@ -318,8 +380,17 @@ mod tests {
 
     #[test]
     fn columns_that_name_things_are_known() {
-        for name in ["entity_id", "device", "index", "gpu_uuid", "pci.bus_id", "name", "deviceName"]
-        {
+        for name in [
+            "entity_id",
+            "device",
+            "index",
+            "gpu_uuid",
+            "pci.bus_id",
+            "name",
+            "deviceName",
+            "Appliance",
+            "Gerät",
+        ] {
             assert!(names_an_entity(name), "{name}");
         }
         for name in ["utilization.gpu [%]", "gpu", "run_id", "note", "", "cpu"] {
@@ -328,21 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_points_or_commas_and_never_both_in_one_file() {
-        let (point, comma) = (Some(Decimal::Point), Some(Decimal::Comma));
-        for (text, known, expected) in [
-            ("20", comma, Some((20.0, None))),
-            ("20,5", None, Some((20.5, comma))),
-            ("20.5", None, Some((20.5, point))),
-            ("20.5", comma, None),
-            ("1,234.5", None, Some((1234.5, point))),
-            ("1.234,5", comma, Some((1234.5, comma))),
-            ("1,23,4.5", None, None),
-            ("1,234,567", None, None),
-            ("nan", None, None),
-        ] {
-            assert_eq!(number(text, known), expected, "{text}");
-        }
+    fn cells_may_name_their_unit() {
         assert_eq!(with_unit("61.23 W"), ("61.23", Some(1.0)));
         assert_eq!(with_unit("135mW"), ("135", Some(1e-3)));
         assert_eq!(with_unit("[N/A]"), ("[N/A]", None));

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::cells;
+use super::decimal;
 use super::input::Input;
 use super::samples::rate_beside;
 use crate::error::MeterError;
@@ -89,7 +90,7 @@ impl Columns {
 
 /// `0,5` is one between semicolons.
 fn is_no_number(cell: &str, delimiter: Option<char>) -> bool {
-    let comma = delimiter != Some(',') && cells::number(cell, None).is_some();
+    let comma = delimiter != Some(',') && decimal::number(cell, None).is_some();
     !comma && cell.parse::<f64>().is_err()
 }
 
@@ -122,7 +123,7 @@ impl<'a> CellsOf<'a> {
     pub fn number(self, column: usize) -> f64 {
         let Some(cell) = self.texts().nth(column) else { return f64::NAN };
         if self.delimiter != Some(',') && cell.contains(',') {
-            return cells::number(cell, None).map_or(f64::NAN, |(number, _)| number);
+            return decimal::number(cell, None).map_or(f64::NAN, |(number, _)| number);
         }
         cell.parse().unwrap_or(f64::NAN)
     }

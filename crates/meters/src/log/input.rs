@@ -36,6 +36,13 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// The lines at the beginning, without one that may have been cut off.
+    pub(super) fn whole_lines(&self) -> &[u8] {
+        let is_all = self.head.len() + BOM.len() < HEAD as usize;
+        let last = self.head.iter().rposition(|byte| *byte == b'\n');
+        if is_all { &self.head } else { &self.head[..last.unwrap_or(0)] }
+    }
+
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         // Opening a pipe blocks until a writer opens it, possibly for ever.
         if fs::metadata(path)?.file_type().is_fifo() {

@@ -9,6 +9,7 @@ use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 
 use super::cells;
+use super::decimal;
 use super::input::Input;
 use super::rows::{Refused, Rows};
 use super::{Entry, Options};
@@ -84,7 +85,7 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn number(field: &str) -> Option<f64> {
-    cells::number(field, None).map(|(number, _)| number)
+    decimal::number(field, None).map(|(number, _)| number)
 }
 
 impl Daq {

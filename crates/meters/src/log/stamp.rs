@@ -109,8 +109,9 @@ fn civil(
 ) -> Option<i64> {
     let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
     let mut parts = time.splitn(3, ':');
-    let (hour, minute, second) =
-        (digits(parts.next()?)?, digits(parts.next()?)?, digits(parts.next()?)?);
+    let (hour, minute) = (digits(parts.next()?)?, digits(parts.next()?)?);
+    // Spreadsheets leave seconds out where all are 0.
+    let second = parts.next().map_or(Some(0), digits)?;
     let small = |number: i64| i8::try_from(number).ok();
     let nanos = i32::try_from(fraction_ns(fraction)?).ok()?;
     let civil = DateTime::new(
@@ -206,6 +207,7 @@ mod tests {
         ] {
             assert_eq!(utc.read(text, None), Some(1_677_715_210_500_000_000), "{text}");
         }
+        assert_eq!(utc.read("02.03.2023 00:00", None), Some(1_677_715_200_000_000_000));
         let Ok(berlin) = TimeZone::get("Europe/Berlin") else {
             println!("skipped: no time zones on this machine");
             return;

@@ -8,7 +8,8 @@ use jiff::tz::TimeZone;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_host::text::quote;
 
-use super::cells::{self, ColumnKind, Decimal, cells, kind};
+use super::cells::{self, ColumnKind, cells, kind};
+use super::decimal::{self, Decimal};
 use super::input::Input;
 use super::rows::{Refused, Rows, Timeline};
 use super::stamp::Times;
@@ -54,14 +55,53 @@ struct Column {
 /// A column that may say whose figures a row has.
 struct Entities {
     place: usize,
-    /// Its values so far; `None` once it is known to number rows.
+    /// Its name says so.
+    is_named: bool,
+    /// Its values so far; `None` once it is known to be of another kind.
     seen: Option<Vec<String>>,
     repeated: bool,
+    rows: usize,
 }
 
+/// Rounds of the same texts in the same order, one a row, after which they name what takes turns.
+const ROUNDS: usize = 4;
+
+/// Texts in a round.
+const MOST_IN_A_ROUND: usize = 16;
+
 impl Entities {
+    fn new(place: usize, is_named: bool) -> Self {
+        Self { place, is_named, seen: Some(Vec::new()), repeated: false, rows: 0 }
+    }
+
     /// Takes a value; true if rows of several things are in the file.
     fn are_several(&mut self, value: &str) -> bool {
+        if self.is_named { self.are_many(value) } else { self.take_turns(value) }
+    }
+
+    /// Of a column whose name says nothing: whether texts take turns in it, row by row.
+    fn take_turns(&mut self, value: &str) -> bool {
+        let Some(seen) = &mut self.seen else { return false };
+        let is_text = !value.is_empty() && decimal::number(value, None).is_none();
+        let is_next = match seen.iter().position(|it| it == value) {
+            Some(place) => {
+                self.repeated = true;
+                seen.len() > 1 && place == self.rows % seen.len()
+            }
+            None => !self.repeated && seen.len() < MOST_IN_A_ROUND,
+        };
+        if !is_text || !is_next {
+            self.seen = None;
+            return false;
+        }
+        if !self.repeated {
+            seen.push(value.to_owned());
+        }
+        self.rows += 1;
+        self.repeated && self.rows == ROUNDS * seen.len()
+    }
+
+    fn are_many(&mut self, value: &str) -> bool {
         let Some(seen) = &mut self.seen else { return false };
         if seen.iter().any(|it| it == value) {
             self.repeated = true;
@@ -146,14 +186,10 @@ impl Table {
         let used = |place: usize| {
             place == time || date == Some(place) || powers.iter().any(|it| it.place == place)
         };
-        let is_entity = |place: &usize| {
-            !used(*place)
-                && cells::names_an_entity(&names[*place])
-                && only.as_ref().is_none_or(|(column, _)| column != place)
-        };
-        let entities = (0..names.len()).filter(is_entity);
+        let is_only = |place: usize| only.as_ref().is_some_and(|(column, _)| *column == place);
+        let unused = (0..names.len()).filter(|place| !used(*place) && !is_only(*place));
         let entities =
-            entities.map(|place| Entities { place, seen: Some(Vec::new()), repeated: false });
+            unused.map(|place| Entities::new(place, cells::names_an_entity(&names[place])));
         let entities = entities.collect();
         // Whose figures they are is not known.
         let accuracy = Accuracy::relative(0.05);
@@ -163,6 +199,10 @@ impl Table {
             ColumnKind::Time(unit) if date.is_none() => unit,
             _ => None,
         };
+        let rows = String::from_utf8_lossy(input.whole_lines());
+        let rows = rows.lines().filter(|line| !line.trim().is_empty()).skip(head.place + 1);
+        let shown = || decimal_of(rows, head.delimiter, &powers).map_err(wrong);
+        let decimal = options.decimal.map_or_else(shown, |decimal| Ok(Some(decimal)))?;
         let table = Self {
             delimiter: head.delimiter,
             time,
@@ -171,7 +211,7 @@ impl Table {
             only,
             entities,
             times: Times::new(options.zone.clone().unwrap_or(TimeZone::UTC), unit),
-            decimal: None,
+            decimal,
             timeline: Timeline::new(options.mean),
             last: String::new(),
             before: head.place + 1,
@@ -187,8 +227,8 @@ impl Table {
             return Ok(None);
         }
         let (text, its_unit) = cells::with_unit(cell);
-        let Some((number, decimal)) = cells::number(text, self.decimal) else {
-            let mixed = cells::number(text, None).is_some();
+        let Some((number, decimal)) = decimal::number(text, self.decimal) else {
+            let mixed = decimal::number(text, None).is_some();
             let why = if mixed { ": the rows before write fractions otherwise" } else { "" };
             let (name, cell) = (&self.names[place], quote(cell.as_bytes()));
             return Err(Refused::Row(format!("{cell} in column `{name}` is no number{why}")));
@@ -228,7 +268,7 @@ impl Table {
                 || self.date == Some(place)
                 || self.powers.iter().any(|it| it.place == place)
         };
-        let is_text = |cell: &str| !cell.is_empty() && cells::number(cell, None).is_none();
+        let is_text = |cell: &str| !cell.is_empty() && decimal::number(cell, None).is_none();
         let differs = |place: &usize| match (cells.get(*place), before.get(*place)) {
             (Some(now), Some(then)) => now != then && is_text(now) && is_text(then),
             _ => false,
@@ -265,6 +305,27 @@ impl Table {
     }
 }
 
+/// How the rows at the beginning write fractions of power.
+fn decimal_of<'a>(
+    rows: impl Iterator<Item = &'a str>,
+    delimiter: char,
+    powers: &[Column],
+) -> Result<Option<Decimal>, String> {
+    let mut shown = decimal::Shown::default();
+    for row in rows {
+        let cells = cells(row, delimiter);
+        for cell in powers.iter().filter_map(|column| cells.get(column.place)) {
+            shown.take(cells::with_unit(cell).0);
+        }
+    }
+    shown.decimal(delimiter).map_err(|cell| {
+        format!(
+            "`{cell}` is more than 1000 if the file separates thousands, and a fraction if it does not, and no other \
+             row shows which; `decimal=point` or `decimal=comma` says how it writes fractions"
+        )
+    })
+}
+
 /// The column of times, and that of dates where a row has both.
 fn times(
     names: &[Cow<'_, str>],
@@ -274,8 +335,9 @@ fn times(
     if let Some(name) = &options.time {
         return Ok(Some((column(name)?, None)));
     }
-    let called = |wanted: &str| names.iter().position(|name| name.eq_ignore_ascii_case(wanted));
-    if let (Some(time), Some(date)) = (called("time"), called("date")) {
+    let called = |is: fn(&str) -> bool| names.iter().position(|name| is(name));
+    let (time, date) = (called(cells::names_a_time_of_day), called(cells::names_a_date));
+    if let (Some(time), Some(date)) = (time, date) {
         return Ok(Some((time, Some(date))));
     }
     let is_time = |name: &Cow<'_, str>| matches!(kind(name), ColumnKind::Time(_));

@@ -352,3 +352,57 @@ fn rows_that_are_left_out_are_counted_and_the_first_is_told() {
         "4 rows were left out; the first is row 3: `x` in column `watts` is no number"
     );
 }
+
+#[test]
+fn heads_in_other_languages_are_read() {
+    for text in [
+        "Datum;Uhrzeit;Wirkleistung [W]\n02.03.2023;00:00:10;20,5\n02.03.2023;00:00:12;21,5\n",
+        "Zeitstempel;Leistung (kW);Spannung\n2023-03-02 00:00:10;0,0205;230,1\n2023-03-02 00:00:12;0,0215;230,2\n",
+        "Horodatage;Puissance (W)\n02.03.2023 00:00:10;20,5\n02.03.2023 00:00:12;21,5\n",
+    ] {
+        let found = entries(text, "");
+        let watts: Vec<f64> = found
+            .iter()
+            .map(|it| match it.3 {
+                Reading::Power(watts) => (watts.get() * 1e6).round() / 1e6,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(watts, [20.5, 21.5], "{text}");
+        assert_eq!(found[0].1, Some(1_677_715_210_000_000_000), "{text}");
+    }
+}
+
+#[test]
+fn fractions_are_read_as_the_whole_file_writes_them() {
+    let watts = |text: &str, how: &str| -> Vec<f64> {
+        let power = |it: (f64, Option<i64>, usize, Reading)| match it.3 {
+            Reading::Power(watts) => watts.get(),
+            other => panic!("{other:?}"),
+        };
+        entries(text, how).into_iter().map(power).collect()
+    };
+    assert_eq!(watts("time;watts\n0;1.234\n1;987,5\n", ""), [1234.0, 987.5]);
+    assert_eq!(watts("time,watts\n0,\"1,234\"\n1,987.5\n", ""), [1234.0, 987.5]);
+    let ambiguous = "time;watts\n0;1.234\n1;987\n";
+    let why = refused(ambiguous, "");
+    assert!(why.contains("`1.234`") && why.contains("`decimal=point` or `decimal=comma`"), "{why}");
+    assert_eq!(watts(ambiguous, ",decimal=comma"), [1234.0, 987.0]);
+    assert_eq!(watts(ambiguous, ",decimal=point"), [1.234, 987.0]);
+}
+
+#[test]
+fn rows_of_several_things_are_refused_whatever_the_column_is_called() {
+    for column in ["appliance", "Gerät", "topic", "x"] {
+        let row =
+            |second: usize| format!("{second},{},{}\n", ["tv", "lamp"][second % 2], 10 + second);
+        let text = format!("time,{column},watts\n{}", (0..12).map(row).collect::<String>());
+        let why = refused(&text, "");
+        assert!(why.contains(&format!("`only={column}:VALUE`")), "{why}");
+        assert_eq!(entries(&text, &format!(",only={column}:tv")).len(), 6);
+    }
+    // What a row's own state is called is not what has it.
+    let row = |second: usize| format!("{second},{},{second}\n", ["on", "off"][second / 3 % 2]);
+    let text = format!("time,mode,watts\n{}", (0..24).map(row).collect::<String>());
+    assert_eq!(entries(&text, "").len(), 24);
+}

@@ -1,6 +1,7 @@
 //! What other processes do meanwhile: their energy is in what meters of the machine say.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_host::Host;
@@ -48,7 +49,8 @@ impl Processes {
             let pid = folder.file_name()?.to_str()?.parse().ok()?;
             // It may be gone by now.
             let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-            let (begun, process) = Process::of(&stat)?;
+            let (begun, mut process) = Process::of(&stat)?;
+            process.command = whole_name(folder, process.command);
             Some(((pid, begun), process))
         });
         Self(processes.collect())
@@ -89,6 +91,21 @@ impl Processes {
         });
         others
     }
+}
+
+/// The kernel keeps this many letters of a process's name.
+const KEPT: usize = 15;
+
+/// The name of a process whose folder this is, where the kernel has cut it: that of its program.
+pub fn whole_name(folder: &Path, kept: String) -> String {
+    if kept.len() < KEPT {
+        return kept;
+    }
+    let line = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+    let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    if name.starts_with(&kept) { name.into_owned() } else { kept }
 }
 
 /// Is it this process, or one that it or its children started?
@@ -185,6 +202,20 @@ mod tests {
         let read = Process { waited: 15, ..process("a) b (c", 7, 300) };
         assert_eq!(Process::of(stat), Some((990, read)));
         assert_eq!(Process::of("42 (a) S 7"), None);
+    }
+
+    #[test]
+    fn a_name_that_the_kernel_has_cut_is_that_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |line: &str, kept: &str| {
+            std::fs::write(folder.path().join("cmdline"), line).unwrap();
+            whole_name(folder.path(), kept.to_owned())
+        };
+        assert_eq!(name("/usr/lib/systemd-journald\0-x\0", "systemd-journal"), "systemd-journald");
+        // It calls itself so.
+        assert_eq!(name("/usr/bin/firefox\0", "Isolated Web Co"), "Isolated Web Co");
+        assert_eq!(name("/usr/bin/makefile\0", "make"), "make");
+        assert_eq!(name("", "kworker/u16:3-e"), "kworker/u16:3-e");
     }
 
     #[test]

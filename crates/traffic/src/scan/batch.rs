@@ -89,6 +89,8 @@ pub(super) struct Batch {
     pub(super) ends: Option<(Wall, Wall)>,
     /// Lines with a time before that of the line before.
     pub(super) unsorted: u64,
+    /// Whether a line has a chain of forwarded addresses.
+    pub(super) has_chain: bool,
     /// Of the requests; agents are apart, in `agents`, and targets with the worker.
     pub(super) summary: Summary,
     pub(super) agents: Vec<AgentCount>,
@@ -106,6 +108,7 @@ impl Batch {
         self.entries.clear();
         self.agents.clear();
         self.unsorted = 0;
+        self.has_chain = false;
         self.ends = None;
         self.counts = Counts::default();
         self.summary.clear();

@@ -64,6 +64,7 @@ impl<'a> Worker<'a> {
                 }
             };
             let at = spans.at;
+            batch.has_chain |= spans.has_chain;
             batch.unsorted += u64::from(last.is_some_and(|last| at < last));
             last = Some(at);
             batch.ends = Some((batch.ends.map_or(at, |(first, _)| first), at));

@@ -230,6 +230,7 @@ fn is_forwarded(header: &str) -> bool {
 }
 
 fn apache(format: &str) -> Result<Vec<Piece>, String> {
+    let has_begin = begins_too(format);
     // `%{c}a` is the other end of the connection, of which the others may be the client.
     let has_client = ["%a", "%h"].iter().any(|it| format.contains(it));
     let mut pieces = Vec::new();
@@ -251,7 +252,12 @@ fn apache(format: &str) -> Result<Vec<Piece>, String> {
             after.split_at_checked(wide).ok_or_else(|| format!("`%{behind}` names no field"))?;
         match name {
             "%" => push_literal(&mut pieces, "%"),
-            "t" => times(argument, &mut pieces),
+            "t" => {
+                let form = time(argument);
+                let form =
+                    if has_begin && is_end(argument) { Form::Passed(Box::new(form)) } else { form };
+                pieces.push(Piece::Time(form));
+            }
             "a" if argument == "c" && has_client => pieces.push(Piece::Field(Kind::Other)),
             _ => pieces.push(Piece::Field(field(name, argument))),
         }
@@ -282,21 +288,38 @@ fn field(name: &str, argument: &str) -> Kind {
     }
 }
 
-/// `%t`, and `%{...}t` in all its forms.
-fn times(argument: &str, pieces: &mut Vec<Piece>) {
-    let form = argument.strip_prefix("begin:").or_else(|| argument.strip_prefix("end:"));
+/// Whether a format has a time of the request's beginning, which every `%...t` without `end` is.
+fn begins_too(format: &str) -> bool {
+    format.match_indices('%').any(|(at, _)| {
+        let rest = &format[at + 1..];
+        let braced = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        braced.map_or(rest.starts_with('t'), |(argument, behind)| {
+            behind.starts_with('t') && !is_end(argument)
+        })
+    })
+}
+
+/// Whether a time is that of the answer's end.
+fn is_end(argument: &str) -> bool {
+    argument == "end" || argument.starts_with("end:")
+}
+
+/// `%t`, and `%{...}t` in all its forms: `%{begin}t` and `%{end}t` are written as `%t` is.
+fn time(argument: &str) -> Form {
+    let form = ["begin", "end"].into_iter().find_map(|which| {
+        let rest = argument.strip_prefix(which)?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix(':') }
+    });
     let unit = match form.unwrap_or(argument) {
-        "" => return pieces.push(Piece::Time(Form::Bracketed)),
+        "" => return Form::Bracketed,
         "sec" => Unit::Second,
         "msec" => Unit::Milli,
         "usec" => Unit::Micro,
         "msec_frac" => Unit::MilliFraction,
         "usec_frac" => Unit::MicroFraction,
-        strftime => {
-            return pieces.push(Piece::Time(Form::Strftime(strftime.as_bytes().into())));
-        }
+        strftime => return Form::Strftime(strftime.as_bytes().into()),
     };
-    pieces.push(Piece::Time(Form::Number(unit)));
+    Form::Number(unit)
 }
 
 /// Fields that stand side by side as one, where they can be told apart from what follows; runs of

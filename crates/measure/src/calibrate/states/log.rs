@@ -7,7 +7,7 @@ use crate::pure::calibrate::states::SleepCycle;
 use nightwatt_meters::MeterSpec;
 
 use super::{StatesFound, fit_log};
-use crate::calibrate::recorded::{Recorded, accuracy_of, moment, no_time, rows};
+use crate::calibrate::recorded::{Clock, Recorded, accuracy_of, no_time, rows};
 use crate::error::Error;
 
 /// What is to be read.
@@ -39,14 +39,15 @@ pub fn run(options: &LogOptions) -> Result<StatesFound, Error> {
 fn cycles(text: &str, begun_ns: Option<i64>) -> Result<Vec<SleepCycle>, Error> {
     let bad = |line: usize, why: String| Error::Table { line, why };
     let mut cycles = Vec::new();
-    for (number, cells) in rows(text, |cell| moment(cell, begun_ns).is_some()) {
+    let clock = Clock::of(text, begun_ns);
+    for (number, cells) in rows(text, |cell| clock.moment(cell).is_some()) {
         let &[sleep, awake] = cells.as_slice() else {
             return Err(bad(
                 number,
                 "it must hold two times: sent to sleep, awake again".to_owned(),
             ));
         };
-        let time = |cell: &str| moment(cell, begun_ns).ok_or_else(|| bad(number, no_time(cell)));
+        let time = |cell: &str| clock.moment(cell).ok_or_else(|| bad(number, no_time(cell)));
         let (sleep_commanded, wake_answered) = (time(sleep)?, time(awake)?);
         cycles.push(SleepCycle { sleep_commanded, still: None, wake_answered });
     }
