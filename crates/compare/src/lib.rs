@@ -22,6 +22,7 @@ pub mod metering;
 mod page;
 mod places;
 mod plan;
+mod preflight;
 pub mod pure;
 pub mod record;
 mod report;
