@@ -11,6 +11,7 @@ const HISTORY_EVERY = 60000;
 
 const byId = (id) => document.getElementById(id);
 const seen = { status: null, past: null, askedAt: 0, states: "", pastAt: 0, wall: null };
+let range = "day";
 let timer = null;
 let asking = false;
 
@@ -63,6 +64,7 @@ function sites() {
     choice.replaceChildren(...names.map((name) => new Option(name, name)));
   }
   byId("site-choice").hidden = names.length < 2;
+  show(byId("filter-note"), names.length < 2 ? null : `“Show” chooses the ${seen.past.sites.length > 0 ? "site" : "machine"} of power and states, days, requests, SLA, mirror and wake-ups. Servers and the sums under “Saved” are always of all.`);
   const story = stories.find((it) => it.name === choice.value) ?? stories[0];
   return [seen.status.sites.find((it) => it.name === story.name), story];
 }
@@ -94,8 +96,14 @@ function draw() {
   }
   figures.mirror(byId("mirror"), byId("mirror-note"), byId("mirror-table"), site?.mirror);
   if (figures.frontier(byId("frontier"), byId("frontier-note"), byId("frontier-table"), story.frontier)) charts.frontier(story.frontier);
-  charts.power(story, past);
-  charts.bands(story, past);
+  byId("of-day").hidden = range !== "day";
+  byId("of-month").hidden = range !== "month";
+  if (range === "day") {
+    charts.power(story, past);
+    charts.bands(story, past);
+  } else {
+    charts.month(story);
+  }
   charts.days(story);
   figures.dayTable(byId("days-table"), story);
   charts.latencies(figures.wakeups(byId("wakes-table"), byId("wakes-note"), story, past));
@@ -145,6 +153,13 @@ byId("sign-in-form").addEventListener("submit", async (event) => {
   }
 });
 byId("site").addEventListener("change", draw);
+for (const name of ["day", "month"]) {
+  byId(`range-${name}`).addEventListener("click", () => {
+    range = name;
+    for (const other of ["day", "month"]) byId(`range-${other}`).setAttribute("aria-pressed", String(other === name));
+    draw();
+  });
+}
 // The page is hidden: nothing is asked.
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible") look();

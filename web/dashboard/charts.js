@@ -1,6 +1,6 @@
 // The charts. Colours come from the style sheet, so light and dark are decided in one place.
 
-import { clock, dayName, duration, el, energy, percent, table, watts, words } from "./format.js";
+import { clock, dayName, duration, el, energy, percent, setWatts, table, watts, words } from "./format.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const charts = new Map();
@@ -98,8 +98,8 @@ export function power(story, past) {
   const share = measured.reduce((sum, it) => sum + it, 0) / Math.max(1, known.length);
   const mean = known.reduce((sum, it) => sum + it, 0) / Math.max(1, known.length);
   document.getElementById("power-note").textContent = seen(means)
-    ? `Mean by minute. Blue: ${story.servers.length > 1 ? "all servers" : "the server"}, ${share < 0.01 ? "modelled from its states (dashed)" : share > 0.99 ? "measured" : `measured ${percent(share)} of the time, else modelled (dashed)`}, ${watts(mean)} in the mean; ${watts(on_w)} awake and ${watts(off_w)} asleep by the configuration. Grey: the proxy, or its part of it where several share one.`
-    : "Nothing is known yet.";
+    ? `Mean by minute. Blue: ${story.servers.length > 1 ? "all servers" : "the server"}, ${share < 0.01 ? "modelled from its states (dashed)" : share > 0.99 ? "measured" : `measured ${percent(share)} of the time, else modelled (dashed)`}, ${watts(mean)} in the mean; ${setWatts(on_w)} awake and ${setWatts(off_w)} asleep by the configuration. Grey: the proxy, or its part of it where several share one.`
+    : "No minute is known yet: the first shows here after the proxy has run for one.";
   document.getElementById("power-chart").setAttribute("aria-label", `Power by minute of the last 24 hours: ${watts(mean)} in the mean. The table below has the same by hour.`);
   hours(story, past);
 }
@@ -154,12 +154,42 @@ export function bands(story, past) {
   box.replaceChildren(...rows, legend);
 }
 
+// The states of a month: how many hours of each day the server was asleep, awake, or not seen.
+export function month(story) {
+  const list = story.days.slice(-30);
+  const hours = (seconds) => seconds / 3600;
+  const several = story.servers.length > 1;
+  const kinds = [["asleep", "asleep", (it) => it.asleep_s], ["awake", "awake", (it) => it.awake_s], ["unobserved", "unobserved", (it) => it.unobserved_s]];
+  const sum = (of) => list.reduce((all, it) => all + of(it), 0);
+  const seen = kinds.filter(([, , of]) => sum(of) > 0);
+  const share = sum((it) => it.asleep_s) / Math.max(1, sum((it) => it.span_s));
+  document.getElementById("states-note").textContent = list.length === 0
+    ? "No day is known yet: the first shows here as soon as the ledger has a minute of it."
+    : `${several ? "All servers" : "The server"} slept ${percent(share)} of the last ${list.length === 1 ? "day" : `${list.length} days`} (${duration(sum((it) => it.asleep_s))}). ${several ? "Hours of several servers add up." : ""}`;
+  document.getElementById("states-chart").setAttribute("aria-label", `Hours asleep and awake by day: asleep ${percent(share)} of the time. The table below has each day.`);
+  draw("states-chart", {
+    type: "bar",
+    data: {
+      labels: list.map((it) => dayName(it.day)),
+      datasets: seen.map(([name, state, of]) => ({ label: name, data: list.map((it) => hours(of(it))), backgroundColor: colour(state === "unobserved" ? "--unknown" : `--${state}`), maxBarThickness: 48, stack: "day" })),
+    },
+    options: options({
+      x: { stacked: true },
+      y: { stacked: true, label: "hours", suggestedMax: several ? undefined : 24, ticks: { stepSize: several ? undefined : 6 } },
+      tooltip: { label: (item) => `${item.dataset.label}: ${duration(item.parsed.y * 3600)}` },
+    }),
+  });
+  document.getElementById("states-legend").replaceChildren(...seen.map(([name, state]) => el("span", {}, el("span", { class: `key ${state}`, "aria-hidden": "true" }), name)));
+  const rows = list.toReversed().map((it) => [dayName(it.day), ...kinds.map(([, , of]) => ({ n: duration(of(it)) })), { n: `${it.sleeps}` }]);
+  document.getElementById("states-table").replaceChildren(table(["day", { n: "asleep" }, { n: "awake" }, { n: "unobserved" }, { n: "sleeps" }], rows));
+}
+
 export function days(story) {
   const list = story.days.slice(-31);
   const unit = Math.max(1, ...list.map((it) => Math.abs(it.saved_j))) >= 3.6e6 ? ["kWh", 3.6e6] : ["Wh", 3600];
   const sum = list.reduce((all, it) => all + it.saved_j, 0);
   document.getElementById("days-note").textContent =
-    list.length === 0 ? "No day is known yet." : `The last ${list.length === 1 ? "day" : `${list.length} days`} together: ${energy(sum)}. Days are those of the proxy's local time.`;
+    list.length === 0 ? "No day is known yet: the first shows here as soon as the ledger has a minute of it." : `The last ${list.length === 1 ? "day" : `${list.length} days`} together: ${energy(sum)}. Days are those of the proxy's local time.`;
   document.getElementById("days-chart").setAttribute("aria-label", `Energy saved by day: ${energy(sum)} in the last ${list.length} days. The table below has each day.`);
   draw("days-chart", {
     type: "bar",

@@ -1,6 +1,6 @@
 // What is not a chart: savings, services, requests, policy and SLA, wake-ups.
 
-import { count, counted, dayName, duration, el, energy, mass, moment, money, monthOf, percent, table, words } from "./format.js";
+import { count, counted, dayName, duration, el, energy, mass, moment, money, monthOf, percent, setWatts, table, words } from "./format.js";
 
 const FIELDS = ["span_s", "asleep_s", "unobserved_s", "sleeps", "wakeups", "server_j", "proxy_j", "always_on_j", "saved_j", "measured_s", "money", "co2_kg"];
 
@@ -36,15 +36,23 @@ export function origin(sum, uncertainty) {
   return share < 0.01 ? model : `measured ${percent(share)} of the time, else ${model}`;
 }
 
-function tile(title, sum, uncertainty) {
+// The watts that modelled figures rest on; nothing where all was measured.
+export function assumption(past, sum) {
+  if (sum.span_s > 0 && sum.measured_s / sum.span_s >= 0.99) return null;
+  const watts = [...new Set(stories(past).map((it) => it.power.on_w).filter((it) => it > 0).map(setWatts))];
+  return watts.length > 0 ? `assumes ${watts.join(" and ")} awake (not measured)` : null;
+}
+
+function tile(title, sum, uncertainty, past) {
   const share = sum.saved_j / sum.always_on_j;
-  const saving = sum.always_on_j <= 0 ? "nothing billed yet" : share < 0 ? `${percent(-share)} more than always on` : `${percent(share)} of always on`;
+  const saving = sum.always_on_j <= 0 ? "nothing counted yet: figures begin with the first minute" : share < 0 ? `${percent(-share)} more than always on` : `${percent(share)} of always on`;
   const moneys = [...sum.by].map(([currency, value]) => money(value, currency)).join(" + ");
   return el(
     "div",
     { class: "tile" },
     el("h3", {}, title),
-    el("p", { class: sum.saved_j < 0 ? "big lost" : "big" }, energy(sum.saved_j)),
+    el("p", { class: sum.always_on_j <= 0 ? "big none" : sum.saved_j < 0 ? "big lost" : "big" }, sum.always_on_j <= 0 ? "–" : energy(sum.saved_j)),
+    el("p", { class: "fine" }, assumption(past, sum)),
     el("p", {}, saving),
     el("p", { class: "row" }, el("span", {}, moneys), el("span", {}, `${mass(sum.co2_kg)} CO₂e`)),
     el("p", { class: "fine" }, `used ${energy(sum.server_j)} and ${energy(sum.proxy_j)} (proxy)`),
@@ -57,9 +65,9 @@ export function savings(box, note, past) {
   const uncertainty = Math.max(0, ...stories(past).map((story) => story.uncertainty));
   const all = together(stories(past).map(({ total, currency }) => ({ period: total, currency })));
   box.replaceChildren(
-    tile("Today", over(past, (it) => it === day), uncertainty),
-    tile("This month", over(past, (it) => monthOf(it) === monthOf(day)), uncertainty),
-    tile("In all", all, uncertainty),
+    tile("Today", over(past, (it) => it === day), uncertainty, past),
+    tile("This month", over(past, (it) => monthOf(it) === monthOf(day)), uncertainty, past),
+    tile("In all", all, uncertainty, past),
   );
   const prices = new Set(stories(past).map((it) => `${it.price} ${it.currency}/kWh, ${it.co2_g_per_kwh} g CO₂e/kWh`));
   note.textContent =
@@ -83,7 +91,7 @@ export function answers(box, note, site) {
   const by = (kind) => rows.filter(([name]) => ANSWERS[name]?.[1] === kind).reduce((sum, [, value]) => sum + value, 0);
   const need = by("server") + by("delayed");
   note.textContent = all === 0
-    ? "No request since the proxy started."
+    ? "No request since the proxy started. Once visitors come through this proxy, this shows how each was answered."
     : `${count(all)} since the proxy started; ${percent(1 - need / all)} did without the server.` +
       ` Sleep delayed ${counted(site.delayed_requests, "request")} and ${count(site.delayed_visits)} of ${counted(site.visits, "visit")}.`;
   const bar = (value, kind) => {
@@ -173,7 +181,7 @@ export function frontier(section, note, box, it) {
 
 const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
 
-const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "copies of the site, which had grown old", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "the mirror, for pages that were due (no visitor)", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
 
 export function quantile(sorted, share) {
   if (sorted.length === 0) return 0;
@@ -186,8 +194,8 @@ export function quantile(sorted, share) {
 export function wakeups(box, note, story, past) {
   const times = story.wakeups.map((it) => it.took_s).filter((it) => it !== undefined).sort((one, other) => one - other);
   note.textContent = times.length === 0
-    ? "None is remembered."
-    : `The last ${times.length === 1 ? "one" : count(times.length)}: half took ${duration(quantile(times, 0.5))} or less, 95 % ${duration(quantile(times, 0.95))}, the longest ${duration(times.at(-1))}, from the wake command to the first answer.`;
+    ? "No wake-up with a known duration yet. Each one shows here with its cause, and with its time from the wake command to the first answer."
+    : `The last ${times.length === 1 ? "one" : count(times.length)}, from the wake command to the first answer: p50 ${duration(quantile(times, 0.5))} (half took no longer), p95 ${duration(quantile(times, 0.95))}, longest ${duration(times.at(-1))}.`;
   const several = story.servers.length > 1;
   const cause = (it) => it.by === "request" && it.class ? `${CLASSES[it.class] ?? it.class}` : it.by === "guest" && it.class ? `${CAUSES.guest}: ${it.class}` : CAUSES[it.by] ?? it.by;
   const rows = story.wakeups.slice(0, 50).map((it) => [

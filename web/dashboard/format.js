@@ -30,6 +30,9 @@ export function energy(joules) {
   return `${number(wh, Math.abs(wh) >= 100 ? 0 : 1)} Wh`;
 }
 
+// As a configuration has it: a figure that was set, not measured.
+export const setWatts = (value) => `${value.toLocaleString("en", { maximumFractionDigits: 1 })} W`;
+
 export const watts = (value) => `${number(value, value < 10 ? 1 : 0)} W`;
 
 export function mass(kg) {

@@ -5,6 +5,7 @@ day. Anything that is not as it should be is an AssertionError; says `walked` at
 """
 
 import pathlib
+import re
 import sys
 
 from playwright.sync_api import expect, sync_playwright
@@ -42,6 +43,34 @@ def sees_the_mirror(page):
         "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"))
     assert int(cells["pages"].split(", ")[0].replace(",", "")) > 300, cells
     assert cells["coverage"].endswith("in the last week") and cells["costs"], cells
+
+
+def says_what_is_assumed(page):
+    """Beside each green number, as no meter measures the demo's server."""
+    expect(page.locator("#savings .tile")).to_have_count(3)
+    for tile in page.locator("#savings .tile").all():
+        expect(tile).to_contain_text(re.compile(r"assumes [\d.]+ W awake \(not measured\)"))
+
+
+def shows_the_states_of_days(page):
+    """Hours asleep and awake of each day, which are no more than 24 together."""
+    page.get_by_role("button", name="30 days").click()
+    expect(page.locator("#of-day")).to_be_hidden()
+    expect(page.locator("#states-note")).to_contain_text("slept")
+    sums = page.evaluate("""() => { const { data } = Chart.getChart('states-chart');
+        return data.labels.map((_, day) => data.datasets.reduce((sum, it) => sum + it.data[day], 0)); }""")
+    assert sums and all(0 < it <= 24.1 for it in sums), sums
+    is_sound(page, AXE, "30 days")
+    page.get_by_role("button", name="24 hours").click()
+    expect(page.locator("#of-month")).to_be_hidden()
+
+
+def tells_the_mirror_from_visitors(page):
+    """What the mirror wakes for is named; quantiles of durations are in the note."""
+    expect(page.locator("#wakes-note")).to_contain_text(re.compile(r"p50 .* p95 "))
+    causes = page.locator("#wakes-table tbody tr td:nth-child(2)").all_text_contents()
+    known = {"a person", "a program", "a crawler", "a monitor", "the mirror, for pages that were due (no visitor)"}
+    assert causes and known & set(causes), causes
 
 
 def is_refused_with_a_wrong_password(page):
@@ -103,7 +132,8 @@ with sync_playwright() as playwright:
     browser = launched(playwright)
     page = opened(browser, "light", URL)
     walks = [
-        sees_a_sleep, sees_the_frontier, sees_the_mirror, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button,
+        sees_a_sleep, says_what_is_assumed, shows_the_states_of_days, sees_the_frontier, sees_the_mirror,
+        tells_the_mirror_from_visitors, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button,
         keeps_it_awake, puts_it_to_sleep_by_button,
     ]
     for walk in walks:

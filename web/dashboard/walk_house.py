@@ -27,6 +27,7 @@ def everything_has_a_card(page):
     expect(page.locator(".card")).to_have_count(4)
     expect(card(page, "shop-1").locator(".state")).to_contain_text("awake", timeout=60_000)
     expect(card(page, "metal").locator(".state")).to_contain_text("asleep")
+    expect(page.locator("#filter-note")).to_contain_text("are always of all")
     page.locator("#site").select_option("shop")
     expect(page.locator("body")).to_contain_text("Pool of 2: policy always-on 1")
     expect(page.locator("#services-table tbody tr")).to_contain_text("ssh")

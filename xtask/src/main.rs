@@ -9,6 +9,7 @@ mod crawlers;
 mod imports;
 mod power_model;
 mod ratchets;
+mod sentences;
 mod sources;
 mod tidy;
 mod tokens;
@@ -26,6 +27,8 @@ chores:
                                      NIGHTWATT_DATA, and say how well they hold on what was left
                                      out; --check only compares
   ratchets                           print the counts that `tidy` compares with xtask/ratchets.toml
+  sentences [FOLDER]                 print how long the sentences of the documentation are, here or in
+                                     another checkout
   tidy                               check the house rules that a machine can check
 ";
 
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         ["power-model", ref rest @ ..] => power_model::run(rest),
         ["graph", name] => tidy::graph(name),
         ["ratchets"] => tidy::ratchets(),
+        ["sentences"] => sentences::run(&manifest_dir().join("..")),
+        ["sentences", folder] => sentences::run(std::path::Path::new(folder)),
         ["tidy"] => tidy::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

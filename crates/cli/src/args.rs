@@ -8,6 +8,7 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+mod site_scenario;
 mod wait;
 #[cfg(feature = "bpf")]
 mod watch;
@@ -20,6 +21,7 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
+pub(crate) use site_scenario::{SiteScenario, SiteScenarioArgs};
 pub(crate) use wait::WaitArgs;
 #[cfg(feature = "bpf")]
 pub(crate) use watch::WatchArgs;

@@ -41,6 +41,12 @@ impl Failure {
         Self { status: ExitStatus::Failed, explained: Explained::saying(what) }
     }
 
+    /// `command` was not started, because this machine lacks something: all of it, each with what to do about it.
+    pub(crate) fn missing(command: &str, missing: &[String]) -> Self {
+        let list = missing.join("\n  ");
+        Self::saying(format!("`{command}` was not started: this machine lacks\n  {list}"))
+    }
+
     /// The same, but as a mistake on the command line.
     pub(crate) fn into_usage(self) -> Self {
         Self { status: ExitStatus::Usage, ..self }

@@ -21,6 +21,7 @@ mod lines;
 pub mod metering;
 mod page;
 mod plan;
+mod preflight;
 pub mod pure;
 pub mod record;
 mod report;

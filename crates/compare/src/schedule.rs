@@ -23,10 +23,12 @@ pub struct Schedule {
     pub least_runs: u64,
     /// Runs at most.
     pub most_runs: u64,
+    /// What this machine lacks for them, each with what to do about it.
+    pub missing: Vec<String>,
 }
 
-/// What a plan would do.
-pub fn schedule(plan: &Plan) -> Result<Schedule, Error> {
+/// What a plan would do, on a machine that lacks this.
+pub fn schedule(plan: &Plan, missing: Vec<String>) -> Result<Schedule, Error> {
     let experiment = runner::experiment(plan, &[])?;
     let cells = plan.cells.len() as u64;
     Ok(Schedule {
@@ -35,6 +37,7 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Error> {
         first_block: experiment.order().to_vec(),
         least_runs: cells * u64::from(plan.runs.least),
         most_runs: cells * u64::from(plan.runs.most),
+        missing,
     })
 }
 
@@ -54,6 +57,10 @@ impl Schedule {
         text.push_str(
             "\nEvery block is in an order of its own. How long it takes shows in the first one.",
         );
+        if !self.missing.is_empty() {
+            let list = self.missing.join("\n  ");
+            let _ = write!(text, "\n\nMissing on this machine:\n  {list}");
+        }
         text
     }
 }

@@ -5,9 +5,13 @@
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs { root: false, programs: &[("bwrap", "install bubblewrap")] };
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -23,7 +27,7 @@ pub struct Config {
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need(&["bwrap"], "install bubblewrap")?;
+        start.need(NEEDS)?;
         let lower = root::folder(&start, &self.root)?;
         let folder = start.folder(FoundBy::Owner)?;
         let line = format!(

@@ -5,9 +5,20 @@
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, root};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs {
+    root: true,
+    programs: &[
+        ("unshare", "install util-linux and coreutils"),
+        ("nsenter", "install util-linux and coreutils"),
+        ("chroot", "install util-linux and coreutils"),
+    ],
+};
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -34,8 +45,7 @@ exec sleep 2147483647 >/dev/null 2>&1
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need_root()?;
-        start.need(&["unshare", "nsenter", "chroot"], "install util-linux and coreutils")?;
+        start.need(NEEDS)?;
         let lower = root::folder(&start, &self.root)?;
         let folder = start.folder(FoundBy::Owner)?;
         let mut prefix = start.in_scope(true)?;

@@ -17,6 +17,7 @@ use toml::{Table, Value};
 
 use crate::common::{self, Common};
 use crate::guard::Guard;
+use crate::needs::Needs;
 use crate::start::Start;
 use crate::started::Started;
 use crate::{
@@ -70,6 +71,13 @@ macro_rules! kinds {
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => stringify!($module),)+
+                }
+            }
+
+            /// What it needs where it is made.
+            pub(crate) const fn needs(&self) -> Needs {
+                match self {
+                    $(Self::$variant(_) => $module::NEEDS,)+
                 }
             }
 

@@ -4,8 +4,13 @@ use serde::Deserialize;
 
 use crate::Error;
 use crate::engine::{Container, Network};
+use crate::needs::Needs;
 use crate::start::Start;
 use crate::started::Started;
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs =
+    Needs { root: false, programs: &[("docker", "install docker.io, and start its daemon")] };
 
 /// What it is made from, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -28,7 +33,7 @@ pub struct Config {
 
 impl Config {
     pub(crate) fn start(&self, start: Start<'_>) -> Result<Started, Error> {
-        start.need(&["docker"], "install docker.io, and start its daemon")?;
+        start.need(NEEDS)?;
         let mut engine = vec!["docker".to_owned()];
         if let Some(host) = &self.host {
             engine.extend(["--host".to_owned(), host.clone()]);

@@ -3,8 +3,12 @@
 use serde::Deserialize;
 
 use crate::Error;
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs::NOTHING;
 
 /// There is nothing to say but what all kinds have.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

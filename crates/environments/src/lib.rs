@@ -16,6 +16,7 @@ mod config;
 mod engine;
 mod error;
 pub mod guard;
+mod needs;
 mod options;
 mod process_scope;
 mod remove;

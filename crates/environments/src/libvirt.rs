@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::ssh::{self, Login};
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs {
+    root: false,
+    programs: &[("virsh", "install libvirt-clients"), ("ssh", "install openssh-client")],
+};
 
 /// Which guest. Its CPUs, memory and pinning are libvirt's business.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -37,8 +44,7 @@ const ROUND: Duration = Duration::from_secs(1);
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need(&["virsh"], "install libvirt-clients")?;
-        start.need(&["ssh"], "install openssh-client")?;
+        start.need(NEEDS)?;
         let virsh = shell::join(["virsh", "-q", "-c", &self.uri]);
         let version =
             start.run("ask libvirt for its version", &format!("{virsh} version | tail -n 1"))?;

@@ -4,9 +4,21 @@
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs {
+    root: true,
+    programs: &[
+        ("lxc-execute", "install lxc"),
+        ("lxc-attach", "install lxc"),
+        ("lxc-stop", "install lxc"),
+        ("unshare", "install lxc"),
+    ],
+};
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -28,8 +40,7 @@ exec lxc-execute -n $1 -P "$folder/lxc" -f "$folder/config" -o "$folder/lxc.log"
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need_root()?;
-        start.need(&["lxc-execute", "lxc-attach", "lxc-stop", "unshare"], "install lxc")?;
+        start.need(NEEDS)?;
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "lxc-execute --version")?;
         let folder = start.folder(FoundBy::Owner)?;

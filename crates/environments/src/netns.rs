@@ -8,8 +8,19 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::Error;
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs {
+    root: true,
+    programs: &[
+        ("ip", "install iproute2 and util-linux"),
+        ("unshare", "install iproute2 and util-linux"),
+        ("nsenter", "install iproute2 and util-linux"),
+    ],
+};
 
 /// How good the network is, in both directions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -41,8 +52,7 @@ const PAIRS: u64 = 1 << 15;
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need_root()?;
-        start.need(&["ip", "unshare", "nsenter"], "install iproute2 and util-linux")?;
+        start.need(NEEDS)?;
         let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let mut prefix = start.in_scope(true)?;
         let mut keeper = prefix.clone();

@@ -4,9 +4,20 @@
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, chroot, remove, root, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs {
+    root: true,
+    programs: &[
+        ("systemd-nspawn", "install systemd-container"),
+        ("unshare", "install systemd-container"),
+        ("nsenter", "install systemd-container"),
+    ],
+};
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -31,8 +42,7 @@ exec systemd-nspawn --quiet --register=no --keep-unit --pipe --as-pid2 --machine
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need_root()?;
-        start.need(&["systemd-nspawn", "unshare", "nsenter"], "install systemd-container")?;
+        start.need(NEEDS)?;
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "systemd-nspawn --version | head -n 1")?;
         let folder = start.folder(FoundBy::Owner)?;

@@ -4,9 +4,13 @@
 use serde::Deserialize;
 
 use crate::engine::{Container, Network, one_of};
+use crate::needs::Needs;
 use crate::start::Start;
 use crate::started::Started;
 use crate::{Error, remove, root, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs = Needs { root: false, programs: &[("podman", "install podman")] };
 
 /// What it is made from, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -32,7 +36,7 @@ pub struct Config {
 
 impl Config {
     pub(crate) fn start(&self, start: Start<'_>) -> Result<Started, Error> {
-        start.need(&["podman"], "install podman")?;
+        start.need(NEEDS)?;
         let root = match one_of(&start, self.root.as_deref(), self.image.as_deref())? {
             Ok(folder) => {
                 let folder = root::folder(&start, folder)?;

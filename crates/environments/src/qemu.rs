@@ -10,10 +10,18 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::ssh::{self, Login};
 use crate::start::{FoundBy, Created, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Memory, shell};
+
+/// How to get the program.
+pub(crate) const ADVICE: &str = "install qemu-system-x86, or another architecture's";
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs =
+    Needs { root: false, programs: &[("ssh", "install openssh-client")] };
 
 /// Which guest.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -112,8 +120,8 @@ impl Config {
     }
 
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need(&[&self.program], "install qemu-system-x86, or another architecture's")?;
-        start.need(&["ssh"], "install openssh-client")?;
+        start.need_program(&self.program, ADVICE)?;
+        start.need(NEEDS)?;
         if !self.snapshot && start.copy > 0 {
             return Err(start.refuse(
                 "copies cannot share a disk that is written to: leave `snapshot = false` out",

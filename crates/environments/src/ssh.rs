@@ -8,9 +8,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::needs::Needs;
 use crate::start::{FoundBy, Created, Start};
 use crate::started::Started;
 use crate::{Error, ShellTarget, shell};
+
+/// What it needs where it is made.
+pub(crate) const NEEDS: Needs =
+    Needs { root: false, programs: &[("ssh", "install openssh-client")] };
 
 /// Which machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -117,7 +122,7 @@ pub(crate) fn connect(
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        start.need(&["ssh"], "install openssh-client")?;
+        start.need(NEEDS)?;
         let prefix = start.in_scope(false)?;
         let there = connect(&mut start, &prefix, &self.host, &self.login, false)?;
         let line = format!(

@@ -9,6 +9,7 @@ use nightwatt_energy::time::Mono;
 
 use crate::common::Common;
 use crate::guard::{Guard, Undo};
+use crate::needs::Needs;
 use crate::started::Started;
 use crate::{Error, ShellTarget, remove, shell, tool};
 
@@ -118,25 +119,23 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// There must be such programs.
-    pub(crate) fn need(&self, programs: &[&str], hint: &'static str) -> Result<(), Error> {
-        for program in programs {
-            let line = format!("command -v {} >/dev/null", shell::quote(program));
-            if !self.try_in(&self.place, "look for a program", &line)?.status.success() {
-                let (program, place) = ((*program).to_owned(), self.place.to_string());
-                return Err(Error::Missing { what: self.kind, program, place, hint });
-            }
+    /// There must be what its kind needs.
+    pub(crate) fn need(&self, needs: Needs) -> Result<(), Error> {
+        if needs.root && !self.is_root()? {
+            let why = format!("needs root on {}; `bubblewrap` and `podman` do without", self.place);
+            return Err(self.refuse(why));
         }
-        Ok(())
+        needs.programs.iter().try_for_each(|(program, advice)| self.need_program(program, advice))
     }
 
-    /// It takes root where the environment is made.
-    pub(crate) fn need_root(&self) -> Result<(), Error> {
-        if self.is_root()? {
+    /// There must be such a program.
+    pub(crate) fn need_program(&self, program: &str, hint: &'static str) -> Result<(), Error> {
+        let line = format!("command -v {} >/dev/null", shell::quote(program));
+        if self.try_in(&self.place, "look for a program", &line)?.status.success() {
             return Ok(());
         }
-        Err(self
-            .refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
+        let (program, place) = (program.to_owned(), self.place.to_string());
+        Err(Error::Missing { what: self.kind, program, place, hint })
     }
 
     pub(crate) fn is_root(&self) -> Result<bool, Error> {

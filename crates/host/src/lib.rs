@@ -4,6 +4,7 @@
 //! - [`secret`]: passwords from files and the environment
 //! - [`tool`]: other programs, with a time limit
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
+//! - [`preflight`]: what a command needs of this machine, and lacks
 //! - [`proc_stat`]: what the kernel says of a process
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
@@ -15,6 +16,7 @@ mod config_error;
 pub mod explained;
 pub mod files;
 pub mod http;
+pub mod preflight;
 pub mod proc_stat;
 mod real_time;
 pub mod secret;

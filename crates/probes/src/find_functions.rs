@@ -21,6 +21,23 @@ use crate::usdt;
 /// Functions that one pattern may fit.
 const MOST: usize = 64;
 
+/// Functions that the C compiler adds to every program: a pattern does not mean them, their name does.
+const OF_THE_RUNTIME: [&str; 13] = [
+    "_start",
+    "_init",
+    "_fini",
+    "_dl_relocate_static_pie",
+    "__libc_csu_init",
+    "__libc_csu_fini",
+    "__do_global_dtors_aux",
+    "__do_global_ctors_aux",
+    "deregister_tm_clones",
+    "register_tm_clones",
+    "frame_dummy",
+    "atexit",
+    "__stack_chk_fail_local",
+];
+
 /// Names told where none fits.
 const TOLD: usize = 3;
 
@@ -74,6 +91,18 @@ pub fn function_entries(point: &Point) -> Result<Vec<ProbeSite>, ProbeError> {
         })
     };
     found.into_iter().map(place).collect()
+}
+
+/// Keeps what a name or pattern means of all that it fits.
+fn keep_those_meant(wanted: &str, found: &mut Vec<(Names, u64)>) {
+    // `F::operator*` is a name, and a pattern that others fit.
+    if found.iter().any(|(names, _)| names.is(wanted)) {
+        found.retain(|(names, _)| names.is(wanted));
+    }
+    let is_of_the_runtime = |names: &Names| OF_THE_RUNTIME.contains(&&*names.whole);
+    if wanted.contains('*') && !found.iter().all(|(names, _)| is_of_the_runtime(names)) {
+        found.retain(|(names, _)| !is_of_the_runtime(names));
+    }
 }
 
 /// What is known of a program.
@@ -179,10 +208,7 @@ impl Program<'_> {
                 looked: symbols.looked.clone(),
             });
         }
-        // `F::operator*` is a name, and a pattern that others fit.
-        if found.iter().any(|(names, _)| names.is(wanted)) {
-            found.retain(|(names, _)| names.is(wanted));
-        }
+        keep_those_meant(wanted, &mut found);
         if found.len() > MOST {
             let pattern = wanted.to_owned();
             return Err(ProbeError::TooMany { pattern, found: found.len(), most: MOST });
@@ -264,6 +290,18 @@ mod tests {
         assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), 4);
         assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0]), 0);
         assert_eq!(behind_mark(&[0x55]), 0);
+    }
+
+    #[test]
+    fn a_pattern_does_not_mean_what_the_compiler_adds() {
+        let meant = |wanted: &str, names: &[&str]| -> Vec<String> {
+            let mut found = names.iter().map(|name| (Names::of(name), 0)).collect();
+            keep_those_meant(wanted, &mut found);
+            found.into_iter().map(|(names, _)| names.whole).collect()
+        };
+        assert_eq!(meant("*", &["_start", "frame_dummy", "work", "main"]), ["work", "main"]);
+        assert_eq!(meant("_start", &["_start"]), ["_start"], "asked for by name");
+        assert_eq!(meant("_st*", &["_start"]), ["_start"], "nothing else fits");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod cells;
 pub mod disk;
 mod error;
 pub mod kernel_time;
+pub mod preflight;
 pub mod pure;
 mod text;
 

@@ -25,6 +25,7 @@ mod names;
 mod page;
 mod pass;
 mod result;
+mod sla;
 mod tables;
 mod url_rules;
 mod wakers;
@@ -55,6 +56,7 @@ use self::crew::{Job, Purpose, SiteJob};
 pub use self::holes::Hole;
 use self::pass::Pass;
 pub use self::result::{Analysis, MirrorFigures, MirrorRun, PolicyFigures, SizeFigures};
+pub use self::sla::SlaFigures;
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};
 pub use self::what_if::WhatIf;
@@ -130,14 +132,18 @@ fn jobs(options: &AnalyzeOptions, start: Wall, utc_offset: i32) -> Vec<Job> {
         let run = run(&own, &world).with_mirror(extent, result::refresh_rule(scenario));
         SiteJob::new(Purpose::Mirror(extent), run, None)
     };
-    let without_sla = scenario.sla.enabled.then(|| {
-        let settings = Settings { sla: None, ..world.settings.clone() };
+    let with_sla = |sla, purpose| {
+        let settings = Settings { sla, ..world.settings.clone() };
         let world = World { settings, ..world.clone() };
-        SiteJob::new(Purpose::WithoutSla, run(&own, &world), None)
-    });
+        SiteJob::new(purpose, run(&own, &world), None)
+    };
+    let without_sla = scenario.sla.enabled.then(|| with_sla(None, Purpose::WithoutSla));
+    let others =
+        sla::others(scenario).map(|(share, other)| with_sla(other.sla(), Purpose::Share(share)));
     let mirrors = [Extent::Remembered, Extent::Crawled, Extent::Complete].map(mirror);
     let costs = Costs::begin(scenario, start, utc_offset);
-    let sites = alike(scenario).into_iter().map(site).chain(mirrors).chain(without_sla);
+    let sites =
+        alike(scenario).into_iter().map(site).chain(mirrors).chain(without_sla).chain(others);
     let mut jobs: Vec<Job> = sites.map(|job| Job::Site(Box::new(job))).collect();
     jobs.push(Job::Bank(Box::new(costs.bank)));
     jobs.extend(costs.policies.into_iter().map(|cost| Job::Cost(Box::new(cost))));

@@ -92,3 +92,50 @@ fn the_promise_is_kept_and_its_delays_are_well_spent() {
         }
     }
 }
+
+#[test]
+fn a_budget_is_kept_on_each_day_of_a_quiet_site() {
+    let Some(path) = shared("bremenwind_apache_2017-11.log.gz") else { return };
+    let analysis = analyze(path, Scenario::default());
+    let ours = &analysis.policies["learned"];
+    println!("saves {:.3}; {} of {} days over", ours.saving, ours.days_over, ours.days);
+    // It was over on 14 of 88 when only the rolling window counted.
+    assert!(ours.days >= 80, "{} days", ours.days);
+    assert_eq!(ours.days_over, 0);
+}
+
+#[test]
+fn a_quiet_server_saves_what_is_possible_without_an_sla() {
+    let Some(path) = shared("planetreport_apache_2016-08.log.gz") else { return };
+    let analysis = analyze(path, Scenario::default());
+    let (with, without) = (&analysis.policies["learned"], analysis.without_sla.as_ref().unwrap());
+    println!("saves {:.3} with the SLA, {:.3} without", with.saving, without.saving);
+    assert!((without.saving - 0.84).abs() < 0.01, "{}", without.saving);
+    assert!(without.saving > 0.97 * analysis.oracle.saving, "{}", analysis.oracle.saving);
+    // Its SLA is what keeps it awake, and the summary says so.
+    assert!(
+        analysis.in_short().contains("Without the SLA it would be 84"),
+        "{}",
+        analysis.in_short()
+    );
+}
+
+#[test]
+fn a_looser_sla_saves_more_and_is_kept() {
+    for log in &LOGS[..2] {
+        let Some(path) = shared(log) else { return };
+        let analysis = analyze(path, Scenario::default());
+        let shares: Vec<_> = analysis.sla.iter().map(|it| it.share).collect();
+        assert_eq!(shares, [Some(0.02), Some(0.05), Some(0.1), Some(0.2), None]);
+        for pair in analysis.sla.windows(2) {
+            println!("{log}: {:?} saves {:.3}", pair[0].share, pair[0].figures.saving);
+            assert!(pair[0].figures.saving <= pair[1].figures.saving + 1e-3, "{pair:?}");
+        }
+        for it in &analysis.sla {
+            let delayed = it.figures.delayed_share_after_first_day.expect("the log has many days");
+            assert!(it.share.is_none_or(|share| delayed <= share), "{:?}: {delayed}", it.share);
+        }
+        let own = analysis.sla.iter().find(|it| it.is_own).unwrap();
+        assert_eq!(own.figures, analysis.policies["learned"]);
+    }
+}

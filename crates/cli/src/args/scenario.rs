@@ -1,14 +1,16 @@
 //! The scenario: that of a file or the default one, with the options applied.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::scenario_file;
 
+use super::{ConfigArgs, SiteScenario};
 use crate::errors::Failure;
-use crate::written;
+use crate::{control, written};
 
 /// What a command is to take for granted.
 #[derive(Debug, clap::Args)]
@@ -18,7 +20,8 @@ pub(crate) struct ScenarioArgs {
     /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
     pub(crate) no_sla: bool,
-    /// Server, proxy, SLA, cache and policy, as in `[scenario]` of a configuration
+    /// Server, proxy, SLA, cache and policy: a file with what a configuration has in `[scenario]`, or a
+    /// whole configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
 }
@@ -30,11 +33,12 @@ fn policy_help() -> String {
 impl ScenarioArgs {
     /// Reads the file, if one is named, and applies the options.
     pub(crate) fn resolve(&self) -> Result<Scenario, Failure> {
-        let mut scenario = match &self.scenario {
-            None => Scenario::default(),
-            Some(path) => scenario_file::read(path)
-                .map_err(|error| Failure::usage(&error).hint(error.hint()))?,
-        };
+        let scenario = self.scenario.as_deref().map_or_else(|| Ok(Scenario::default()), read)?;
+        self.applied_to(scenario)
+    }
+
+    /// A scenario with the options.
+    pub(crate) fn applied_to(&self, mut scenario: Scenario) -> Result<Scenario, Failure> {
         nightwatt_gateway::config::read_holidays(&mut scenario)
             .map_err(|why| Failure::saying(format!("`holidays`: {why}")).into_usage())?;
         if let Some(policy) = &self.policy {
@@ -47,4 +51,20 @@ impl ScenarioArgs {
         scenario.check().map_err(|bad| Failure::usage(&bad).maybe_hint(named.as_deref()))?;
         Ok(scenario)
     }
+}
+
+/// Reads a file with a scenario, which may also be a whole configuration.
+fn read(path: &Path) -> Result<Scenario, Failure> {
+    if is_configuration(path) {
+        let config = control::load(&ConfigArgs { config: path.to_owned() })?;
+        return Ok(SiteScenario::of(&config, None)?.scenario);
+    }
+    scenario_file::read(path).map_err(|error| Failure::usage(&error).hint(error.hint()))
+}
+
+/// Whether a file has tables of a configuration. What cannot be read is no configuration, and left to its reader.
+fn is_configuration(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let table: toml::Table = text.parse().unwrap_or_default();
+    ["site", "scenario", "listen", "machine", "tcp"].iter().any(|key| table.contains_key(*key))
 }

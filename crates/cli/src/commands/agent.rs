@@ -49,14 +49,14 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
-  nightwatt agent key -o /etc/nightwatt/agent.key       # then copy it to the proxy
-  nightwatt agent check                                 # why does it not sleep?
-  nightwatt agent                                       # obeys /etc/nightwatt/agent.toml
+  nightwatt agent key -o /etc/nightwatt/agent.key  # then copy it to the proxy
+  nightwatt agent check                            # why does it not sleep?
+  nightwatt agent                                  # obeys agent.toml there
   nightwatt agent log -n 20
   nightwatt agent ask 10.0.0.2 --key web.key            # on the proxy
 
 A small configuration:
-  listen = [\"10.0.0.2\"]                # this machine's address towards the proxy
+  listen = [\"10.0.0.2\"]  # this machine's address towards the proxy
   [[proxy]]
   key = \"/etc/nightwatt/agent.key\"
   announce = \"10.0.0.1\"                # the proxy, if it has `listen`

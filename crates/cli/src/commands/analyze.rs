@@ -13,7 +13,7 @@ use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_traffic::classifier::ClassifierConfig;
 
 use crate::ExitStatus;
-use crate::args::{ReadingArgs, ScenarioArgs};
+use crate::args::{ReadingArgs, ScenarioArgs, SiteScenarioArgs};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
@@ -24,8 +24,8 @@ use crate::report_pages;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Access logs, in any order, plain or packed; `-` for stdin
-    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    /// Access logs, in any order, plain or packed; `-` for stdin [default: `access_log` of the configuration]
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
     pub(crate) logs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
@@ -34,6 +34,8 @@ pub(crate) struct Args {
     pub(crate) days: Option<u32>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    #[command(flatten)]
+    pub(crate) site: SiteScenarioArgs,
     /// Write a report for people: one page with charts that loads nothing
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
@@ -53,22 +55,16 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 const EXAMPLES: &str = "Examples:
   nightwatt analyze /var/log/nginx/access.log*
   nightwatt analyze access.log.gz --html report.html --csv tables
+  nightwatt analyze -c nightwatt.toml               # its watts, SLA and log
   nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
   ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
-  nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
+  nightwatt analyze --json access.log | jq .policies.learned.saving";
 
 /// Reads the logs, computes, and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    let options = AnalyzeOptions {
-        logs: args.logs.clone(),
-        names: BTreeMap::new(),
-        reading: args.reading.reading(),
-        days: args.days,
-        scenario: args.scenario.resolve()?,
-        classes: ClassifierConfig::default(),
-    };
+    let options = options(args)?;
     let addresses = addresses(args.show_addresses)?;
-    let files = Files::prepare(args)?;
+    let files = Files::prepare(args, &options.logs)?;
     let clock = Clock::real();
     let analysis = match analyzed(args, &options, &clock) {
         Ok(analysis) => analysis.named_by(&addresses),
@@ -80,6 +76,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     files.write(&analysis)?;
     output::say_result(&analysis, args.json, || analysis.text(), &analysis.warnings)?;
     Ok(ExitStatus::Success)
+}
+
+/// What to analyse: the scenario and the log of a configuration, unless the user gives others.
+fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
+    let found = args.site.found(args.scenario.scenario.is_some())?;
+    let (scenario, classes, log) = match found {
+        Some(found) => (args.scenario.applied_to(found.scenario)?, found.clients, found.access_log),
+        None => (args.scenario.resolve()?, ClassifierConfig::default(), None),
+    };
+    let logs = if args.logs.is_empty() { Vec::from_iter(log) } else { args.logs.clone() };
+    if logs.is_empty() {
+        return Err(Failure::saying("there is no log to analyse")
+            .hint(
+                "name one, as in `nightwatt analyze access.log`, or write `access_log` into the \
+                 configuration",
+            )
+            .into_usage());
+    }
+    let (names, reading, days) = (BTreeMap::new(), args.reading.reading(), args.days);
+    Ok(AnalyzeOptions { logs, names, reading, days, scenario, classes })
 }
 
 fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {
@@ -122,18 +138,18 @@ struct Target<'a> {
 }
 
 impl<'a> Files<'a> {
-    fn prepare(args: &'a Args) -> Result<Self, Failure> {
+    fn prepare(args: &'a Args, logs: &[PathBuf]) -> Result<Self, Failure> {
         let html = match &args.html {
             None => None,
             Some(path) => {
-                not_a_log(path, &args.logs)?;
+                not_a_log(path, logs)?;
                 Some(Target::open(path)?)
             }
         };
         let csv = args.csv.as_deref();
         if let Some(folder) = csv {
             let probe = folder.join("summary.csv");
-            not_a_log(&probe, &args.logs)?;
+            not_a_log(&probe, logs)?;
             fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error, "--csv"))?;
             Target::open(&probe).map_err(|failure| failure.hint(hint("--csv")))?.discard();
         }

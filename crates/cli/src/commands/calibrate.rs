@@ -40,13 +40,13 @@ pub(crate) const LISTED: Listed = Listed::Last(Group::Measure);
 const EXAMPLES: &str = "Examples:
   nightwatt calibrate states runs.csv
   nightwatt calibrate states --log night.parquet --times sleeps.csv
-  nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
+  nightwatt calibrate states --drive nightwatt.toml -m shelly=http://10.0.0.9
   nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
   nightwatt calibrate utilisation powers.csv -o this-machine.json
   nightwatt run -m model,fitted=this-machine.json -- make
   nightwatt calibrate wakeups -m shelly=http://10.0.0.9
-  nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv
-  nightwatt calibrate sync align daq.txt stamps.csv --rate 10000 -o daq-with-times.csv
+  nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o s.csv
+  nightwatt calibrate sync align daq.txt s.csv --rate 10000 -o times.csv
 
 `states` fits E = P_on x on_s + P_off x off_s + E_switch x cycles by least squares. `off_s` counts
 from the sleep command until the wake command has been answered. Sleeps of different lengths are

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_profile::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
+use nightwatt_profile::preflight;
 
 use super::run::{cannot_watch, failed, like, running};
 use crate::ExitStatus;
@@ -82,11 +83,11 @@ const EXAMPLES: &str = "Examples:
   nightwatt caliper -f libz.so.1:deflate --all --for 1m
   nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
   nightwatt caliper --markers -- ./prog
-  nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
+  nightwatt caliper -f './prog:*' --folded f -- ./prog && flamegraph.pl f
   nightwatt caliper -f './server:main.(*Cache).Get' -p 4711
   nightwatt caliper --sample -- ./prog
   nightwatt caliper --sample=1999 -f ./prog:work -- ./prog
-  nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
+  nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k a
 
 Do not use -f alone for a function that an exception or a panic may leave: the program would abort.
 --returns instructions is safe, and Go programs always use it.
@@ -117,6 +118,8 @@ impl From<ReturnsArg> for caliper::Returns {
     }
 }
 
+const HINT: &str = "`nightwatt doctor --probes` tries each probe of this kernel; docs/caliper.md lists what is needed";
+
 /// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = CaliperOptions {
@@ -135,6 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         events: args.events.clone(),
         live: args.live,
     };
+    let missing =
+        preflight::of_caliper(&options, args.sample.is_some(), &nightwatt_host::Host::default());
+    if !missing.is_empty() {
+        return Err(failed(Failure::missing("nightwatt caliper", &missing).hint(HINT)));
+    }
     // Opened before the run, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.watch.output.as_deref()).map_err(failed)?;
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));

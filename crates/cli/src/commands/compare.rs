@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use nightwatt_compare::{self as compare, Error, Plan, PlanFile, RunProgress, Store};
+use nightwatt_clock::meter::Stop;
+use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, RunProgress};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
@@ -38,7 +39,8 @@ pub(crate) struct Args {
     /// Delete earlier results, and start from the beginning
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Print which runs would be made, in which order and how often, and run nothing
+    /// Print which runs would be made, in which order and how often, and what this machine lacks for
+    /// them (then exit status 1); run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// List the tools whose output `compare` can read
@@ -56,11 +58,11 @@ pub(crate) const LISTED: Listed = Listed::First(Group::Compare);
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt compare experiments/quick.toml            make all runs; write quick.results/report.html
-  nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
-  nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
-  nightwatt compare -- 'gzip -9 -k -f a' -- 'zstd -9 -k -f a'   compare two commands
-  nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
+  nightwatt compare quick.toml            make all runs, and a report
+  nightwatt compare quick.toml --dry-run  print the runs, and what is missing
+  nightwatt compare quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare -- 'gzip -kf a' -- 'zstd -kf a'
+  nightwatt compare --tools               list the tools: pgbench, fio, wrk, ..
 
 Docs: docs/compare.md";
 
@@ -82,10 +84,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = if args.commands.is_empty() { read(path)? } else { of_commands(args)? };
     let folder = args.output.clone().unwrap_or_else(|| beside(path));
     let is_fresh = args.fresh || !args.commands.is_empty() && args.output.is_none();
+    let missing = missing(&plan)?;
     if args.dry_run {
-        let schedule = compare::schedule(&plan).map_err(|error| failure(&error))?;
+        let lacks = !missing.is_empty();
+        let schedule = compare::schedule(&plan, missing).map_err(|error| failure(&error))?;
         output::say_result(&schedule, args.json, || schedule.text(), &[])?;
-        return Ok(ExitStatus::Success);
+        return Ok(if lacks { ExitStatus::Failed } else { ExitStatus::Success });
+    }
+    if !missing.is_empty() {
+        return Err(Failure::missing("nightwatt compare", &missing)
+            .hint("nothing was run; `--dry-run` looks again"));
     }
     let mut store =
         Store::open(&folder, plan.subject(), is_fresh).map_err(|error| failure(&error))?;
@@ -124,6 +132,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         ));
     }
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// What this machine lacks for a plan.
+fn missing(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let stop = Stop::new().map_err(|error| Failure::because("cannot start", &error))?;
+    Ok(plan.missing(&stop))
 }
 
 /// What comes next, and how many runs failed so far.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_energy::storage::{Class, StorageModel};
 use nightwatt_profile::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
+use nightwatt_profile::preflight;
 use serde::Serialize;
 
 use super::run::{cannot_watch, failed, like, running};
@@ -106,6 +107,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .collect::<Result<_, _>>()
             .map_err(failed)?,
     };
+    let missing = preflight::of_disk(&nightwatt_host::Host::default());
+    if !missing.is_empty() {
+        return Err(failed(
+            Failure::missing("nightwatt disk", &missing)
+                .hint("`nightwatt doctor --probes` tries each probe of this kernel"),
+        ));
+    }
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let mut shown = Shown { live: args.live, log: log(args).map_err(failed)? };
     let running = running()?;

@@ -57,11 +57,11 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Check);
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo nightwatt doctor --machine            on the machine that should sleep
-  nightwatt doctor -c /etc/nightwatt.toml    on the proxy: check every server once
-  nightwatt doctor blog                      check only the server of this site
-  sudo nightwatt doctor --probes             which eBPF probes this kernel supports
-  nightwatt doctor --cycle 5                 sleep and wake five times, and time it
+  sudo nightwatt doctor --machine          on the machine that should sleep
+  nightwatt doctor -c /etc/nightwatt.toml  on the proxy: check every server once
+  nightwatt doctor blog                    check only the server of this site
+  sudo nightwatt doctor --probes           the eBPF probes this kernel supports
+  nightwatt doctor --cycle 5               sleep and wake it five times, timed
 
 Only `--cycle` changes a server; stop the gateway before. It first wakes a server that its
 controller knows to be down. Exit status: 1 if something is bad.";

@@ -47,11 +47,11 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt load http://127.0.0.1:8080/ --rate 200 --for 1m
-  nightwatt load http://127.0.0.1:8080/ --rate 2000 --arrivals constant --rows rows.csv
-  nightwatt load 'http://127.0.0.1:8080/{page}' --pages 1000 --zipf 0.9 --rate 50 --arrivals bursts
+  nightwatt load http://127.0.0.1:8080/ --arrivals constant --rows rows.csv
+  nightwatt load 'http://127.0.0.1:8080/{page}' --pages 1000 --arrivals bursts
   nightwatt load --list urls.txt --rate 100 --arrivals day --day 10m --for 10m
   nightwatt load http://127.0.0.1:8080/ --trace access.log.gz --speed 60
-  nightwatt load http://127.0.0.1:8080/ --rate 500 --pid \"$(pidof -s nginx)\" --json
+  nightwatt load http://127.0.0.1:8080/ --pid \"$(pidof -s nginx)\" --json
 
 Requests leave when they are due, whether or not earlier ones were answered (open loop), and latency
 counts from when they were due. Use it only on servers of your own. Ctrl-C ends it early and prints

@@ -63,8 +63,8 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::Last(Group::Measure);
 
 const EXAMPLES: &str = "Examples:
-  nightwatt meters                                   # what is here, what is missing, and why
-  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?
+  nightwatt meters                            # what is here, and what not
+  nightwatt meters -m shelly=http://10.0.0.9  # does it answer?
   nightwatt meters --check rapl --against shelly=http://10.0.0.9 --for 10m
   nightwatt meters --check file=a.parquet --against file=b.csv
   nightwatt meters --spectrum iio=ina226,rate=1000 --for 30s

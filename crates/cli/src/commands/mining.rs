@@ -71,10 +71,10 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::In(Group::Model);
 
 const EXAMPLES: &str = "Examples:
-  nightwatt mining                                    the published example, with all its digits
-  nightwatt mining --bits 17034219 --height 838656 --price 70000 --hash-rate '200 TH/s'
+  nightwatt mining  the published example, with all its digits
+  nightwatt mining --bits 17034219 --height 838656 --hash-rate '200 TH/s'
   nightwatt mining --history daily.csv --history epochs.csv --html mining.html
-  nightwatt mining --history daily.csv --date 2016-04-01 --device s9 --price-kwh 0.05
+  nightwatt mining --history daily.csv --date 2016-04-01 --device s9
   nightwatt mining --coin litecoin --difficulty 2.5e7 --json | jq .devices
 
 Docs: docs/mining.md";

@@ -28,7 +28,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
   nightwatt mirror status
-  nightwatt mirror refresh /news/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt mirror refresh /news/ --site blog  # /a begins /ab too
   nightwatt mirror explain /about.html
 
 Docs: docs/mirror.md";

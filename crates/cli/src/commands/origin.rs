@@ -60,8 +60,8 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt origin --listen 127.0.0.1:8081
-  nightwatt origin --listen 127.0.0.1:0 --record served.tsv --ttl 10m --cache '*.css=1d'
-  nightwatt origin --bad-gateway-for 3s --delay 5ms        # a server that is slow to start
+  nightwatt origin --listen 127.0.0.1:0 --ttl 10m --cache '*.css=1d'
+  nightwatt origin --bad-gateway-for 3s --delay 5ms  # a slow start
 
 Requests of `nightwatt replay` are answered with the status and size that the log says; others
 with a small page, or with a file of the site. SIGTERM or SIGINT stops it.";

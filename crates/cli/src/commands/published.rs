@@ -52,9 +52,9 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt published access.log.gz
-  nightwatt published --table table.csv --html report.html /var/log/nginx/access.log*
+  nightwatt published --table t.csv --html report.html access.log.gz
   nightwatt published --crawlers classifier --no-sla access.log
-  nightwatt published --json access.log | jq '.configurations[] | {name, saving}'
+  nightwatt published --json access.log | jq '.configurations[].saving'
 
 No proxy; a cache; a cache with an hour of grace; a server that sleeps besides while crawlers are
 sent away; and waiting pages besides. Delays and energy are modelled: docs/published-comparison.md.";

@@ -39,8 +39,8 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
   nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml
-  nightwatt purge --prefix /articles/ --site blog        # text, not folders: /a begins /ab too
-  nightwatt purge --refresh --prefix /                   # after a deployment
+  nightwatt purge --prefix /articles/ --site blog  # /a begins /ab too
+  nightwatt purge --refresh --prefix /             # after a deployment
   nightwatt purge --all
 
 An answer that is on its way when it is purged is not stored either.";

@@ -61,11 +61,11 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
 
 const EXAMPLES: &str = "Examples:
   nightwatt record -o night.parquet --for 8h
-  nightwatt record -o fast.parquet -I 1ms -m rapl          # a thousand readings a second
+  nightwatt record -o fast.parquet -I 1ms -m rapl  # 1000 readings a second
   nightwatt record -o plug.csv -m shelly=http://10.0.0.9
-  nightwatt record -o night.parquet --recover              # after a power failure
+  nightwatt record -o night.parquet --recover  # after a power failure
 
-  duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+  duckdb -c \"select channel, sum(joules) from 'a.parquet' group by 1\"";
 
 fn output_help() -> String {
     format!("Where to; the name says how: {}", extensions())

@@ -90,8 +90,8 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
   nightwatt replay access.log.gz http://127.0.0.1:8080/ --minutes 10
-  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --rows requests.csv
-  zstdcat access.log.zst | nightwatt replay - http://test.example.org/ --plain --days 1
+  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --rows r.csv
+  zstdcat log.zst | nightwatt replay - http://test.example.org/ --days 1
 
 Requests leave at the log's times whatever became of those before (open loop). Only replay against
 a server of your own.";

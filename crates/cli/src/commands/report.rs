@@ -33,9 +33,9 @@ pub(crate) const LISTED: Listed = Listed::First(Group::Compare);
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt report quick.results                      print the tables of all runs so far
-  nightwatt report quick.results --html quick.html    write them with charts, in one file
-  nightwatt report quick.results --csv tables         write them for a spreadsheet
+  nightwatt report quick.results                    print the tables
+  nightwatt report quick.results --html quick.html  write a page with charts
+  nightwatt report quick.results --csv tables       write them for a spreadsheet
 
 Docs: docs/compare.md";
 

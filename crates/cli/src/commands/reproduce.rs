@@ -44,11 +44,11 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 const EXAMPLES: &str = "Examples:
   nightwatt reproduce
   nightwatt reproduce O8 O9 O10
-  nightwatt reproduce O6                              ten seconds of a busy machine
-  nightwatt reproduce S2,S3                           a minute of a busy machine, as root
+  nightwatt reproduce O6     ten seconds of a busy machine
+  nightwatt reproduce S2,S3  a minute of a busy machine, as root
   nightwatt reproduce O2 O3 O4 O5 --log access.log.gz
   nightwatt reproduce --html claims.html
-  nightwatt reproduce --json | jq '.claims[] | select(.verdict == \"differs\") | {id, why}'
+  nightwatt reproduce --json | jq '.claims[] | {id, verdict}'
 
 Claims that need hours of measurement are not checked here. For each of them, the output names the
 command that measures it.

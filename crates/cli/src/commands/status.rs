@@ -30,7 +30,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt status -c nightwatt.toml
   nightwatt status blog --socket /var/lib/nightwatt/control.sock
-  nightwatt status --json | jq '.sites[] | {name, state, saving: .ledger.saving}'";
+  nightwatt status --json | jq '.sites[] | {name, state}'";
 
 /// Asks the gateway for its status, and shows it.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {

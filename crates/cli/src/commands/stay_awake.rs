@@ -29,7 +29,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
   nightwatt stay-awake --for 2h -c nightwatt.toml
-  nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
+  nightwatt stay-awake blog --for 30m -c nightwatt.toml  # for maintenance
 
 `nightwatt sleep` ends it early.";
 

@@ -27,10 +27,10 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::In(Group::Compare);
 
 const EXAMPLES: &str = "Examples:
-  nightwatt tcp serve --listen '[::]:5210'                     # on one machine
-  nightwatt tcp fetch server.lan --connections 100 --for 1m    # on another: 100 at once
-  nightwatt tcp fetch server.lan -s 10000 -n 200 --json        # 200 lifetimes, one by one
-  nightwatt tcp fetch server.lan -s 10000 --congestion bbr --rows connections.csv
+  nightwatt tcp serve --listen '[::]:5210'                   # on one machine
+  nightwatt tcp fetch server.lan --connections 100 --for 1m  # on another
+  nightwatt tcp fetch server.lan -s 10000 -n 200 --json      # one by one
+  nightwatt tcp fetch server.lan -s 10000 --congestion bbr --rows c.csv
   nightwatt tcp fetch server.lan --send -s 10000 --pacing 100Mbit --verify
 
 Use it only with servers of your own. docs/tcp.md explains each figure and the protocol.";

@@ -24,8 +24,8 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
   nightwatt wake -c nightwatt.toml
-  nightwatt wake blog -c nightwatt.toml        # before a visit that is known to come
-  nightwatt wake --wait && ssh web             # when it answers
+  nightwatt wake blog -c nightwatt.toml  # before a visit that is known to come
+  nightwatt wake --wait && ssh web       # when it answers
 
 It then sleeps again when its policy says so; `stay-awake` keeps it awake.";
 

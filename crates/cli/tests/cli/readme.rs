@@ -1,28 +1,110 @@
-//! The outputs in README.md are those of the program: figures may differ, words may not.
+//! The outputs in README.md and docs are those of the program: figures may differ, words may not.
+//!
+//! `tools/vm/guide` compares all of docs/guide.md in a guest.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::harness::{House, Plan, program, shared_data};
 
-const README: &str = include_str!("../../../../README.md");
+const README: &str = "README.md";
+const TOUR: &str = "docs/tour.md";
+const FLEET: &str = "docs/fleet.md";
+
+/// Commands whose output a test below compares, by page.
+const TESTED: &[(&str, &str)] = &[
+    (README, "nightwatt analyze"),
+    (README, "nightwatt fleet size"),
+    (README, "nightwatt run"),
+    (README, "nightwatt status"),
+    (TOUR, "nightwatt analyze"),
+    (TOUR, "nightwatt check"),
+    (TOUR, "nightwatt fleet size"),
+    (TOUR, "nightwatt run"),
+    (TOUR, "nightwatt stay-awake"),
+    (TOUR, "nightwatt sleep"),
+    (TOUR, "nightwatt reproduce O10"),
+    (FLEET, "nightwatt fleet size"),
+    (FLEET, "nightwatt fleet fit"),
+    (FLEET, "nightwatt fleet docs/examples/fleet.toml"),
+];
+
+/// Commands whose output no test compares with the page, and why.
+const NOT_HERE: &[(&str, &str, &str)] = &[
+    (README, "curl", "the output is curl's"),
+    (README, "sudo nightwatt compare", "it needs PostgreSQL, nginx, wrk, podman and minutes"),
+    ("docs/compare.md", "sudo nightwatt compare", "the same"),
+    ("docs/dashboard.md", "curl", "the output is curl's; the dashboard's tests make this request"),
+    ("docs/meters.md", "make bench-meters", "a benchmark"),
+    (
+        "docs/meters/checks.md",
+        "nightwatt meters --spectrum",
+        "its recording is not in the repository",
+    ),
+    ("docs/mirror.md", "curl", "the output is curl's; the mirror's tests make this request"),
+    ("docs/packages.md", "packaging/", "the scripts are run by `make nightly`"),
+    ("docs/tcp-helps.md", "nightwatt tcp helps", "minutes, as root; lane netlab"),
+    ("docs/tcp-lab.md", "nightwatt tcp lab", "minutes, as root; lane netlab"),
+    ("docs/tls.md", "curl", "the output is curl's; the gateway's tests make this request"),
+    (TOUR, "make demo", "demo.rs has its words"),
+    (TOUR, "for p in", "four demos"),
+    (TOUR, "nightwatt demo --log", "a week of a log"),
+    (TOUR, "jq", "the output is jq's, of that week"),
+    (TOUR, "sudo nightwatt doctor", "findings of one machine"),
+    (TOUR, "nightwatt doctor", "findings of one network"),
+    (TOUR, "nightwatt serve", "a session with a figure in each line; observe.rs has its words"),
+    (TOUR, "curl", "the output is curl's"),
+    (TOUR, "nightwatt status", "the state of that session; README's is tested"),
+    (TOUR, "sleep 9", "the state of that session"),
+    (TOUR, "nightwatt agent", "the agent of one machine"),
+    (TOUR, "nightwatt replay", "replay.rs has its words"),
+    (TOUR, "sudo nightwatt caliper", "it needs root and the machine's own functions"),
+    (TOUR, "sudo nightwatt compare", "it needs PostgreSQL, nginx, wrk, podman and minutes"),
+    (TOUR, "sudo nightwatt tcp lab", "minutes, as root; lane netlab"),
+];
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).expect("the page is there")
+}
 
 /// A line that stands for any number of lines.
 const LEFT_OUT: &str = "…";
 
-/// The output that README.md shows for the command that begins with `command`.
-fn shown(command: &str) -> (&'static str, Vec<&'static str>) {
-    let begin = README.find(&format!("$ {command}")).expect("README.md shows this command");
-    let mut lines = README[begin + 2..].lines();
-    let line = lines.next().expect("the command has a line");
-    let output = lines.take_while(|line| !line.starts_with("```") && !line.starts_with("$ "));
-    (line, output.collect())
+/// The output that a page shows for the command that begins with `command`.
+fn shown(name: &str, command: &str) -> (String, Vec<String>) {
+    let all = commands(&page(name));
+    let found = all.into_iter().find(|(line, _)| line.starts_with(command));
+    found.unwrap_or_else(|| panic!("{name} does not show `{command}`"))
+}
+
+/// The commands of a page, each with the output that is shown for it.
+fn commands(page: &str) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    let mut is_console = false;
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_console = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| is_console) {
+            commands.push((command.to_owned(), Vec::new()));
+        } else if let Some(command) = line.strip_prefix("# ").filter(|_| is_console) {
+            commands.push((command.to_owned(), Vec::new()));
+        } else if let Some((_, output)) = commands.last_mut().filter(|_| is_console) {
+            output.push(line.to_owned());
+        }
+    }
+    commands
 }
 
 /// A line without its figures and their units.
 fn words(line: &str) -> String {
     let is_figure = |word: &&str| {
-        let word = word.trim_matches(|it: char| "(),.:".contains(it));
+        let word = word.trim_matches(|it: char| "(),.:−+".contains(it));
         word.starts_with(|it: char| it.is_ascii_digit()) || ["J", "Wh", "kWh", "±"].contains(&word)
     };
     line.split_whitespace().filter(|word| !is_figure(word)).collect::<Vec<_>>().join(" ")
@@ -30,7 +112,7 @@ fn words(line: &str) -> String {
 
 /// Fails unless `output` has the lines that are shown, in their order, with nothing between them that
 /// is not left out visibly.
-fn agrees(shown: &[&str], output: &str) {
+fn agrees(shown: &[String], output: &str) {
     let mut rest = output.lines().map(words);
     let mut may_skip = false;
     for line in shown {
@@ -38,13 +120,12 @@ fn agrees(shown: &[&str], output: &str) {
             may_skip = true;
             continue;
         }
-        let wanted = words(line);
-        let found = if may_skip { rest.find(|it| *it == wanted) } else { rest.next() };
-        assert_eq!(
-            found.as_deref(),
-            Some(&*wanted),
-            "README.md shows `{line}`, printed:\n{output}"
-        );
+        // The rest of a line may be left out.
+        let (begin, is_cut) = line.strip_suffix(LEFT_OUT).map_or((&**line, false), |it| (it, true));
+        let wanted = words(begin);
+        let is_it = |it: &String| if is_cut { it.starts_with(&wanted) } else { *it == wanted };
+        let found = if may_skip { rest.find(is_it) } else { rest.next() };
+        assert!(found.is_some_and(|it| is_it(&it)), "the page shows `{line}`, printed:\n{output}");
         may_skip = false;
     }
 }
@@ -56,42 +137,93 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Runs a command of README.md in a folder with the log that it names.
+/// Runs a command of a page in a folder with the log that it names.
 fn printed(line: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    if line.contains("access.log.gz") {
-        let log = shared_data()?.join("logs/yuvi_in_nginx_2012-03.log.gz");
-        fs::copy(log, folder.path().join("access.log.gz")).expect("the log is copied");
+    let log = "yuvi_in_nginx_2012-03.log.gz";
+    for name in ["access.log.gz", log] {
+        if line.contains(name) {
+            let from = shared_data()?.join("logs").join(log);
+            fs::copy(from, folder.path().join(name)).expect("the log is copied");
+        }
     }
+    let examples = folder.path().join("docs/examples");
+    fs::create_dir_all(&examples).expect("a folder for examples");
+    let fleet = root().join("docs/examples/fleet.toml");
+    fs::copy(fleet, examples.join("fleet.toml")).expect("the example is copied");
     let arguments = line.split_whitespace().skip(1);
     Some(text(&program().args(arguments).current_dir(folder.path()).output().expect("it runs")))
 }
 
+/// Runs the command of a page, and compares.
+fn is_shown_as_printed(name: &str, command: &str) {
+    let (line, shown) = shown(name, command);
+    match printed(&line) {
+        Some(output) => agrees(&shown, output.trim_start()),
+        None => println!("skipped: `{line}` needs the log of NIGHTWATT_DATA"),
+    }
+}
+
 #[test]
 fn an_analysis_is_shown_as_it_is_printed() {
-    let (line, shown) = shown("nightwatt analyze");
-    if let Some(output) = printed(line) {
-        agrees(&shown, &output);
-    }
+    is_shown_as_printed(README, "nightwatt analyze");
+    is_shown_as_printed(TOUR, "nightwatt analyze");
 }
 
 #[test]
 fn the_size_of_a_pool_is_shown_as_it_is_printed() {
-    let (line, shown) = shown("nightwatt fleet size");
-    if let Some(output) = printed(line) {
-        agrees(&shown, &output);
+    for name in [README, TOUR, FLEET] {
+        is_shown_as_printed(name, "nightwatt fleet size");
     }
 }
 
 #[test]
+fn a_plan_of_pools_and_a_fit_are_shown_as_they_are_printed() {
+    is_shown_as_printed(FLEET, "nightwatt fleet fit");
+    is_shown_as_printed(FLEET, "nightwatt fleet docs/examples/fleet.toml");
+}
+
+#[test]
+fn a_claim_is_shown_as_it_is_printed() {
+    is_shown_as_printed(TOUR, "nightwatt reproduce O10");
+}
+
+#[test]
 fn energy_of_a_command_is_shown_as_it_is_printed_without_a_meter() {
-    let (line, shown) = shown("nightwatt run");
-    let output = printed(line).expect("it needs no log");
-    if output.contains("measured") {
-        println!("skipped: README.md shows a machine without meters, and this one has some");
-        return;
+    for name in [README, TOUR] {
+        let (line, shown) = shown(name, "nightwatt run");
+        let output = printed(&line).expect("it needs no log");
+        if output.contains("measured") {
+            println!("skipped: {name} shows a machine without meters, and this one has some");
+            return;
+        }
+        agrees(&shown, output.trim_start());
     }
-    agrees(&shown, output.trim_start());
+}
+
+#[test]
+fn a_mistake_in_a_configuration_is_shown_as_it_is_printed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let above = "\n".repeat(11);
+    let text = format!("{above}[scenario.sla]\nshares = 0.1\n");
+    fs::write(folder.path().join("nightwatt.toml"), text).expect("it is written");
+    let (line, shown) = shown(TOUR, "nightwatt check");
+    let arguments = line.split_whitespace().skip(1);
+    let output = program().args(arguments).current_dir(folder.path()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    agrees(&shown, &String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn orders_are_shown_as_they_are_answered() {
+    let house = House::build(&Plan::default());
+    let gateway = house.serve(&[]);
+    for order in ["stay-awake", "sleep"] {
+        let (line, shown) = shown(TOUR, &format!("nightwatt {order}"));
+        let line = line.replace(" -c nightwatt.toml", "");
+        let arguments: Vec<&str> = line.split_whitespace().skip(1).collect();
+        assert_eq!(text(&gateway.order(&arguments)).trim_end(), shown.join("\n"));
+    }
 }
 
 #[test]
@@ -102,11 +234,48 @@ fn the_state_of_a_site_is_shown_as_it_is_printed() {
     gateway.until("awake");
     let output = text(&gateway.order(&["status"]));
     // No request came here, and its name is another one.
-    let (_, shown) = shown("nightwatt status");
-    let shown: Vec<String> = shown.iter().map(|it| it.replace("blog", "site")).collect();
-    let lines: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let (_, shown) = shown(README, "nightwatt status");
+    let lines: Vec<String> = shown.iter().map(|it| it.replace("blog", "site")).collect();
     for line in lines.iter().filter(|it| it.trim() != LEFT_OUT && !it.contains("since start")) {
         let wanted = words(line);
         assert!(output.lines().any(|it| words(it) == wanted), "`{line}` is not in\n{output}");
     }
+}
+
+/// Pages of README and docs, decisions apart.
+fn pages(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
+        let path = folder.join(entry.expect("an entry").file_name());
+        if root().join(&path).is_dir() {
+            if !path.ends_with("decisions") {
+                pages(&path, found);
+            }
+        } else if path.extension().is_some_and(|it| it == "md") {
+            found.push(path.display().to_string());
+        }
+    }
+}
+
+#[test]
+fn every_output_is_compared_by_a_test_or_there_is_a_reason() {
+    let mut names = vec![README.to_owned()];
+    pages(Path::new("docs"), &mut names);
+    let tested = TESTED.iter().copied();
+    let mut known: Vec<(&str, &str, bool)> = tested
+        .chain(NOT_HERE.iter().map(|it| (it.0, it.1)))
+        .map(|(page, it)| (page, it, false))
+        .collect();
+    for name in &names {
+        for (line, output) in commands(&page(name)) {
+            let entry = known.iter_mut().find(|(page, it, _)| page == name && line.starts_with(it));
+            match entry {
+                Some((.., is_used)) => *is_used = true,
+                None if output.iter().all(|it| it.trim().is_empty()) => {}
+                None => panic!("no test compares what {name} shows for `{line}`"),
+            }
+        }
+    }
+    let stale: Vec<_> = known.iter().filter(|(.., is_used)| !is_used).collect();
+    assert!(stale.is_empty(), "the pages no longer show {stale:?}");
+    assert!(NOT_HERE.iter().all(|(.., why)| !why.is_empty()));
 }

@@ -1,6 +1,8 @@
 //! Programs that an end must have.
 
-use super::{CounterSource, End, Error};
+use nightwatt_host::preflight::Preflight;
+
+use super::{End, EndsConfig, Error, CounterSource};
 
 /// A program, and the Debian package that has it.
 pub(crate) type Program = (&'static str, &'static str);
@@ -11,6 +13,27 @@ pub(crate) const OF_LINKS: [Program; 4] =
 
 /// What captures packets.
 pub(crate) const OF_CAPTURES: [Program; 1] = [("tcpdump", "tcpdump")];
+
+impl EndsConfig {
+    /// What this machine lacks for such ends, each with what to do about it. Other machines and guests are asked when
+    /// they run.
+    pub fn missing(&self, captures: bool) -> Vec<String> {
+        let mut flight = Preflight::default();
+        match self {
+            Self::Namespaces => {
+                flight.root("two networks of their own");
+                let captured = if captures { &OF_CAPTURES[..] } else { &[] };
+                for (program, package) in OF_LINKS.iter().chain(captured) {
+                    flight.program(program, &format!("install {package}"));
+                }
+            }
+            Self::Guests(ends) | Self::Hosts(ends) => {
+                ends.iter().for_each(|end| end.environment.look(&mut flight));
+            }
+        }
+        flight.missing()
+    }
+}
 
 impl End {
     /// An error if one of these programs is missing there.

@@ -16,6 +16,12 @@ use super::events::EventsReport;
 use super::folded::{self, StackReport};
 use super::{CaliperOptions, Section, TargetRun};
 
+/// Sections that may have the same warning, each for itself.
+const MOST_REPEATED: usize = 2;
+
+/// Sections that a warning of many names.
+const MOST_NAMED: usize = 5;
+
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
@@ -415,10 +421,34 @@ fn warnings(
     }
     warnings.extend(seen.events.iter().flat_map(EventsReport::warnings));
     warnings.extend(seen.warnings.iter().cloned());
-    for section in sections {
-        warnings.extend(section.warnings(channels));
-    }
+    let of_sections = sections.iter().map(|it| (it.name.as_str(), it.warnings(channels)));
+    warnings.extend(together(of_sections.collect()));
     warnings
+}
+
+/// Warnings of sections, each kind once if more than two have it: the first in full, with the names of the others.
+fn together(sections: Vec<(&str, Vec<String>)>) -> Vec<String> {
+    let mut kinds: Vec<(String, Vec<(&str, String)>)> = Vec::new();
+    for (name, warnings) in sections {
+        for warning in warnings {
+            let kind =
+                warning.replace(name, "").replace(|it: char| it.is_ascii_digit() || it == '.', "");
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, those)) => those.push((name, warning)),
+                None => kinds.push((kind, vec![(name, warning)])),
+            }
+        }
+    }
+    let in_words = |(_, those): (String, Vec<(&str, String)>)| -> Vec<String> {
+        if those.len() <= MOST_REPEATED {
+            return those.into_iter().map(|(_, warning)| warning).collect();
+        }
+        let names: Vec<&str> = those[1..].iter().take(MOST_NAMED).map(|(name, _)| *name).collect();
+        let more = those.len() - 1 - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        vec![format!("{} (the same of {}{more})", those[0].1, names.join(", "))]
+    };
+    kinds.into_iter().flat_map(in_words).collect()
 }
 
 impl SectionReport {
@@ -489,5 +519,30 @@ impl SectionReport {
             ));
         }
         warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_of_many_sections_is_printed_once() {
+        let of = |name| {
+            (name, vec![format!("{name} was never called"), format!("7 calls of {name} left")])
+        };
+        let mut sections: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(of).to_vec();
+        sections[0].1[1] = "only a has this".to_owned();
+        let warnings = together(sections);
+        assert_eq!(
+            warnings,
+            [
+                "a was never called (the same of b, c, d, e, f and 2 more)",
+                "only a has this",
+                "7 calls of b left (the same of c, d, e, f, g and 1 more)",
+            ]
+        );
+        let two = together(["a", "b"].map(of).to_vec());
+        assert_eq!(two.len(), 4, "two may stand side by side: {two:?}");
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum Purpose {
     Mirror(Extent),
     /// The scenario's policy without an SLA.
     WithoutSla,
+    /// The scenario's policy, while this share of the requests may wait.
+    Share(f64),
 }
 
 /// One policy as `serve` would run it.

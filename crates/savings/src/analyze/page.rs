@@ -129,9 +129,12 @@ impl Analysis {
             blocks: vec![self.costs_table().into()],
         };
         let title = "Policies";
+        let [sla_table, sla_text] = self.sla_blocks();
         let blocks = vec![
             Text::marked(served).into(),
             self.policies_short_table().into(),
+            sla_table,
+            sla_text,
             self.frontier_chart().into(),
             Text::from(compared).into(),
             self.ratios_table().into(),

@@ -19,6 +19,7 @@ use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, Purpose, SiteJob};
 use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
+use super::sla::{self, SlaFigures};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
 use super::year::{Used, YearFigures};
@@ -106,6 +107,8 @@ pub struct Analysis {
     pub mirror: MirrorFigures,
     /// The scenario's policy without its SLA; none if it has none.
     pub without_sla: Option<PolicyFigures>,
+    /// What the scenario's policy does under other SLAs, beside its own and none; the strictest first.
+    pub sla: Vec<SlaFigures>,
     /// The yardstick.
     pub oracle: OracleFigures,
     /// Price in joules per delayed visit -> policy -> joules.
@@ -271,8 +274,7 @@ pub(super) fn draw_up(
     let end = end_of(&pass, options, resolution_s);
     let (crawler_share, cache_share) = shares(&pass);
     let ideal = ideal(&pass.gaps, scenario);
-    let crawlers = crawlers(&pass);
-    let gap_figures = BySequence::of(&pass.gaps, Gaps::figures);
+    let (crawlers, gap_figures) = (crawlers(&pass), BySequence::of(&pass.gaps, Gaps::figures));
     let (requests, classes) = (pass.requests, pass.classes.clone());
     let (from, utc_offset) = (pass.start, pass.utc_offset);
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
@@ -316,6 +318,7 @@ pub(super) fn draw_up(
         always_on_j: always_on.joules,
         always_on_bill: always_on.bill,
         year: year(done.policies.get(&default_policy), scenario, always_on, end),
+        sla: done.sla,
         default_policy,
         policies: done.policies,
         mirror: done.mirror,
@@ -396,6 +399,7 @@ struct Done {
     policies: BTreeMap<String, PolicyFigures>,
     mirror: MirrorFigures,
     without_sla: Option<PolicyFigures>,
+    sla: Vec<SlaFigures>,
     oracle: OracleFigures,
     costs: CostTable,
     /// Who wakes the server under the scenario's policy.
@@ -436,9 +440,8 @@ impl Done {
         };
         let oracle = of_plan(&bank.plan_ahead(end, &rules));
         let limit = of_plan(&bank.plan_ahead_behind_mirror(end, &rules));
-        let mut wakers = Wakers::default();
-        let mut policies = BTreeMap::new();
-        let (mut mirrors, mut without_sla) = (Vec::new(), None);
+        let (mut wakers, mut policies) = (Wakers::default(), BTreeMap::new());
+        let (mut mirrors, mut without_sla, mut shares) = (Vec::new(), None, Vec::new());
         for SiteJob { purpose, mut run, wakers: seen, .. } in sites {
             if let Some(seen) = seen {
                 wakers = seen;
@@ -446,14 +449,15 @@ impl Done {
             let days = run.days().clone();
             let saved = run.saved_by_hour(end);
             let outcome = run.finish(end);
-            let mut figures =
-                policy_figures(&outcome, &days, scenario, oracle.energy_j - proxy_j, end);
+            let own = purpose.scenario(scenario);
+            let mut figures = policy_figures(&outcome, &days, &own, oracle.energy_j - proxy_j, end);
             figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
             match purpose {
                 Purpose::Policies(names) => {
                     policies.extend(names.into_iter().map(|name| (name, figures.clone())));
                 }
                 Purpose::WithoutSla => without_sla = Some(figures),
+                Purpose::Share(share) => shares.push((share, figures)),
                 Purpose::Mirror(extent) => {
                     mirrors.push((extent, MirrorRun::new(figures, &outcome.refresh, scenario)));
                 }
@@ -470,7 +474,8 @@ impl Done {
             limit,
             max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
         };
-        Self { policies, mirror, without_sla, oracle, costs, seen: wakers }
+        let sla = sla::together(shares, &policies, without_sla.as_ref(), scenario);
+        Self { policies, mirror, without_sla, sla, oracle, costs, seen: wakers }
     }
 }
 

@@ -36,6 +36,7 @@ impl Analysis {
             ("summary", self.summary_table()),
             ("mirror", self.mirror_table()),
             ("policies", self.policies_table()),
+            ("sla", self.sla_table()),
             ("frontier", self.frontier_table()),
             ("costs", self.costs_table()),
             ("wakers-urls", wakers_table("URLs that wake the server", "URL", &wakers.resources)),

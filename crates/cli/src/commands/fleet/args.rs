@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Examples:
   nightwatt fleet plan.toml --html report.html
-  nightwatt fleet --rate 300,600,900 --servers 10 --policy predictive --policy 'always-on 1..8'
+  nightwatt fleet --rate 300,600,900 --servers 10 --policy 'always-on 1..8'
   nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
   nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
   nightwatt fleet published

@@ -5,7 +5,9 @@ use nightwatt_netlab::helps::{self, Change, HelpsPlan};
 use nightwatt_netlab::scenario;
 use nightwatt_netlab::study::Plan;
 
-use super::lab::{RunLimits, RunsArgs, driven, failure, planned, refusals, table, write_files};
+use super::lab::{
+    RunLimits, RunsArgs, driven, failure, is_ready, planned, refusals, table, write_files,
+};
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::output;
@@ -42,10 +44,10 @@ fn changes_help() -> String {
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt tcp helps --quick                             all changes between two cards, ten minutes
-  nightwatt tcp helps tso+gso+gro,pacing --scenario d,g   over 10 and 100 Mbit/s
+  nightwatt tcp helps --quick                            between two cards, ten minutes
+  nightwatt tcp helps tso+gso+gro,pacing --scenario d,g  over 10 and 100 Mbit/s
   nightwatt tcp helps buffers=64k,buffers=4M --connections 100 --html helps.html
-  nightwatt tcp lab clean                                 undo what a killed run left behind
+  nightwatt tcp lab clean  undo what a killed run left behind
 
 Docs: docs/tcp-helps.md";
 
@@ -54,6 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    is_ready("nightwatt tcp helps", &plan.plan)?;
     let (report, ended) = driven(runs, &clock, |stop, tell| helps::run(&plan, stop, tell))?;
     // However the run ended, show the table of what was measured so far.
     if ended.is_ok()

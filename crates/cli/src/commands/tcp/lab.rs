@@ -167,6 +167,7 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    is_ready("nightwatt tcp lab", &plan)?;
     if let Some(path) = &args.folded {
         can_write(path)?;
     }
@@ -197,6 +198,15 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// An error that names all that this machine lacks for the runs.
+pub(super) fn is_ready(command: &str, plan: &Plan) -> Result<(), Failure> {
+    let missing = plan.ends.missing(plan.capture);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::missing(command, &missing).hint("docs/tcp-lab.md says what the laboratory needs"))
 }
 
 /// Links that were refused, as warnings for JSON output: its readers do not see the tables that list them.

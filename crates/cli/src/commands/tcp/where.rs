@@ -35,7 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   nightwatt tcp where -- iperf3 -c server.lan
   nightwatt tcp where --for 10s -p 4711
-  nightwatt tcp where --idle 5s --folded tcp.folded -- curl -so /dev/null http://server.lan/big
+  nightwatt tcp where --folded f -- curl -so /dev/null http://server.lan/
   nightwatt tcp where --for 1m --json -o where.json
 
 Needs root, or CAP_PERFMON and CAP_SYSLOG.

@@ -1,0 +1,132 @@
+//! What a command needs of this machine, looked at before it starts: all that is missing is named at once.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::Host;
+
+/// Looks for what is needed, and collects what is missing.
+#[derive(Debug)]
+pub struct Preflight {
+    host: Host,
+    path: OsString,
+    is_root: bool,
+    missing: Vec<String>,
+}
+
+impl Default for Preflight {
+    fn default() -> Self {
+        Self {
+            host: Host::default(),
+            path: env::var_os("PATH").unwrap_or_default(),
+            is_root: rustix::process::geteuid().is_root(),
+            missing: Vec::new(),
+        }
+    }
+}
+
+impl Preflight {
+    /// Root is needed for `what`.
+    pub fn root(&mut self, what: &str) {
+        if !self.is_root {
+            self.note(format!("root, for {what}: run it as root (`sudo`)"));
+        }
+    }
+
+    /// One of these capabilities (numbers as in `linux/capability.h`) is needed, or root.
+    pub fn capability(&mut self, name: &str, numbers: &[u32]) {
+        if !numbers.iter().any(|number| self.has_capability(*number)) {
+            self.note(format!(
+                "the capability {name}: run it as root (`sudo`), or give it to the program with `setcap`"
+            ));
+        }
+    }
+
+    fn has_capability(&self, number: u32) -> bool {
+        let status = std::fs::read_to_string(self.host.path("/proc/self/status"));
+        let status = status.unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.map_or(self.is_root, |mask| mask >> number & 1 == 1)
+    }
+
+    /// A program is needed, which `advice` says how to get.
+    pub fn program(&mut self, name: &str, advice: &str) {
+        if self.find(name).is_none() {
+            self.note(format!("the program `{name}`: {advice}"));
+        }
+    }
+
+    /// The path of a program.
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| path.is_file());
+        }
+        env::split_paths(&self.path).map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
+    /// A file of the kernel is needed, which `advice` says how to get.
+    pub fn file(&mut self, path: &str, advice: &str) {
+        if !self.host.path(path).exists() {
+            self.note(format!("{path}: {advice}"));
+        }
+    }
+
+    /// Something else is missing.
+    pub fn note(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if !self.missing.contains(&what) {
+            self.missing.push(what);
+        }
+    }
+
+    /// All that is missing, each in a line with what to do about it.
+    pub fn missing(self) -> Vec<String> {
+        self.missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn flight(status: &str, is_root: bool) -> (tempfile::TempDir, Preflight) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/status"), status).unwrap();
+        fs::create_dir(root.path().join("bin")).unwrap();
+        fs::write(root.path().join("bin/tc"), "").unwrap();
+        let path = root.path().join("bin").into_os_string();
+        let host = Host::at(root.path());
+        (root, Preflight { host, path, is_root, missing: Vec::new() })
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named_once() {
+        let (_root, mut flight) = flight("", false);
+        flight.root("networks");
+        flight.root("networks");
+        flight.program("tc", "install iproute2");
+        flight.program("nft", "install nftables");
+        flight.file("/sys/kernel/btf/vmlinux", "use another kernel");
+        let missing = flight.missing();
+        assert_eq!(missing.len(), 3, "{missing:?}");
+        assert!(missing[0].starts_with("root, for networks"), "{missing:?}");
+        assert_eq!(missing[1], "the program `nft`: install nftables");
+        assert!(missing[2].starts_with("/sys/kernel/btf/vmlinux"), "{missing:?}");
+    }
+
+    #[test]
+    fn capabilities_are_bits_of_the_effective_mask() {
+        // CAP_PERFMON is 38, CAP_BPF 39: the mask has the first of them only.
+        let (_root, mut flight) = flight("Name:\tx\nCapEff:\t0000004000000000\n", false);
+        flight.capability("CAP_PERFMON", &[38]);
+        flight.capability("CAP_BPF", &[39]);
+        flight.capability("CAP_BPF or CAP_PERFMON", &[39, 38]);
+        let missing = flight.missing();
+        assert!(missing.len() == 1 && missing[0].contains("CAP_BPF:"), "{missing:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! What `caliper` and `disk` need of this machine, before they start anything.
+
+use nightwatt_host::Host;
+use nightwatt_host::preflight::Preflight;
+use nightwatt_probes::{Point, resolve_file};
+
+use crate::caliper::{CaliperOptions, SectionSpec, Target};
+
+/// Numbers of capabilities, as in `linux/capability.h`.
+const SYS_ADMIN: u32 = 21;
+const PERFMON: u32 = 38;
+const BPF: u32 = 39;
+
+/// From this release of the kernel on, eBPF programs of ours need CAP_SYS_ADMIN too.
+const STRICT: (u32, u32) = (6, 16);
+
+/// What `disk` lacks.
+pub fn of_disk(host: &Host) -> Vec<String> {
+    let mut flight = Preflight::default();
+    probes(&mut flight, host);
+    flight.missing()
+}
+
+/// What `caliper` lacks: rights and the kernel's offers, and if any is missing also programs and processes that it names.
+/// (Otherwise the command itself reports those, with the exit status that scripts expect.)
+pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Vec<String> {
+    let mut flight = Preflight::default();
+    if is_sampled {
+        samples(&mut flight, host);
+    } else {
+        probes(&mut flight, host);
+        flight.file(
+            "/sys/bus/event_source/devices/uprobe",
+            "use a kernel with CONFIG_UPROBE_EVENTS=y",
+        );
+    }
+    let rights = flight.missing();
+    if rights.is_empty() {
+        return rights;
+    }
+    let mut flight = Preflight::default();
+    rights.into_iter().for_each(|what| flight.note(what));
+    for point in options.sections.iter().flat_map(points) {
+        if let Err(error) = resolve_file(&point.program) {
+            flight.note(error.to_string());
+        }
+    }
+    match &options.target {
+        Target::Command(words) => {
+            let program = words.first().map(|word| word.to_string_lossy().into_owned());
+            if let Some(program) = program {
+                flight.program(&program, "install it, or give its path");
+            }
+        }
+        Target::Processes(pids) => {
+            for pid in pids.iter().filter(|pid| !host.has(format!("/proc/{pid}"))) {
+                flight.note(format!("the process {pid}: `ps` lists processes"));
+            }
+        }
+        Target::Everything => {}
+    }
+    flight.missing()
+}
+
+fn points(section: &SectionSpec) -> Vec<&Point> {
+    match section {
+        SectionSpec::Function(point) => vec![point],
+        SectionSpec::Between(begin, end) => vec![begin, end],
+    }
+}
+
+/// What eBPF programs need.
+fn probes(flight: &mut Preflight, host: &Host) {
+    flight.capability("CAP_BPF", &[BPF, SYS_ADMIN]);
+    flight.capability("CAP_PERFMON", &[PERFMON, SYS_ADMIN]);
+    let release = host.read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release).is_some_and(|version| version >= STRICT) {
+        flight.capability("CAP_SYS_ADMIN", &[SYS_ADMIN]);
+    }
+    let advice = "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are";
+    flight.file("/sys/kernel/btf/vmlinux", advice);
+}
+
+/// What samples need, unless the kernel lets all users take them.
+fn samples(flight: &mut Preflight, host: &Host) {
+    let paranoid = host.read("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    if paranoid.trim().parse::<i32>().is_ok_and(|level| level > 0) {
+        flight.capability("CAP_PERFMON", &[PERFMON, SYS_ADMIN]);
+    }
+}
+
+/// The first two numbers of a release, such as `6.18.15+deb13`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-', '+']).map(str::parse::<u32>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_their_numbers() {
+        assert!(version("6.18.15+deb13-cloud-amd64\n") >= Some(STRICT));
+        assert!(version("6.9.1") < Some(STRICT));
+        assert_eq!(version("linux"), None);
+    }
+}
