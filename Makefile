@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule mirror notebooks python test-arm64 test-browser test-guide test-vm test-static wheel ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -85,7 +85,8 @@ help:
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SEED)'
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
-	@echo 'make soak-mirror a proxy is killed in 1,000 passes over a manual behind nginx (KILLS=100)'
+	@echo 'make soak-mirror a proxy is killed in 1,000 passes over a manual behind nginx (KILLS=100); its store killed as it writes;'
+	@echo '                 100 random walks in which a site changes while its server sleeps, wakes and dies'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
@@ -98,6 +99,7 @@ help:
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
 	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (4 to 6 minutes; needs Debian'"'"'s mirror)'
+	@echo 'make test-mirror WordPress with MariaDB, and MediaWiki, read while they are off (installs them; as root)'
 	@echo 'make test-browser'
 	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
@@ -267,7 +269,16 @@ soak-schedule:
 
 soak-mirror:
 	@tools/need rust cc manual
+	@cargo test --locked -p nightwatt-mirror --lib -- --ignored --exact --nocapture store::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
+	@cargo test --locked -p nightwatt-gateway --test gateway -- --ignored --exact --nocapture mirror_soak::whatever_changes_no_visitor_gets_such_a_page_in_a_hundred_walks
 	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture mirror_live::killed_in_a_thousand_passes_it_gives_no_torn_and_no_outdated_page
+
+test-mirror:
+	@tools/need rust cc mediawiki nginx wordpress
+	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture --test-threads 1 \
+	  mirror_wordpress::wordpress_is_read_while_it_is_off_and_nobody_gets_anothers_page \
+	  mirror_costs::a_pass_over_unchanged_pages_costs_little_and_memory_stays_flat \
+	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
 
 soak-guests:
 	@tools/need rust cc python3 vm

@@ -275,7 +275,8 @@ impl Client {
         let budget = self.speaker.key.number();
         let limits = &self.serving.client_limits;
         let site = &self.serving.sites[index];
-        if site.mirror.as_ref().is_some_and(|it| it.is_bypassed(budget)) {
+        let mirror = site.mirror.as_ref();
+        if mirror.is_some_and(|it| it.is_bypassed(budget) || it.may_be_outdated(&object.stored)) {
             // The slow path decides what it may get.
             return None;
         }

@@ -58,6 +58,9 @@ const READS: usize = 8;
 /// Of the requests that the memory cache answers on the fast path, every such one is counted for the coverage.
 const SAMPLE: u64 = 16;
 
+/// Later than everything: any content may have changed.
+const UNKNOWN: u64 = u64::MAX;
+
 /// A request that was answered.
 pub(crate) struct AnsweredRequest<'a> {
     /// Its head. The authority is the base of its cache key.
@@ -101,6 +104,9 @@ pub(crate) struct Mirror {
     /// Requests that the memory cache answered on the fast path.
     fast_hits: AtomicU64,
     bypassing: Arc<Bypassing>,
+    /// When content last changed, in milliseconds since 1970; [`UNKNOWN`] before the copy is open. It is read for every
+    /// hit on the fast path.
+    last_change: AtomicU64,
     /// To model what the server uses for the mirror.
     pub(crate) server: Server,
 }
@@ -139,6 +145,7 @@ impl Mirror {
             reads: Arc::new(Semaphore::new(READS)),
             fast_hits: AtomicU64::new(0),
             bypassing: earlier.map(|it| Arc::clone(&it.bypassing)).unwrap_or_default(),
+            last_change: AtomicU64::new(UNKNOWN),
             server: config.scenario_of(site).server.clone(),
         }))
     }
@@ -184,6 +191,7 @@ impl Mirror {
             Some(Err(error)) => tracing::warn!(%site, %error, "the mirror failed"),
             Some(Ok(())) => {}
         }
+        self.note_change(now);
         self.news.notify_waiters();
     }
 
@@ -215,6 +223,7 @@ impl Mirror {
         if self.changed_unseen.swap(false, Ordering::SeqCst) {
             let now = self.now();
             self.on_disk(move |open| open.outdate("/", now)).await;
+            self.note_change(now);
         }
     }
 
@@ -302,6 +311,7 @@ impl Mirror {
         if self.on_disk(move |open| open.outdate(&prefix, now)).await.is_none() {
             self.changed_unseen().await;
         }
+        self.note_change(now);
         self.news.notify_waiters();
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::SiteKind;
+use nightwatt_gateway::config::{MirrorUrl, SiteKind};
 use nightwatt_power::wol::Mac;
 
 use self::dialog::Dialog;
@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// Kind of the site: does every visitor who is not logged in see the same? [default: unsure]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(crate) kind: Option<KindChoice>,
+    /// URL under which visitors read a site of kind `pages`. The mirror copies the pages of this host [default: the
+    /// first `--host`; else the address of this machine]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
     /// Propose a kind for each site of a configuration that has none, from the contents of the disk cache. Writes
     /// it only with `--force`
     #[arg(long)]
@@ -244,8 +248,33 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         KindChoice::from_str(text, true)
             .map_err(|_| format!("`{text}` is not one of {}", names_of::<KindChoice>()))
     })?;
+    let url = match kind {
+        KindChoice::Pages => mirror_url(args, dialog, &Reached { hosts: &hosts, listen: &listen })?,
+        KindChoice::App | KindChoice::Unsure => None,
+    };
     let is_root = rustix::process::geteuid().is_root();
-    Ok(Draft { server, hosts, listen, power, watts, kind, is_root })
+    Ok(Draft { server, hosts, listen, power, watts, kind, url, is_root })
+}
+
+/// How visitors reach the site.
+struct Reached<'a> {
+    hosts: &'a [String],
+    listen: &'a [SocketAddr],
+}
+
+/// Where the pages of the mirror are. It follows from the host names, unless there are none.
+fn mirror_url(
+    args: &Args,
+    dialog: &mut Dialog<impl io::BufRead>,
+    reached: &Reached<'_>,
+) -> Result<Option<String>, Failure> {
+    if args.url.is_none() && !reached.hosts.is_empty() {
+        return Ok(None);
+    }
+    let question = "     Under which URL do visitors read it? (requests for other hosts and ports wake the server)";
+    let proposed = look::own_url(reached.listen);
+    let read = MirrorUrl::site_of;
+    dialog.ask(question, "--url", args.url.as_deref(), Some(&proposed), read).map(Some)
 }
 
 /// The name of a choice on the command line.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::SiteKind;
+use nightwatt_gateway::config::{MirrorUrl, SiteKind};
 
 use crate::harness::{NIGHTWATT, free_address, nightwatt, program, told};
 
@@ -63,6 +63,46 @@ fn six_questions_make_a_configuration() {
     let check = program().args(["check"]).current_dir(dir.path()).output().unwrap();
     let check = String::from_utf8(check.stdout).unwrap();
     assert!(said.contains(check.trim()), "{check}\n{said}");
+}
+
+/// A site of pages gets a mirror, whatever the answers were: then `check` says of which pages, and warns of nothing.
+#[test]
+fn pages_have_a_mirror_of_the_url_that_visitors_use() {
+    for (lines, args, url) in [
+        // No name: it is asked for, and a wrong answer is asked for again.
+        (
+            "\n127.0.0.1:8080\ncommand\ntrue\n\npages\nftp://x\nhttp://Blog.lan\n",
+            &[][..],
+            "http://blog.lan",
+        ),
+        ("\n127.0.0.1:8080\ncommand\ntrue\n\npages\n\n", &[], "http://127.0.0.1:8080"),
+        // A name says it, with the port that a browser names.
+        ("blog.example\n0.0.0.0:8080\ncommand\ntrue\n\npages\n", &[], "http://blog.example:8080"),
+        ("blog.example\n0.0.0.0:80\ncommand\ntrue\n\npages\n", &[], "http://blog.example"),
+        (
+            "blog.example\n0.0.0.0:8080\ncommand\ntrue\n\npages\n",
+            &["--url", "https://blog.example"],
+            "https://blog.example",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = format!("http://127.0.0.2:9\n{lines}");
+        let output = answered(dir.path(), &lines, args);
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let config = written(dir.path());
+        let known = MirrorUrl::Known(url.to_owned());
+        assert_eq!(config.mirror_url(&config.site[0]), known, "{said}");
+        assert!(said.contains(&format!(" of {url}; answers at most")), "{said}");
+        assert!(!said.contains("no mirror"), "{said}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let args =
+        ["--yes", "--origin", "http://127.0.0.2:9", "--power", "command", "--target", "true"];
+    let output = answered(dir.path(), "", &[&args[..], &["--kind", "pages"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let config = written(dir.path());
+    assert_ne!(config.mirror_url(&config.site[0]), MirrorUrl::Unknown);
 }
 
 #[test]

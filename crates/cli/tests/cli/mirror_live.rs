@@ -30,27 +30,37 @@ http {
   fastcgi_temp_path DIR/temp;
   uwsgi_temp_path DIR/temp;
   scgi_temp_path DIR/temp;
-  server { listen ORIGIN; root DIR/html; }
+  server {
+    listen ORIGIN;
+    root DIR/html;
+LOCATIONS
+  }
 }
 ";
 
-/// The folder and its contents by path; nothing if this machine lacks nginx or the manual.
-fn house(parts: &[&str]) -> Option<(House, BTreeMap<String, Vec<u8>>)> {
+/// nginx, which serves an empty folder; nothing if this machine lacks it. `locations` are further lines of its `server`.
+pub(crate) fn static_site(mirror: &str, locations: &str) -> Option<House> {
     let nginx = nightwatt_needs::program("nginx")?;
+    let script = format!("exec {} -c DIR/nginx.conf", nginx.display());
+    let site = "kind = \"pages\"\nwatch = \"500ms\"\nwake_timeout = \"10s\"\n\
+                mirror.url = \"http://site.test\"\nmirror.rate = 1000.0\nmirror.extension = \"10m\"\n";
+    let site = format!("{site}{mirror}");
+    let house = House::build(&Plan { power: process(&script), site, ..Plan::default() });
+    let (dir, origin) = (house.dir.path().display().to_string(), house.origin.to_string());
+    let conf = NGINX.replace("LOCATIONS", locations);
+    let conf = conf.replace("DIR", &dir).replace("ORIGIN", &origin);
+    fs::write(house.path("nginx.conf"), conf).unwrap();
+    fs::create_dir(house.path("html")).unwrap();
+    Some(house)
+}
+
+/// The manual and its files by path; nothing if this machine lacks nginx or the manual.
+fn house(parts: &[&str]) -> Option<(House, BTreeMap<String, Vec<u8>>)> {
     if !Path::new(MANUAL).is_dir() {
         println!("skipped: there is no {MANUAL} (apt-get install postgresql-doc-15)");
         return None;
     }
-    let script = format!("exec {} -c DIR/nginx.conf", nginx.display());
-    let site = "kind = \"pages\"\nwatch = \"500ms\"\nwake_timeout = \"10s\"\n\
-                mirror.url = \"http://site.test\"\nmirror.rate = 1000.0\nmirror.extension = \"10m\"\n\
-                mirror.include = [\"/sql-*\"]";
-    let house =
-        House::build(&Plan { power: process(&script), site: site.to_owned(), ..Plan::default() });
-    let (dir, origin) = (house.dir.path().display().to_string(), house.origin.to_string());
-    let conf = NGINX.replace("DIR", &dir).replace("ORIGIN", &origin);
-    fs::write(house.path("nginx.conf"), conf).unwrap();
-    fs::create_dir(house.path("html")).unwrap();
+    let house = static_site("mirror.include = [\"/sql-*\"]", "")?;
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(MANUAL).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -64,27 +74,27 @@ fn house(parts: &[&str]) -> Option<(House, BTreeMap<String, Vec<u8>>)> {
     Some((house, files))
 }
 
-fn mirror(gateway: &Gateway) -> Value {
+pub(crate) fn mirror(gateway: &Gateway) -> Value {
     let output = gateway.order(&["mirror", "status", "--json"]);
     let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
     reply["status"][0].clone()
 }
 
 /// Wakes nginx, and waits until the site was crawled and nginx is off again.
-fn crawl(house: &House, gateway: &Gateway) {
+pub(crate) fn crawl(house: &House, gateway: &Gateway) {
     gateway.order(&["wake"]);
     eventually("a whole pass", || (!mirror(gateway)["last_pass_s_ago"].is_null()).then_some(()));
     off(house, gateway);
 }
 
 /// Waits until nginx is off.
-fn off(house: &House, gateway: &Gateway) {
+pub(crate) fn off(house: &House, gateway: &Gateway) {
     gateway.until("asleep");
     assert!(house.servers().is_empty());
     assert!(TcpStream::connect(house.origin).is_err(), "nothing listens");
 }
 
-fn wakeups(gateway: &Gateway) -> u64 {
+pub(crate) fn wakeups(gateway: &Gateway) -> u64 {
     gateway.status()["ledger"]["wakeups"].as_u64().unwrap()
 }
 

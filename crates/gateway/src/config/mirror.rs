@@ -1,5 +1,6 @@
 //! `[site.mirror]`: a copy of the public pages of a site, from which it is answered while its server sleeps.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ const KNOWN_PER_PAGE: usize = 5;
 pub struct MirrorConfig {
     /// Whether there is a mirror; default: yes with `kind = "pages"`.
     pub enabled: Option<bool>,
-    /// Scheme and host of the pages: `https://example.org`; default: the site's first host ([`MirrorUrl`]).
+    /// Scheme and host of the pages: `https://example.org`; default: the site's first host, at the port of
+    /// `listen` ([`MirrorUrl`]).
     pub url: Option<String>,
     /// How old an answer may be while the server sleeps.
     #[serde(with = "duration_text")]
@@ -75,6 +77,13 @@ impl MirrorUrl {
     /// What to do about [`MirrorUrl::Unknown`].
     pub const ADVICE: &str = "no mirror: nothing says of which host its pages are. Write `hosts = [\"www.example.org\"]` \
                               for the site, or `mirror.url = \"https://www.example.org\"`";
+
+    /// Scheme, host and port of a URL.
+    pub fn site_of(url: &str) -> Result<String, String> {
+        let wrong = |_| format!("`{url}` is no URL of a site: write it as https://www.example.org");
+        let site = Site::new(url).map_err(wrong)?;
+        Ok(site.base().as_str().trim_end_matches('/').to_owned())
+    }
 }
 
 impl Config {
@@ -84,11 +93,27 @@ impl Config {
             return MirrorUrl::Known(url.clone());
         }
         let Some(host) = site.hosts.first() else { return MirrorUrl::Unknown };
-        match (self.tls.is_some(), self.trusted_proxies.is_empty()) {
-            (true, _) => MirrorUrl::Known(format!("https://{host}")),
-            (false, true) => MirrorUrl::Known(format!("http://{host}")),
-            (false, false) => MirrorUrl::OnHost(host.to_ascii_lowercase()),
+        match (&self.tls, self.trusted_proxies.is_empty()) {
+            (Some(tls), _) => MirrorUrl::Known(url("https", host, tls.port())),
+            (None, true) => MirrorUrl::Known(url("http", host, self.plain_port())),
+            (None, false) => MirrorUrl::OnHost(host.to_ascii_lowercase()),
         }
+    }
+
+    /// The port that clients name if no proxy is in front: 80 if that is one of several.
+    fn plain_port(&self) -> u16 {
+        let mut ports = self.listen.iter().map(SocketAddr::port);
+        if ports.clone().any(|port| port == 80) { 80 } else { ports.next().unwrap_or(80) }
+    }
+}
+
+/// The URL of a site. Port 0 stands for one that the system draws, which no client can name.
+fn url(scheme: &str, host: &str, port: u16) -> String {
+    let default = if scheme == "https" { 443 } else { 80 };
+    if port == 0 || port == default {
+        format!("{scheme}://{host}")
+    } else {
+        format!("{scheme}://{host}:{port}")
     }
 }
 
@@ -255,6 +280,16 @@ mod tests {
         let hosts = "hosts = [\"blog.example\", \"www.blog.example\"]";
         assert_eq!(of(hosts), known("http://blog.example"));
         let mut config = parsed(&format!("kind = \"pages\"\n{hosts}")).unwrap();
+        // A browser names each port but the default one of the scheme (RFC 9110, 4.2.3 and 7.2).
+        for (listen, url) in [
+            (&["0.0.0.0:80"][..], "http://blog.example"),
+            (&["0.0.0.0:8080", "[::]:8080"], "http://blog.example:8080"),
+            (&["127.0.0.1:8080", "10.0.0.1:80"], "http://blog.example"),
+            (&["127.0.0.1:443"], "http://blog.example:443"),
+        ] {
+            config.listen = listen.iter().map(|it| it.parse().unwrap()).collect();
+            assert_eq!(config.mirror_url(&config.site[0]), known(url), "{listen:?}");
+        }
         config.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
         let on_host = MirrorUrl::OnHost("blog.example".to_owned());
         assert_eq!(config.mirror_url(&config.site[0]), on_host);

@@ -127,6 +127,9 @@ impl Keeper<'_> {
             }
             let base = self.base();
             self.mirror.is_homeless.store(base.is_none(), Ordering::Relaxed);
+            if base.is_none() {
+                self.mirror.note_opened(None);
+            }
             let wait = match base {
                 None => RETRY_EVERY,
                 Some(base) => match self.try_open(base).await {
@@ -172,6 +175,7 @@ impl Keeper<'_> {
         let open = Arc::new(opened?);
         self.mirror.set_open(Some(Arc::clone(&open)));
         self.mirror.take_up_unseen().await;
+        self.mirror.note_opened(Some(&open));
         Ok(open)
     }
 

@@ -117,7 +117,6 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
         assert_eq!((got.how(), got.text()), ((200, "server"), "version 2"));
         // What its server marks as fresh is its own answer.
         assert_eq!(stage.ask(from(get("/s.css"), WRITER)).await.how(), (200, "cache"));
-        assert_eq!(stage.ask(from(get("/other"), READER)).await.how(), (200, "cache"));
         stage.pass(secs(240)).await;
         assert_eq!(stage.state(), "asleep");
         let read = stage.ask(from(get("/young"), READER)).await;
@@ -127,6 +126,48 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
         stage.pass(secs(700)).await;
         assert_eq!(stage.ask(from(get("/young"), WRITER)).await.how(), (200, "mirror"));
     });
+}
+
+#[test]
+fn after_a_change_nobody_gets_pages_that_were_only_assumed_to_be_fresh() {
+    for is_restarted in [false, true] {
+        told_by_proxies(with_disk(cached(awake()))).play(async move |stage| {
+            changes_by_post(stage);
+            for address in ["/young", "/nonce", "/s.css", "/p.css", "/new"] {
+                stage.ask(from(get(address), READER)).await;
+                let again = stage.ask(from(get(address), READER)).await;
+                assert_eq!(again.answer() == "cache", address != "/new", "{again:?}");
+            }
+            assert_eq!(stage.ask(from(post("/edit", "x"), WRITER)).await.status, 204);
+            if is_restarted {
+                restart(stage).await;
+                stage.pass(secs(5)).await;
+            }
+            // Far within their two minutes.
+            for (address, text) in
+                [("/young", "version 2"), ("/nonce", "version 2"), ("/new", "new")]
+            {
+                let got = stage.ask(from(get(address), READER)).await;
+                assert_eq!((got.status, got.text()), (200, text), "{got:?}");
+                assert!(matches!(got.answer(), "server" | "held"), "{got:?}");
+                let again = stage.ask(from(get(address), READER)).await;
+                assert_eq!(
+                    (again.how(), again.text()),
+                    ((200, "cache"), text),
+                    "it fills the cache again"
+                );
+            }
+            // What its server marks is fresh, and what pages refer to has another address if it changes.
+            for address in ["/s.css", "/p.css"] {
+                let got = stage.ask(from(get(address), READER)).await;
+                assert_eq!(
+                    (got.how(), got.text()),
+                    ((200, "cache"), "/* version 1 */"),
+                    "{address}"
+                );
+            }
+        });
+    }
 }
 
 #[test]

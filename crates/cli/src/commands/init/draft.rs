@@ -27,6 +27,8 @@ pub(super) struct Draft {
     /// Awake, asleep.
     pub(super) watts: (f64, f64),
     pub(super) kind: KindChoice,
+    /// Where the pages of the mirror are, if the host names do not say it.
+    pub(super) url: Option<String>,
     pub(super) is_root: bool,
 }
 
@@ -71,7 +73,12 @@ impl Draft {
         if !self.hosts.is_empty() {
             let _ = writeln!(text, "hosts = {}", list(self.hosts.iter().cloned()));
         }
-        let _ = writeln!(text, "origin = {}\n", quoted(&self.server.origin));
+        let _ = writeln!(text, "origin = {}", quoted(&self.server.origin));
+        if let Some(url) = &self.url {
+            let _ =
+                writeln!(text, "mirror.url = {}   # whose pages the mirror copies", quoted(url));
+        }
+        text.push('\n');
         text + &self.power()
     }
 

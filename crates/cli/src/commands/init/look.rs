@@ -1,7 +1,7 @@
 //! What this machine can find out about the server.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use super::PowerChoice;
@@ -78,6 +78,32 @@ impl Server {
     }
 }
 
+/// The URL of what listens here: by the first address, or, if that is any address, by the one from which this machine
+/// reaches others. Finding that out sends nothing.
+pub(super) fn own_url(listen: &[SocketAddr]) -> String {
+    let port = match listen.iter().map(SocketAddr::port).find(|port| *port == 80) {
+        Some(port) => port,
+        None => listen.first().map_or(80, SocketAddr::port),
+    };
+    let ip = match listen.first().map(SocketAddr::ip) {
+        Some(ip) if !ip.is_unspecified() => Some(ip),
+        _ => outward(),
+    };
+    let host = match ip {
+        None => "localhost".to_owned(),
+        Some(IpAddr::V4(ip)) => ip.to_string(),
+        Some(IpAddr::V6(ip)) => format!("[{ip}]"),
+    };
+    if port == 80 { format!("http://{host}") } else { format!("http://{host}:{port}") }
+}
+
+/// The address from which this machine reaches others (192.0.2.1 belongs to no machine: RFC 5737).
+fn outward() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    socket.local_addr().ok().map(|it| it.ip()).filter(|it| !it.is_unspecified())
+}
+
 fn with_scheme(url: &str) -> Cow<'_, str> {
     if url.is_empty() || url.contains("://") {
         Cow::Borrowed(url)
@@ -123,6 +149,18 @@ IP address       HW type     Flags       HW address            Mask     Device
         }
         assert_eq!(at("10.0.0.5:80").power(true), PowerChoice::Agent);
         assert_eq!(at("10.0.0.5:80").power(false), PowerChoice::Agent);
+    }
+
+    #[test]
+    fn what_listens_here_has_the_url_that_a_browser_names() {
+        let of = |listen: &[&str]| {
+            own_url(&listen.iter().map(|it| it.parse().unwrap()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&["127.0.0.1:8080"]), "http://127.0.0.1:8080");
+        assert_eq!(of(&["10.0.0.1:80", "10.0.0.1:8080"]), "http://10.0.0.1");
+        assert_eq!(of(&["[::1]:8080"]), "http://[::1]:8080");
+        let anywhere = of(&["0.0.0.0:80", "[::]:80"]);
+        assert!(!anywhere.contains("0.0.0.0") && !anywhere.contains(":80"), "{anywhere}");
     }
 
     #[test]

@@ -7,13 +7,18 @@ use crate::discover::Document;
 use crate::pure::address::Address;
 
 impl Planner {
-    /// Content has changed: what caches requested before counts no more, once it is stale.
+    /// Content has changed: what caches requested before counts no more, unless its server says how long it is fresh.
     pub fn content_changed(&mut self, now: Timestamp) {
         self.changed = self.changed.max(Some(now));
     }
 
-    /// Whether a cache may give this answer although it is stale: nothing says that the content has changed since it
-    /// was requested.
+    /// When content last changed, as far as that is known.
+    pub fn last_change(&self) -> Option<Timestamp> {
+        self.changed
+    }
+
+    /// Whether a cache may give this answer, which is stale or was only assumed to be fresh: nothing says that the
+    /// content has changed since it was requested.
     ///
     /// An unsafe request may have changed every page, and what was missing. What a page refers to has another address
     /// if it changes.

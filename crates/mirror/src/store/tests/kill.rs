@@ -176,7 +176,7 @@ fn killed_at_any_moment_of_its_writing_it_leaves_what_is_whole() {
 }
 
 #[test]
-#[ignore = "minutes: for a soak"]
+#[ignore = "minutes: `make soak-mirror`"]
 fn killed_a_thousand_times_it_leaves_what_is_whole() {
     killed(1000);
 }
