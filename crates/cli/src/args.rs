@@ -8,6 +8,7 @@ mod meters;
 mod reading;
 mod scenario;
 mod site;
+pub(crate) mod ticket;
 mod wait;
 #[cfg(feature = "bpf")]
 mod watch;
