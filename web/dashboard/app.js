@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import * as charts from "./charts.js";
 import * as figures from "./figures.js";
 import { duration } from "./format.js";
+import { jobs } from "./jobs.js";
 import * as servers from "./servers.js";
 
 const PAUSE = 3000;
@@ -89,6 +90,7 @@ function draw() {
   );
   figures.savings(byId("savings"), byId("savings-note"), past);
   figures.services(byId("services"), byId("services-table"), status.tcp ?? []);
+  jobs(byId("jobs"), byId("jobs-table"), status.jobs ?? []);
   byId("of-site").hidden = !site;
   if (site) {
     figures.answers(byId("answers"), byId("requests-note"), site);

@@ -9,6 +9,7 @@ mod reading;
 mod scenario;
 mod site;
 mod site_scenario;
+pub(crate) mod ticket;
 mod wait;
 #[cfg(feature = "bpf")]
 mod watch;

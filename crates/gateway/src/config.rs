@@ -11,6 +11,7 @@ mod gate;
 mod holidays;
 mod hosts;
 mod htpasswd;
+mod job;
 mod limits;
 mod listening;
 mod machine;
@@ -48,6 +49,7 @@ pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
 pub use self::holidays::read_holidays;
 pub use self::htpasswd::Users;
+pub use self::job::{At, JobConfig};
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
@@ -118,6 +120,9 @@ pub struct Config {
     pub tcp: Vec<TcpConfig>,
     /// The gate, where other proxies ask whether a request may go to its server; default: none.
     pub gate: Option<GateConfig>,
+    /// Commands that need a machine which sleeps.
+    #[serde(default)]
+    pub job: Vec<JobConfig>,
     /// Receivers of notifications when something needs a person.
     #[serde(default)]
     pub webhook: Vec<WebhookConfig>,
@@ -365,6 +370,7 @@ impl Config {
             checked.map_err(|(key, text)| (format!("webhook.{index}.{key}"), text))?;
         }
         tcp::check_all(self, &mut taken)?;
+        job::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }
 }

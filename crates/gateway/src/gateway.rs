@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::disk_cache::DiskCache;
 use crate::front::Front;
+use crate::jobs::Jobs;
 use crate::listen::Fronts;
 use crate::live::Live;
 use crate::machine::Machine;
@@ -53,6 +54,7 @@ pub struct Gateway {
     /// Meters that are being read, by the name of what they measure; each is closed with the last gateway that uses it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
+    pub(crate) jobs: Arc<Jobs>,
 }
 
 impl Gateway {

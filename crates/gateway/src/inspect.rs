@@ -23,8 +23,8 @@ use crate::metering::Feed;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::status::{
-    ConnectionsStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, Parts, ShadowStatus,
-    SiteStatus, Status,
+    ConnectionsStatus, HourStatus, JobStatus, LedgerStatus, MachineStatus, MeterStatus, Parts,
+    ShadowStatus, SiteStatus, Status,
 };
 use crate::supervisor::SupervisorStatus;
 
@@ -42,6 +42,7 @@ impl Gateway {
             machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
+            jobs: self.jobs_status(),
             reload: self.last_reload(),
             tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
             connections: {
@@ -49,6 +50,13 @@ impl Gateway {
                 ConnectionsStatus { open, accepted, refused }
             },
         }
+    }
+
+    /// The status of all jobs.
+    pub(crate) fn jobs_status(&self) -> Vec<JobStatus> {
+        let config = &self.serving.config;
+        let now = self.serving.clock.now();
+        config.job.iter().map(|it| self.jobs.status(it, &config.state_dir, now)).collect()
     }
 
     /// The status of a site.

@@ -43,6 +43,7 @@ mod hold;
 mod http2;
 mod https;
 mod inspect;
+mod jobs;
 pub mod journal;
 pub mod lessons;
 mod listen;

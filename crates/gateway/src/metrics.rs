@@ -4,6 +4,7 @@
 //! can choose, so the configuration determines the number of series.
 
 mod disk;
+mod jobs;
 mod machines;
 mod mirrors;
 mod pools;
@@ -99,6 +100,7 @@ impl Gateway {
         }
         write_connections(&mut page, self);
         tls::write(&mut page, self);
+        jobs::write(&mut page, self);
         tcp::write(&mut page, self);
         process::write(&mut page);
         page.into_text()

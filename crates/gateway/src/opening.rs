@@ -109,6 +109,7 @@ impl<'a> Opening<'a> {
             started: before.map_or_else(|| clock.now(), |it| it.started),
             metering: std::mem::take(&mut self.metering),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            jobs: before.map(|it| Arc::clone(&it.jobs)).unwrap_or_default(),
         })
     }
 

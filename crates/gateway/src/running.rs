@@ -27,7 +27,7 @@ use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, mirror, refresh, warm_up, webhooks};
+use crate::{acme, gate, jobs, mirror, refresh, warm_up, webhooks};
 
 /// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
@@ -170,9 +170,13 @@ fn prepare(config: &Config) -> Result<(), StartError> {
 /// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
-/// Starts the tasks that belong to no site: certificates by ACME, and webhooks.
+/// Starts the tasks that belong to no site: certificates by ACME, jobs, and webhooks.
 pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
-    vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
+    vec![
+        tokio::spawn(acme::run(live.clone())),
+        tokio::spawn(jobs::run(live.clone())),
+        tokio::spawn(webhooks::run(live.clone())),
+    ]
 }
 
 /// Starts writing to the disk behind the caches, if there is one.

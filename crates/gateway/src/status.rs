@@ -1,6 +1,7 @@
 //! What `nightwatt status` shows: plain data, which `inspect` collects.
 
 mod disk;
+mod job;
 mod mirror;
 mod pool;
 mod tcp;
@@ -12,6 +13,7 @@ use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 pub use self::disk::DiskStatus;
+pub use self::job::JobStatus;
 pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
@@ -34,6 +36,9 @@ pub struct Status {
     /// The services that are passed through, of `[[tcp]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
+    /// The jobs, of `[[job]]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobStatus>,
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,

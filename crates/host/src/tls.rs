@@ -53,9 +53,23 @@ pub enum TlsError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint(Box<[u8]>);
 
+impl From<[u8; 32]> for Fingerprint {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes.into())
+    }
+}
+
 impl Fingerprint {
-    fn of(certificate: &[u8]) -> Self {
+    /// That of a certificate.
+    pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).as_slice().into())
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(&self.0);
+        bytes
     }
 
     fn read(text: &str) -> Option<Self> {

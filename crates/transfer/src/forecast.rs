@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::pure::shown;
+use crate::pure::shown::{self, bytes};
 use crate::send::Session;
-use crate::summary::bytes;
 use crate::wire::What;
 
 /// What would be done at the receiver.

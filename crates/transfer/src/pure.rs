@@ -14,6 +14,7 @@
 //!   layout    all files one behind the other
 //!   ranges    sets of ranges: what is there, what is missing
 //!   exclude   patterns of what is left out
+//!   grain     how finely times are kept
 //!   paths     which paths and links are accepted from another machine
 //!   shown     its texts, for a terminal
 //! ```
@@ -25,6 +26,7 @@ pub mod comparison;
 pub mod compress;
 pub mod estimate;
 pub mod exclude;
+pub mod grain;
 pub mod law;
 pub mod layout;
 pub mod paths;

@@ -4,6 +4,7 @@
 //!   session   messages in, messages out, what is written where; knows no socket and no file
 //!   access    errors, permissions and attributes of the file system
 //!   folder    files below a folder: temporary names, then the final ones
+//!   pipe      one file, to another program
 //!   journal   what was written, so that a later attempt goes on from there
 //!   remove    what the sender no longer has
 //!   trial     what would be done
@@ -13,14 +14,16 @@
 mod access;
 mod folder;
 mod journal;
+mod pipe;
 mod remove;
 mod run;
 mod session;
 mod trial;
 
 pub use folder::Folder;
-pub use run::{ReceiveError, Received, refuse, run};
-pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError};
+pub use pipe::Pipe;
+pub use run::{Gauges, ReceiveError, Received, refuse, run, run_metered};
+pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError, Wishes};
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //!   walk      what is to be sent; attributes reads extended ones
 //!   flow      what is on the way; how quick the link is; knows no socket and no file
 //!   source    contents of files as blocks, holes left out
+//!   stream    what another program writes, as blocks
 //!   report    what was done, and what that cost
 //!   session   policy, packer and flow together: messages in, messages out
 //!   run       a session over a pair of streams
@@ -16,6 +17,7 @@ mod report;
 mod run;
 mod session;
 mod source;
+mod stream;
 mod walk;
 
 pub use error::SendError;
@@ -23,6 +25,7 @@ pub use flow::{Flow, InFlight};
 pub use report::{ArmTotals, Doubt, Report};
 pub use run::run;
 pub use session::{Options, Session};
+pub use stream::Stream;
 pub use walk::{Plan, WalkError, Wanted, walk};
 
 #[cfg(test)]

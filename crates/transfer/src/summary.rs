@@ -5,9 +5,22 @@ use std::fmt::Write as _;
 use nightwatt_energy::energy::{Energy, Provenance};
 use serde::Serialize;
 
+use crate::pure::arm::Arm;
 use crate::pure::bill::{Bill, Objective};
-use crate::pure::shown;
-use crate::send::{Report, Session};
+use crate::pure::shown::{self, between, bytes};
+use crate::send::{ArmTotals, Report, Session};
+use crate::wire::Spent;
+
+/// Energy for packing with one codec, above idle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CodecJoules {
+    /// Which.
+    pub arm: Arm,
+    /// J.
+    pub joules: f64,
+    /// The lower and the upper end of what it may be (95 %), J.
+    pub range: [f64; 2],
+}
 
 /// What sending took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,6 +33,12 @@ pub struct Summary {
     pub energy: Energy,
     /// The lower and the upper end of what the energy may be (95 %): J. A modelled one may be off by a factor.
     pub energy_range: [f64; 2],
+    /// Of it, the network card's, by the watts that it needs to send: J. Modelled.
+    pub nic_joules: f64,
+    /// Of the receiver, if that is known.
+    pub receiver: Option<Spent>,
+    /// Packing by each codec, blocks and trials, by the watts of a busy core: J. Modelled.
+    pub codec_joules: Vec<CodecJoules>,
     /// By the same model and prices, had all blocks been sent as they are, at the quicker and the slower of the rates
     /// between which half of the blocks were carried: J. Absent if that would say little.
     pub uncompressed_joules: Option<[f64; 2]>,
@@ -41,7 +60,8 @@ pub struct Summary {
 
 impl Summary {
     /// Of a session that is done.
-    pub fn of(session: &Session, bill: Bill, seconds: f64, energy: Energy) -> Self {
+    pub fn of(session: &Session, bill: Bill, seconds: f64, basis: Basis) -> Self {
+        let Basis { energy, core_doubt } = basis;
         let receipt = session.receipt();
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let rejected = receipt.iter().flat_map(|receipt| &receipt.rejected);
@@ -51,6 +71,9 @@ impl Summary {
             bill,
             energy_range: range(&energy),
             energy,
+            nic_joules: sent.nic_joules(&bill.prices, seconds),
+            receiver: receipt.and_then(|receipt| receipt.spent.clone()),
+            codec_joules: codec_joules(&sent, &bill, core_doubt),
             uncompressed_joules: uncompressed(&sent, &bill, seconds),
             entries: receipt.map_or(0, |receipt| receipt.entries),
             rejected: rejected.map(|it| [lossy(&it.path), it.reason.clone()]).collect(),
@@ -88,9 +111,17 @@ impl Summary {
             line(format!("codecs     {}", mix(&self.sent)));
         }
         line(format!("energy     {} ({})", self.joules(), basis(&self.energy, &self.bill)));
+        let nic = &self.bill.prices.nic;
+        line(format!(
+            "           {:.1} J of it the network card's (modelled: {nic:.1} while it sends)",
+            self.nic_joules
+        ));
+        if let Some(spent) = &self.receiver {
+            line(format!("receiver   {}", spent.text()));
+        }
         if let Some([low, high]) = self.uncompressed_joules {
             let model = "by the same model without compression";
-            line(format!("           {low:.1} to {high:.1} J {model}"));
+            line(format!("           {} J {model}", between(low, high)));
         }
         if self.removed > 0 {
             line(format!("deleted    {}, which are not here", self.removed));
@@ -111,9 +142,30 @@ impl Summary {
             Provenance::Measured { .. } => {
                 format!("{:.1} J ± {:.1} J", joules.get(), uncertainty.get())
             }
-            _ => format!("{:.1} J, {low:.1} to {high:.1} J", joules.get()),
+            _ => format!("{:.1} J, {} J", joules.get(), between(low, high)),
         }
     }
+}
+
+/// What the joules are known by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Basis {
+    /// Of this machine.
+    pub energy: Energy,
+    /// How far the watts of a busy core may be off, as a share of them.
+    pub core_doubt: f64,
+}
+
+fn codec_joules(report: &Report, bill: &Bill, doubt: f64) -> Vec<CodecJoules> {
+    let of = |totals: &ArmTotals| {
+        let joules = bill.prices.cpu.get() * totals.cpu_seconds;
+        CodecJoules {
+            arm: totals.arm,
+            joules,
+            range: [joules / (1.0 + doubt), joules * (1.0 + doubt)],
+        }
+    };
+    report.arms.iter().map(of).collect()
 }
 
 /// The share of each arm: `zstd-3 82 %, none 18 %`.
@@ -172,27 +224,12 @@ fn basis(energy: &Energy, bill: &Bill) -> String {
     format!("{origin}; {of}")
 }
 
-/// Bytes in a unit that fits.
-pub fn bytes(count: f64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let mut count = count;
-    let mut place = 0;
-    while count >= 999.5 && place + 1 < units.len() {
-        count /= 1000.0;
-        place += 1;
-    }
-    let digits = usize::from(place > 0 && count < 99.95);
-    format!("{count:.digits$} {}", units[place])
-}
-
 #[cfg(test)]
 mod tests {
     use nightwatt_energy::quantity::{Joules, Watts};
 
     use super::*;
-    use crate::pure::arm::Arm;
     use crate::pure::bill::{Overlap, Prices};
-    use crate::send::ArmTotals;
 
     /// The case of an attack: 11.3 J, known to a factor of 7, was printed as 11.3 J ± 66.5 J.
     #[test]
@@ -235,11 +272,5 @@ mod tests {
         assert_eq!(uncompressed(&report(1e5), &bill, 2.0), None, "it may be anything");
         let few = Report { link_rates: None, ..report(5e5) };
         assert_eq!(uncompressed(&few, &bill, 2.0), None);
-    }
-
-    #[test]
-    fn bytes_are_shown_in_a_unit_that_fits() {
-        let shown = [0.0, 999.0, 1000.0, 12_345.0, 999_600.0, 123_456_789.0, 5e15].map(bytes);
-        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "12.3 kB", "1.0 MB", "123 MB", "5000 TB"]);
     }
 }

@@ -9,6 +9,7 @@
 //!   Data, Hole               ->
 //!                            <-    Ack, Nack        of each; a Nack is answered with Data
 //!   Stale                    ->                     a file changed while it was read
+//!   Ended                    ->                     the length of a stream
 //!   Fin                      ->
 //!                            <-    Receipt
 //! ```
@@ -33,7 +34,8 @@ pub use error::MessageError;
 pub use frame::{FrameError, FrameReader, FrameWriter};
 pub use message::{
     Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
-    Hole, MOST_ATTRIBUTE, Message, Nack, OF_USERS, Receipt, Rejected, Stamp, What, content_sum,
+    Hole, MOST_ATTRIBUTE, MOST_STREAM, Message, Nack, OF_USERS, Receipt, Rejected, Spent, Stamp,
+    What, content_sum,
 };
 
 /// The first version of the protocol, and the last one that this program knows.

@@ -19,7 +19,7 @@ use nightwatt_transfer::ssh::{Remote, Target};
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Times that each end is killed.
+/// Times that each end is killed, unless `NIGHTWATT_KILLS` names another number.
 const KILLS: u32 = 12;
 /// Length of all blocks, and of what is sent.
 const BLOCK: u32 = 64 << 10;
@@ -62,6 +62,7 @@ fn send(from: &Path, to: &Path) {
         block: Some(BLOCK),
         fixed: None,
         delete: None,
+        attributes: false,
         trial: false,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),
@@ -118,13 +119,15 @@ fn killed_on_either_side() {
         })
         .collect();
     fs::write(&from, &content).unwrap();
+    let wanted: u32 =
+        std::env::var("NIGHTWATT_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(KILLS);
     let (mut acknowledged, mut kills, mut attempt) = (0, [0_u32; 2], 0_u64);
     loop {
         attempt += 1;
-        assert!(attempt < 500, "it comes to no end");
+        assert!(attempt < 40 * u64::from(wanted), "it comes to no end");
         let mut sender = start(&from, &to);
         let end = usize::try_from(attempt % 2).unwrap();
-        let is_killed = kills[end] < KILLS;
+        let is_killed = kills[end] < wanted;
         if is_killed {
             pause(Duration::from_millis(20 + attempt * 37 % 150));
             match end {
@@ -153,7 +156,7 @@ fn killed_on_either_side() {
             assert_eq!(fs::read(&final_name).unwrap(), content, "half a file under its final name");
         }
         if lines.last().is_some_and(|line| line.starts_with("done")) {
-            if !is_killed || kills[end] + 1 >= KILLS {
+            if !is_killed || kills[end] + 1 >= wanted {
                 break;
             }
             // It was quicker than the kill: once more from the start.

@@ -77,6 +77,7 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
         block: None,
         fixed: None,
         delete: None,
+        attributes: false,
         trial: false,
         session: target.session(&[from.to_owned()]),
         cancelled: Arc::new(AtomicBool::new(false)),

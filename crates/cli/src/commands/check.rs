@@ -77,6 +77,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             "access_log": config.access_log,
             "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(&config, disk)),
             "webhooks": usable_webhooks(&config),
+            "jobs": config.job.iter().map(|job| json!({
+                "name": job.name,
+                "on": job.on,
+                "at": job.at.shown(),
+                "command": job.command,
+            })).collect::<Vec<_>>(),
             "admin": config.admin.as_ref().map(|it| it.listen),
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
@@ -146,6 +152,11 @@ pub(super) fn page(name: &str, config: &Config) -> String {
             Ok(()) => row(&mut text, "webhook", &webhook.shown()),
             Err(error) => row(&mut text, "careful", &error.to_string()),
         }
+    }
+    for job in &config.job {
+        let words =
+            format!("{} at {}, on {}: {}", job.name, job.at.shown(), job.on, job.command.join(" "));
+        row(&mut text, "job", &words);
     }
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);

@@ -36,7 +36,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schedule;
-mod send;
+pub(crate) mod send;
 mod serve;
 mod sleep;
 mod status;

@@ -1,50 +1,106 @@
 //! `nightwatt receive`: the other end of `nightwatt send`.
 
-use std::io;
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use clap::ValueHint;
+use clap::{ArgGroup, ValueHint};
 use nightwatt_clock::meter::monotonic;
-use nightwatt_transfer::receive::{self, Folder, ReceiveError};
+use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_meters::Host;
+use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_transfer::net::{Ends, Listener, Refusal, close_gently};
+use nightwatt_transfer::pure::shown::bytes;
+use nightwatt_transfer::receive::{self, Folder, Gauges, Pipe, ReceiveError, Received, Store};
+use nightwatt_transfer::send::Report;
+use nightwatt_transfer::wire::Spent;
+use serde_json::json;
 
 use crate::ExitStatus;
+use crate::args::{MeterArgs, ticket};
+use crate::commands::send::priced::{Priced, metered};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
+use crate::{output, written};
 
-/// Receive what `nightwatt send` sends (ssh starts it)
+/// Receive what `nightwatt send` sends, through ssh or on a port
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("how").required(true).args(["stdio", "listen"])))]
 pub(crate) struct Args {
-    /// The folder to write into; it is made if it is not there
+    /// The folder to write into, which is made if it is not there; with `--listen`, - writes one file to stdout
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
     /// Refuse links that could lead outside DIR: absolute ones, and those with `..` behind a name
     #[arg(long)]
     pub(crate) safe_links: bool,
     /// Speak with the sender over stdin and stdout
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(crate) stdio: bool,
+    /// Wait for one sender on this address: 0.0.0.0:7000
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Write the ticket that the sender needs into FILE instead of printing it
+    #[arg(long, value_name = "FILE", requires = "listen", conflicts_with = "insecure", value_hint = ValueHint::FilePath)]
+    pub(crate) ticket_file: Option<PathBuf>,
+    /// Wait for the sender for this time
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = written::some_time)]
+    pub(crate) time: Duration,
+    /// Listen without encryption and without a ticket: any machine that reaches the port can write into DIR
+    #[arg(long, requires = "listen")]
+    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// With `--listen`: print what was received as one JSON object
+    #[arg(long, requires = "listen")]
+    pub(crate) json: bool,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "Examples:
   ssh nas nightwatt receive --stdio /backup      # as `send` runs it
+  nightwatt receive --listen 0.0.0.0:7000 --ticket-file nas.ticket /backup
+  nightwatt receive --listen 0.0.0.0:7000 - | tar -x
 
 In authorized_keys, `command=\"nightwatt receive --stdio --safe-links /backup\"`
 lets the owner of a key do this and nothing else.
 
 Nothing outside DIR is written. A file gets its name only when all of it is on
-the disk.";
+the disk. A ticket is good for one transfer, which may be interrupted and
+continued, and until this program ends.";
 
 /// Receives until all is there.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    let store = match Folder::open(&args.folder) {
-        Ok(store) if args.safe_links => store.wary_of_links(),
+    let is_stdout = args.folder == Path::new("-");
+    let Some(address) = args.listen else {
+        if is_stdout {
+            return Err(Failure::saying("with `--stdio`, stdout is for the sender")
+                .into_usage()
+                .hint("name a folder, or use `--listen`"));
+        }
+        return by_stdio(args);
+    };
+    if is_stdout && args.json {
+        return Err(Failure::saying("`--json` and contents cannot both go to stdout")
+            .into_usage()
+            .hint("leave `--json` out, or name a folder"));
+    }
+    by_socket(args, address, is_stdout)
+}
+
+fn opened(args: &Args) -> io::Result<Folder> {
+    let store = Folder::open(&args.folder)?;
+    Ok(if args.safe_links { store.wary_of_links() } else { store })
+}
+
+fn by_stdio(args: &Args) -> Result<ExitStatus, Failure> {
+    let store = match opened(args) {
         Ok(store) => store,
         Err(error) => return refuse(&args.folder, &error),
     };
-    match receive::run(io::stdin(), io::stdout().lock(), store, monotonic) {
+    match metered_by(args, io::stdin(), io::stdout().lock(), store)? {
         Ok(_) => Ok(ExitStatus::Success),
         // The sender was told, and prints it.
         Err(ReceiveError::Session(_) | ReceiveError::Frame(_) | ReceiveError::Message(_)) => {
@@ -58,14 +114,141 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// The sender prints why.
-fn refuse(folder: &Path, error: &io::Error) -> Result<ExitStatus, Failure> {
-    let hint = match error.kind() {
+fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitStatus, Failure> {
+    let listener = if args.insecure {
+        Listener::plain(address)
+    } else {
+        let mut token = [0; 32];
+        getrandom::fill(&mut token)
+            .map_err(|error| Failure::because("cannot make a token", &error))?;
+        Listener::encrypted(address, token)
+    };
+    let listener = listener.map_err(|error| {
+        Failure::failed(&error).hint("name another port, or end the program that has this one")
+    })?;
+    announce(args, &listener)?;
+    let until = monotonic() + args.time;
+    loop {
+        let mut refused = |it: Refusal| {
+            output::complain(&format!("warning: {} was refused: {}", it.from, it.why));
+        };
+        let ends = listener.accept(monotonic, until, &mut refused);
+        let Ends { reader, writer, socket } = ends.map_err(|error| Failure::failed(&error))?;
+        let result = if is_stdout {
+            metered_by(args, reader, writer, Pipe::new(io::stdout().lock()))?
+        } else {
+            let store = opened(args).map_err(|error| {
+                Failure::because(format!("cannot write into {}", args.folder.display()), &error)
+                    .hint(hint(&error))
+            })?;
+            metered_by(args, reader, writer, store)?
+        };
+        close_gently(&socket);
+        match result {
+            Ok(received) => return report(args, &received, is_stdout),
+            // A part is on stdout already, and cannot be taken back.
+            Err(error) if is_stdout => return Err(Failure::failed(&error)),
+            Err(error) => {
+                output::complain(&format!("warning: {error}; still waiting for the sender"))
+            }
+        }
+    }
+}
+
+fn announce(args: &Args, listener: &Listener) -> Result<(), Failure> {
+    let address = listener.address();
+    let address = address.map_err(|error| Failure::because("cannot find the port", &error))?;
+    let ticket = match (listener.ticket(), &args.ticket_file) {
+        (None, _) => "without encryption, for any sender (`send --insecure tcp://...`)".to_owned(),
+        (Some(ticket), Some(path)) => {
+            ticket::write(path, ticket)?;
+            format!("the sender needs the ticket in {} (`send --ticket-file`)", path.display())
+        }
+        (Some(ticket), None) => {
+            format!("the sender needs this ticket in NIGHTWATT_TICKET: {}", ticket.reveal())
+        }
+    };
+    output::complain(&format!("listening on {address}; {ticket}"));
+    Ok(())
+}
+
+fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatus, Failure> {
+    let receipt = &received.receipt;
+    let spent = receipt.spent.as_ref();
+    let words = format!(
+        "received {} in {} entries; energy {}",
+        bytes(receipt.bytes as f64),
+        receipt.entries,
+        spent.map_or_else(|| "unknown".to_owned(), Spent::text)
+    );
+    if is_stdout {
+        output::complain(&words);
+    } else if args.json {
+        output::say_json(&json!({
+            "entries": receipt.entries,
+            "bytes": receipt.bytes,
+            "removed": receipt.removed,
+            "rejected_count": receipt.rejected_count,
+            "energy": spent,
+        }))?;
+    } else {
+        output::say(&words)?;
+    }
+    Ok(if receipt.rejected_count == 0 { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// Receives, and measures what this machine uses meanwhile.
+fn metered_by(
+    args: &Args,
+    reader: impl Read + Send + 'static,
+    writer: impl Write,
+    store: impl Store,
+) -> Result<Result<Received, ReceiveError>, Failure> {
+    let meters = args.meters.opened(&Host::default(), None)?;
+    let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
+        .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
+    let begin = monotonic();
+    sampler.begin(begin);
+    let sampler = RefCell::new(Some(sampler));
+    let prices = Priced::of(None, None);
+    let spent = |cpu_seconds: f64| {
+        let end = monotonic();
+        let seconds = end.since(begin).as_secs_f64();
+        let (measured, _) = sampler.borrow_mut().take()?.finish(end);
+        let report = Report { cpu_seconds, ..Report::default() };
+        let energy = metered(&measured, seconds);
+        Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
+    };
+    Ok(receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent }))
+}
+
+/// For the sender.
+fn told(energy: &Energy) -> Spent {
+    let (is_measured, basis) = match &energy.provenance {
+        Provenance::Measured { meter } => (true, meter.clone()),
+        Provenance::Modelled { model } => (false, model.clone()),
+        Provenance::Mixed { meter, model, .. } => (false, format!("{meter}, and {model}")),
+    };
+    let (joules, uncertainty) = (energy.joules.get(), energy.uncertainty.get());
+    Spent { is_measured, joules, uncertainty, basis }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::NotADirectory => "it is a file: name a folder",
         io::ErrorKind::NotFound => "make the folder that it is in, or name another one",
+        io::ErrorKind::StorageFull => "its file system is full: make room there and send again",
+        io::ErrorKind::QuotaExceeded => "your quota there is used up: make room and send again",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "its file system is mounted for reading only: mount it for writing"
+        }
         _ => "name a folder that you may write to",
-    };
-    let text = format!("cannot write into {}: {error}: {hint}", folder.display());
+    }
+}
+
+/// The sender prints why.
+fn refuse(folder: &Path, error: &io::Error) -> Result<ExitStatus, Failure> {
+    let text = format!("cannot write into {}: {error}: {}", folder.display(), hint(error));
     let result = receive::refuse(io::stdout(), text);
     result.map_err(|error| Failure::because("cannot answer the sender", &error))?;
     Ok(ExitStatus::Failed)

@@ -1,36 +1,33 @@
 //! `nightwatt send`: files to another machine, packed as costs least energy.
 
+mod destination;
+pub(super) mod priced;
 mod site;
+mod traces;
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ValueHint;
+use nightwatt_clock::Clock;
 use nightwatt_clock::meter::monotonic;
-use nightwatt_energy::energy::Energy;
-use nightwatt_energy::power_model::{Activity, PowerModel};
-use nightwatt_energy::quantity::{Joules, Watts};
-use nightwatt_energy::time::Mono;
-use nightwatt_meters::machine::{cpus, describe};
-use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
-use nightwatt_meters::{Channel, Host};
+use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_meters::Host;
+use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_transfer::forecast::Forecast;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
-use nightwatt_transfer::pure::comparison::Comparison;
 use nightwatt_transfer::pure::exclude::Exclude;
-use nightwatt_transfer::pure::policy::block_bytes;
-use nightwatt_transfer::pure::trace::Trace;
-use nightwatt_transfer::record::Recording;
-use nightwatt_transfer::send::{Doubt, Options, Plan, SendError, Session, Wanted, walk};
-use nightwatt_transfer::ssh::{Remote, Started, Target};
-use nightwatt_transfer::summary::{Summary, bytes, mix};
+use nightwatt_transfer::pure::shown::bytes;
+use nightwatt_transfer::send::{Options, Plan, SendError, Session, Stream, Wanted, walk};
+use nightwatt_transfer::summary::{Basis, Summary, mix};
+use nightwatt_transfer::wire::Stamp;
 
+use self::destination::Destination;
+use self::priced::{Priced, metered};
 use self::site::{Kept, SiteArgs};
 use crate::ExitStatus;
 use crate::args::MeterArgs;
@@ -46,8 +43,8 @@ use crate::written;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
-    /// Files and folders, then where to: a machine that ssh reaches, and a folder on it (from the home folder unless
-    /// it begins with /)
+    /// Files and folders, or - for stdin; then where to: a machine that ssh reaches, and a folder on it (from the home
+    /// folder unless it begins with /; with - a file), or a receiver that listens (tls://HOST:PORT)
     #[arg(required_unless_present = "replay_trace", value_name = "PATH... HOST:PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// What to save: energy of the whole machine, only what is above its idle power, energy of the network card, or time
@@ -74,7 +71,7 @@ pub(crate) struct Args {
     /// Send nothing: print what would be written and deleted there
     #[arg(long, conflicts_with_all = ["record_trace", "replay_trace"])]
     pub(crate) dry_run: bool,
-    /// Send extended attributes of users too
+    /// Send extended attributes of users too, and remove those there that are not here
     #[arg(long)]
     pub(crate) xattrs: bool,
     /// Power of this machine when idle, in watts [default: of such machines]
@@ -89,6 +86,13 @@ pub(crate) struct Args {
     /// nightwatt on the other machine
     #[arg(long, value_name = "PROGRAM", default_value = "nightwatt")]
     pub(crate) remote_program: String,
+    /// The ticket of a receiver that listens: a file, as `nightwatt receive --ticket-file` writes it [default: the
+    /// environment's NIGHTWATT_TICKET]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) ticket_file: Option<PathBuf>,
+    /// Send to tcp://HOST:PORT without encryption, and to whatever machine answers there
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Send nothing: pack the files with every codec, and write what that costs into FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "replay_trace"])]
     pub(crate) record_trace: Option<PathBuf>,
@@ -118,6 +122,8 @@ const EXAMPLES: &str = "Examples:
   nightwatt send --exclude '*.tmp' --exclude cache/ projects nas:/backup
   nightwatt send --delete --dry-run projects nas:/backup  # shows what would go
   nightwatt send --to-site nas photos nas:/backup      # it is woken first
+  tar -c /etc | nightwatt send - nas:backup/etc.tar
+  nightwatt send --ticket-file nas.ticket photos tls://10.0.0.2:7000
   nightwatt send --codec zstd-3 --json big.img nas:/backup | jq .energy
   nightwatt send --record-trace photos.trace --rate 1e6 photos   # sends nothing
   nightwatt send --replay-trace photos.trace
@@ -131,25 +137,21 @@ fn objective(text: &str) -> Result<Objective, String> {
     found.ok_or_else(|| "use whole, dynamic, nic or time".to_owned())
 }
 
-/// What is known of the network card: 1000BASE-T takes about half a watt more when it sends.
-const NIC_WATTS: Watts = Watts(0.5);
-/// How far a modelled figure may be off, if the user gives the watts.
-const GIVEN: f64 = 0.15;
-/// Share of the time that a meter must cover to count.
-const COVERED: f64 = 0.9;
-
 /// Sends, and prints what it cost; or records or replays a trace.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    let prices = Priced::of(args);
+    let prices = Priced::of(args.idle_watts, args.core_watts);
     let bill = Bill { objective: args.bill, overlap: Overlap::Pipelined, prices: prices.prices };
     if let Some(path) = &args.replay_trace {
-        return replay(args, path, bill);
+        return traces::replay(args, path, bill);
     }
     if let Some(path) = &args.record_trace {
-        return record(args, path);
+        return traces::record(args, path);
     }
     let to = Destination::of(args)?;
-    let plan = walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
+    let plan = match to.stream {
+        Some(_) => Plan::default(),
+        None => walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?,
+    };
     refuse_empty(args, &plan)?;
     for left_out in plan.skipped.iter().chain(&plan.special) {
         output::complain(&format!("warning: {left_out}"));
@@ -168,8 +170,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (measured, _) = sampler.finish(end);
     let session = session?;
     let seconds = end.since(begin).as_secs_f64();
-    let energy = metered(&measured, seconds).unwrap_or_else(|| prices.energy(&session, seconds));
-    let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, energy) };
+    let energy =
+        metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
+    let basis = Basis { energy, core_doubt: prices.core_doubt() };
+    let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, basis) };
     output::say_result(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
@@ -203,134 +207,6 @@ fn wanted(args: &Args) -> Wanted {
     Wanted { excludes: args.exclude.clone(), attributes: args.xattrs }
 }
 
-/// What is sent, and where to.
-struct Destination {
-    paths: Vec<PathBuf>,
-    target: Target,
-}
-
-impl Destination {
-    fn of(args: &Args) -> Result<Self, Failure> {
-        let Some((last, paths)) = args.paths.split_last().filter(|(_, paths)| !paths.is_empty())
-        else {
-            return Err(Failure::saying("what to send, and where to, must both be given")
-                .into_usage()
-                .hint("write `nightwatt send FILE HOST:PATH`"));
-        };
-        let target = last.to_string_lossy().parse().map_err(|error| Failure::usage(&error))?;
-        Ok(Self { paths: paths.to_vec(), target })
-    }
-}
-
-fn replay(args: &Args, path: &Path, bill: Bill) -> Result<ExitStatus, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::because(format!("cannot read {}", path.display()), &error).into_usage()
-    })?;
-    let trace = Trace::from_lines(&text).map_err(|error| Failure::usage(&error))?;
-    let trace = args.rate.map_or(trace.clone(), |rate| trace.at_rate(rate));
-    let comparison = Comparison::of(&trace, bill);
-    output::say_result(&comparison, args.json, || comparison.text(), &[])?;
-    Ok(ExitStatus::Success)
-}
-
-/// Most bytes of which a trace is recorded: each is packed a dozen times.
-const RECORDED: usize = 256 << 20;
-
-fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
-    let plan = walk(&args.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
-    let mut content = Vec::new();
-    let files = plan.entries.iter().zip(&plan.sources).filter(|(entry, _)| entry.bytes() > 0);
-    for (_, source) in files {
-        let room = RECORDED - content.len();
-        let read = fs::File::open(source)
-            .and_then(|file| file.take(room as u64).read_to_end(&mut content));
-        read.map_err(|error| {
-            Failure::because(format!("cannot read {}", source.display()), &error)
-        })?;
-        if content.len() >= RECORDED {
-            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as f64)));
-            break;
-        }
-    }
-    let rate = args.rate.unwrap_or(1e7);
-    let arms = if args.codecs.is_empty() { Arm::usual() } else { args.codecs.clone() };
-    let arms: Vec<Arm> = std::iter::once(Arm::NONE)
-        .chain(arms.into_iter().filter(|arm| *arm != Arm::NONE))
-        .collect();
-    let block_bytes = args.block.map_or_else(|| block_bytes(rate), |kib| kib << 10);
-    let names: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
-    let trace = Recording { arms: &arms, block_bytes, repeats: 2, rate }
-        .of(&content, &names.join(" "))
-        .map_err(|error| Failure::failed(&error))?;
-    let text = trace.to_lines().map_err(|error| Failure::failed(&error))?;
-    fs::write(path, text)
-        .map_err(|error| Failure::because(format!("cannot write {}", path.display()), &error))?;
-    output::say(&format!(
-        "{} blocks of at most {} recorded",
-        trace.blocks.len(),
-        bytes(block_bytes.into())
-    ))?;
-    Ok(ExitStatus::Success)
-}
-
-/// Watts to choose by, and how sure they are.
-struct Priced {
-    prices: Prices,
-    doubt: Doubt,
-    model: String,
-}
-
-impl Priced {
-    fn of(args: &Args) -> Self {
-        let host = Host::default();
-        let model = PowerModel::typical(&describe(&host));
-        let at = |utilisation| model.power(&Activity { utilisation, ..Activity::default() });
-        let (idle, full) = (at(0.0), at(1.0));
-        let cores = cpus(&host).len().max(1) as f64;
-        let dynamic = full.watts - idle.watts;
-        let base = args.idle_watts.map_or(idle.watts, Watts);
-        let cpu = args.core_watts.map_or(dynamic * (1.0 / cores), Watts);
-        let given = |watts: Option<f64>, modelled: f64| watts.map_or(modelled, |_| GIVEN);
-        let doubt = Doubt {
-            base: given(args.idle_watts, idle.uncertainty() / idle.watts),
-            cpu: given(args.core_watts, full.uncertainty() / dynamic),
-        };
-        let whose = |watts: Option<f64>| if watts.is_some() { "given" } else { "of such machines" };
-        let model = format!(
-            "{base:.1} idle ({}), {cpu:.1} for a busy core ({}), {NIC_WATTS:.1} for the network card",
-            whose(args.idle_watts),
-            whose(args.core_watts)
-        );
-        let prices = Prices { base, cpu, nic: NIC_WATTS, nic_byte: 0.0, receiver: Watts::ZERO };
-        Self { prices, doubt, model }
-    }
-
-    fn energy(&self, session: &Session, seconds: f64) -> Energy {
-        let report = session.report();
-        let joules = report.modelled(&self.prices, seconds);
-        let doubt = report.doubt(&self.prices, seconds, self.doubt);
-        Energy::modelled(Joules(joules), doubt, self.model.clone())
-    }
-}
-
-/// Energy of the whole machine by the first meter that covers it; nothing if none does, or only for a part of the time.
-fn metered(measured: &[Measured], seconds: f64) -> Option<Energy> {
-    let of = |measured: &Measured, channel: &Channel, place: usize| {
-        let totals = &measured.totals[place];
-        let share = totals.covered.as_secs_f64() / seconds;
-        if channel.is_modelled || !channel.scope.is_whole() || share < COVERED {
-            return None;
-        }
-        let joules = totals.joules * (1.0 / share);
-        let uncertainty = channel.accuracy.of(joules, Duration::from_secs_f64(seconds));
-        Some(Energy::measured(joules, uncertainty, format!("{}/{}", measured.meter, channel.name)))
-    };
-    measured.iter().find_map(|measured| {
-        let mut channels = measured.channels.iter().enumerate();
-        channels.find_map(|(place, channel)| of(measured, channel, place))
-    })
-}
-
 /// Wakes the other machine if a site was named, and sends.
 fn to_awake(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Session, Failure> {
     let mut kept = Kept::awake(&args.site)?;
@@ -355,20 +231,19 @@ fn send(
         block: args.block.map(|kib| kib << 10),
         fixed: args.codec,
         delete: deleting(args, &plan),
+        attributes: args.xattrs,
         trial: args.dry_run,
-        session: to.target.session(&to.paths),
+        session: to.session,
         cancelled: Arc::clone(&cancelled),
     };
-    let shell: Vec<OsString> = args.rsh.split_whitespace().map(OsString::from).collect();
-    let remote = Remote { shell, program: args.remote_program.clone() };
-    let Started { writer, reader, ending } = remote.start(&to.target).map_err(|error| {
-        Failure::because(format!("cannot start `{}`", args.rsh), &error)
-            .hint("install an ssh client, or name another program with `--rsh`")
-    })?;
+    let (reader, writer, ending) = to.link(args)?.parts();
     let stop = signals::stop_on_signals()?;
-    let mut session = Session::new(plan, options);
+    let mut session = match &to.stream {
+        Some(name) => Session::of_stream(Stream::of(io::stdin()), name, now(), options),
+        None => Session::new(plan, options),
+    };
     let mut watch = Watch::new(args, bill.prices);
-    let close = || ending.kill();
+    let close = || ending.close();
     let result = {
         let mut watched = |session: &Session| {
             if stop.is_stopped() {
@@ -385,8 +260,15 @@ fn send(
     let status = ending.wait();
     match result {
         Ok(()) => Ok(session),
-        Err(error) => Err(failed(args, to, &error, status.ok().and_then(|status| status.code()))),
+        Err(error) => Err(failed(args, to, &error, status)),
     }
+}
+
+/// What a stream is stamped with: it has no time of its own.
+fn now() -> Stamp {
+    let Wall(millis) = Clock::real().now().wall;
+    let nanos = u32::try_from(millis.rem_euclid(1000)).unwrap_or(0) * 1_000_000;
+    Stamp { seconds: millis.div_euclid(1000), nanos }
 }
 
 /// What could not be read here must not be deleted there.
@@ -403,7 +285,7 @@ const UNREACHED: i32 = 255;
 const NO_PROGRAM: i32 = 127;
 
 fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>) -> Failure {
-    let host = &to.target.host;
+    let host = to.host();
     match (error, status) {
         (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
             .hint("run the same command again; it goes on from where it was"),

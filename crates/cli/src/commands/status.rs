@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    CertificateStatus, DiskStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus,
+    CertificateStatus, DiskStatus, HourStatus, JobStatus, LedgerStatus, MachineStatus, MeterStatus,
     MirrorStatus, PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         status.sites.retain(|site| site.name == *wanted);
         status.machines.retain(|machine| machine.name == *wanted);
         status.tcp.retain(|service| service.on == *wanted);
+        status.jobs.retain(|job| job.on == *wanted);
         if status.sites.is_empty() && status.machines.is_empty() {
             return Err(Failure::saying(format!("there is no site `{wanted}`"))
                 .into_usage()
@@ -89,11 +90,35 @@ fn page(status: &Status) -> String {
         }
         service_rows(&mut text, service);
     }
+    for job in &status.jobs {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        job_rows(&mut text, job);
+    }
     if let Some(tls) = &status.tls {
         text.push('\n');
         tls_rows(&mut text, tls);
     }
     text
+}
+
+fn job_rows(text: &mut String, it: &JobStatus) {
+    let now = match it.running_for_s {
+        Some(time) => format!("runs for {}", seconds(time)),
+        None => format!("runs in {}", seconds(it.next_in_s)),
+    };
+    let _ = writeln!(text, "{}: {now} (job at {}, on {})", it.name, it.at, it.on);
+    let succeeded = match (it.succeeded_s_ago, it.took_s) {
+        (Some(ago), Some(took)) => format!("{} ago, in {}", seconds(ago), seconds(took)),
+        (Some(ago), None) => format!("{} ago", seconds(ago)),
+        (None, _) => "not yet".to_owned(),
+    };
+    row(text, "succeeded", &succeeded);
+    if let (Some(ago), Some(why)) = (it.failed_s_ago, &it.problem) {
+        let times = counted(it.failures.into(), "time");
+        row(text, "failed", &format!("{times} since then, last {} ago: {why}", seconds(ago)));
+    }
 }
 
 fn disk_rows(text: &mut String, it: &DiskStatus) {

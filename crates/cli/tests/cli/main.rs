@@ -45,6 +45,7 @@ mod real_logs;
 mod replay;
 mod sampled;
 mod send;
+mod send_more;
 mod sleep_and_wake;
 mod tcp;
 mod tcp_where;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::harness::{House, NIGHTWATT, Plan, nightwatt, told};
 
 /// A program that runs its command here, whatever the host.
-fn shell(folder: &Path) -> PathBuf {
+pub(crate) fn shell(folder: &Path) -> PathBuf {
     let path = folder.join("rsh");
     fs::write(&path, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
@@ -15,7 +15,7 @@ fn shell(folder: &Path) -> PathBuf {
 }
 
 /// Sends it to the folder `to`, as another machine.
-fn arguments(folder: &Path, from: &Path) -> Vec<String> {
+pub(crate) fn arguments(folder: &Path, from: &Path) -> Vec<String> {
     let rsh = shell(folder).display().to_string();
     let to = format!("nas:{}", folder.join("to").display());
     ["send", "-e", &rsh, "--remote-program", NIGHTWATT, "--json"]
@@ -25,7 +25,7 @@ fn arguments(folder: &Path, from: &Path) -> Vec<String> {
         .collect()
 }
 
-fn text(folder: &Path) -> PathBuf {
+pub(crate) fn text(folder: &Path) -> PathBuf {
     let path = folder.join("text");
     let lines: Vec<String> = (0..60_000).map(|number| format!("line {number}")).collect();
     fs::write(&path, lines.join("\n")).unwrap();

@@ -5,18 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nightwatt_energy::time::Mono;
+use nightwatt_transfer::net::{Address, Ticket};
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::Bill;
-use nightwatt_transfer::pure::exclude::Exclude;
 use nightwatt_transfer::pure::paths;
 use nightwatt_transfer::pure::ranges::Ranges;
-use nightwatt_transfer::receive::{Clocks, Receiver, Standing, Store, StoreError};
+use nightwatt_transfer::receive::{Clocks, Receiver, Standing, Store, StoreError, Wishes};
 use nightwatt_transfer::send::{Options, Plan, Session};
 use nightwatt_transfer::wire::{Change, Entry, EntryKind, Message, Rejected, Stamp, fuzz};
 
 /// Runs the target on one input.
 pub fn run(input: &[u8]) {
     fuzz(input);
+    if let Ok(text) = std::str::from_utf8(input) {
+        let _ = text.parse::<Address>();
+        if let Ok(ticket) = text.parse::<Ticket>() {
+            assert_eq!(ticket.reveal(), text.trim().to_ascii_lowercase());
+        }
+    }
     let messages = messages(input);
     receiver(&messages);
     sender(&messages);
@@ -36,7 +42,7 @@ fn messages(mut bytes: &[u8]) -> Vec<Message> {
 
 fn receiver(messages: &[Message]) {
     let mut receiver = Receiver::new(Memory::default());
-    let clocks = Clocks { now: &|| Mono::ZERO, cpu: &|| 0.0 };
+    let clocks = Clocks { now: &|| Mono::ZERO, cpu: &|| 0.0, spent: &|_| None };
     for message in messages {
         let mut answers = Vec::new();
         let result = receiver.on(message.clone(), Mono::ZERO, &clocks, &mut answers);
@@ -65,6 +71,7 @@ fn sender(messages: &[Message]) {
         block: Some(1000),
         fixed: None,
         delete: None,
+        attributes: false,
         trial: false,
         session: [0; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
@@ -99,15 +106,11 @@ impl Store for Memory {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(
-        &mut self,
-        entries: Arc<[Entry]>,
-        _: Option<&[Exclude]>,
-    ) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
         self.0 = entries.to_vec();
         Ok(vec![Standing::Parts(Ranges::default()); entries.len()])
     }
-    fn compared(&mut self, _: &[Entry], _: Option<&[Exclude]>) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, _: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
         Ok(Vec::new())
     }
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
@@ -116,6 +119,11 @@ impl Store for Memory {
     }
     fn zero(&mut self, place: usize, offset: u64, bytes: u64) -> Result<(), StoreError> {
         self.check(place, offset, bytes);
+        Ok(())
+    }
+    fn ended(&mut self, place: usize, bytes: u64) -> Result<(), StoreError> {
+        self.check(place, 0, bytes);
+        self.0[place].kind = EntryKind::File(bytes);
         Ok(())
     }
     fn commit(&mut self) -> Result<(), StoreError> {

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::DiskConfig;
+use nightwatt_gateway::config::{DiskConfig, JobConfig};
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
@@ -472,6 +473,18 @@ fn the_documentation_lists_every_metric_and_no_other() {
     let table =
         "[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \":22\"\n";
     services(busy(), table.to_owned()).play(async |stage| {
+        needed.extend(rows(&scrape(stage).await));
+    });
+    let job = |config: &mut Config| {
+        config.job.push(JobConfig {
+            name: "backup".to_owned(),
+            on: "blog".to_owned(),
+            at: "03:00".parse().unwrap(),
+            command: vec!["true".to_owned()],
+            limit: Duration::from_hours(1),
+        });
+    };
+    busy().with(job).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
     });
     by_tls(busy(), &made).play(async |stage| {

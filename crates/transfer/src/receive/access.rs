@@ -8,12 +8,17 @@ use std::path::Path;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags, chmod,
-    fsetxattr, fstat, getxattr, openat, setxattr, unlinkat,
+    fsetxattr, fstat, fstatvfs, getxattr, listxattr, openat, removexattr, setxattr, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::session::StoreError;
-use crate::wire::{Attribute, Entry, Stamp};
+use crate::pure::grain::Grain;
+use crate::pure::shown::bytes;
+use crate::wire::{Attribute, Entry, OF_USERS, Stamp};
+
+/// Bytes of a list of attributes, more than Linux ever has.
+const LIST: usize = 64 << 10;
 
 /// The error of an entry, or of all where no other entry would fare better.
 pub(super) fn of_entry(errno: Errno) -> StoreError {
@@ -76,23 +81,65 @@ pub(super) fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Whether the file is the one that is to be sent, as far as can be seen without reading it.
-pub(super) fn is_same(stat: &Stat, bytes: u64, modified: Stamp) -> bool {
+/// Whether the file is the one that is to be sent, as far as can be seen without reading it, where times have this
+/// grain.
+pub(super) fn is_same(stat: &Stat, bytes: u64, modified: Stamp, grain: Grain) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes)
-        && stat.st_mtime == modified.seconds
-        && u32::try_from(stat.st_mtime_nsec) == Ok(modified.nanos)
+        && stamp_of(stat).is_some_and(|there| grain.is_same(modified, there))
 }
 
-pub(super) fn explained(error: &io::Error, folder: &Path) -> io::Error {
-    let text = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
-            "no room is left for {}: make room and send again; what has arrived is kept",
-            folder.display()
-        ),
-        _ => format!("cannot write to {}: {error}", folder.display()),
-    };
-    io::Error::new(error.kind(), text)
+/// When a file was changed last.
+pub(super) fn stamp_of(stat: &Stat) -> Option<Stamp> {
+    Some(Stamp { seconds: stat.st_mtime, nanos: u32::try_from(stat.st_mtime_nsec).ok()? })
+}
+
+/// What is full, how much is still to come, and what to do.
+#[derive(Debug)]
+pub(super) struct Explained<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) root: BorrowedFd<'a>,
+    /// Bytes that are still to be written, if that is known.
+    pub(super) to_come: Option<u64>,
+}
+
+impl Explained<'_> {
+    pub(super) fn error(&self, error: &io::Error) -> io::Error {
+        let folder = self.folder.display();
+        let to_come = match self.to_come {
+            Some(count @ 1..) => format!(", and {} are still to come", bytes(count as f64)),
+            _ => String::new(),
+        };
+        let text = match error.kind() {
+            io::ErrorKind::StorageFull => format!(
+                "the file system of {folder} is full ({}{to_come}): make room there and send again; what has \
+                 arrived is kept",
+                self.free()
+            ),
+            io::ErrorKind::QuotaExceeded => format!(
+                "the quota of the user that writes to {folder} is used up{to_come}: raise it, or make room there, \
+                 and send again; what has arrived is kept"
+            ),
+            io::ErrorKind::ReadOnlyFilesystem => format!(
+                "the file system of {folder} is mounted for reading only: mount it for writing and send again"
+            ),
+            io::ErrorKind::ResourceBusy => return io::Error::new(error.kind(), error.to_string()),
+            _ => format!("cannot write to {folder}: {error}"),
+        };
+        io::Error::new(error.kind(), text)
+    }
+
+    /// A file system may also have no more files to give.
+    fn free(&self) -> String {
+        let Ok(there) = fstatvfs(self.root) else { return "it has no room".to_owned() };
+        if there.f_files > 0 && there.f_favail == 0 {
+            return format!("all of its {} files are in use", there.f_files);
+        }
+        let count = there.f_bavail.saturating_mul(there.f_frsize);
+        format!("{} of {} are free", bytes(count as f64), {
+            bytes(there.f_blocks.saturating_mul(there.f_frsize) as f64)
+        })
+    }
 }
 
 /// Opens what has this name without a right to read it; a link is opened itself.
@@ -117,40 +164,65 @@ pub(super) fn allow(folder: BorrowedFd<'_>, name: &OsStr, added: Mode) -> Result
     }
 }
 
-/// Gives a file that was there before the permissions and attributes of its entry, where they differ.
-pub(super) fn redress(
-    folder: BorrowedFd<'_>,
-    name: &OsStr,
-    there: &Stat,
-    entry: &Entry,
-) -> Result<(), StoreError> {
-    let file = named(folder, name).map_err(of_entry)?;
-    let path = path_of(&file);
-    let wanted = mode(entry.mode);
-    let new = new_attributes(&path, entry);
-    if !new.is_empty() {
-        // Attributes count as contents: the owner must be allowed to write.
-        chmod(&path, wanted | Mode::RUSR | Mode::WUSR).map_err(of_entry)?;
-    }
-    for Attribute { name, value } in &new {
-        setxattr(&path, OsStr::from_bytes(name), value, XattrFlags::empty())
-            .map_err(of_attribute)?;
-    }
-    if !new.is_empty() || has_other_mode(there, entry) {
-        chmod(&path, wanted).map_err(of_entry)?;
-    }
-    Ok(())
+/// What is there under the name of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct There<'a> {
+    pub(super) folder: BorrowedFd<'a>,
+    pub(super) name: &'a OsStr,
+    pub(super) stat: &'a Stat,
+    /// Whether it is to have the attributes of its entry and no others.
+    pub(super) attributes: bool,
 }
 
-/// Whether a file or folder has other permissions or attributes than its entry.
-pub(super) fn differs(
-    folder: BorrowedFd<'_>,
-    name: &OsStr,
-    there: &Stat,
-    entry: &Entry,
-) -> Result<bool, StoreError> {
-    let file = named(folder, name).map_err(of_entry)?;
-    Ok(has_other_mode(there, entry) || !new_attributes(&path_of(&file), entry).is_empty())
+impl There<'_> {
+    /// Gives a file that was there before the permissions and attributes of its entry, where they differ.
+    pub(super) fn redress(&self, entry: &Entry) -> Result<(), StoreError> {
+        let file = named(self.folder, self.name).map_err(of_entry)?;
+        let path = path_of(&file);
+        let wanted = mode(entry.mode);
+        let new = new_attributes(&path, entry);
+        let old = self.old_attributes(&path, entry)?;
+        if !new.is_empty() || !old.is_empty() {
+            // Attributes count as contents: the owner must be allowed to write.
+            chmod(&path, wanted | Mode::RUSR | Mode::WUSR).map_err(of_entry)?;
+        }
+        for Attribute { name, value } in &new {
+            setxattr(&path, OsStr::from_bytes(name), value, XattrFlags::empty())
+                .map_err(of_attribute)?;
+        }
+        for name in &old {
+            removexattr(&path, OsStr::from_bytes(name)).map_err(of_attribute)?;
+        }
+        if !new.is_empty() || !old.is_empty() || has_other_mode(self.stat, entry) {
+            chmod(&path, wanted).map_err(of_entry)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a file or folder has other permissions or attributes than its entry.
+    pub(super) fn differs(&self, entry: &Entry) -> Result<bool, StoreError> {
+        let file = named(self.folder, self.name).map_err(of_entry)?;
+        let path = path_of(&file);
+        Ok(has_other_mode(self.stat, entry)
+            || !new_attributes(&path, entry).is_empty()
+            || !self.old_attributes(&path, entry)?.is_empty())
+    }
+
+    /// Attributes of users that the entry does not have.
+    fn old_attributes(&self, path: &str, entry: &Entry) -> Result<Vec<Vec<u8>>, StoreError> {
+        if !self.attributes {
+            return Ok(Vec::new());
+        }
+        let mut list = vec![0; LIST];
+        let length = match listxattr(path, &mut list[..]) {
+            Ok(length) => length,
+            Err(Errno::OPNOTSUPP) => 0,
+            Err(errno) => return Err(of_entry(errno)),
+        };
+        let names = list[..length].split(|byte| *byte == 0).filter(|it| it.starts_with(OF_USERS));
+        let is_old = |name: &&[u8]| entry.attributes.iter().all(|it| it.name != **name);
+        Ok(names.filter(is_old).map(<[u8]>::to_vec).collect())
+    }
 }
 
 /// Attributes that the file does not have yet, or with another value.

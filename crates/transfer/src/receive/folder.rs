@@ -3,36 +3,34 @@
 //! A file is written under a temporary name beside its final one. Complete files are synced together and renamed then,
 //! so that a final name never has half a file, also after a power cut. No link is followed below the folder.
 
+mod store;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, ftruncate,
-    futimens, mkdirat, open, openat, renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, futimens, mkdirat,
+    open, openat, renameat, statat, symlinkat, syncfs, utimensat,
 };
 use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 
-use super::access::{
-    FOLDER, allow, attach, explained, is_same, mode, name_of, of_entry, of_io, redress, remove,
-    times,
-};
-use super::journal::{Described, Journal, Parts, read};
+use super::access::{FOLDER, There, allow, is_same, mode, name_of, of_entry, remove, times};
+use super::journal::{Described, Journal, Parts};
 use super::remove::Removal;
-use super::session::{Standing, Store, StoreError};
-use super::trial::{KEPT, Trial, in_the_way};
-use crate::pure::exclude::Exclude;
+use super::session::{Standing, StoreError, Wishes};
+use super::trial::{KEPT, in_the_way};
+use crate::pure::grain::Grain;
 use crate::pure::paths::{self, OWN};
 use crate::pure::ranges::Ranges;
-use crate::wire::{Change, Entry, EntryKind, Rejected};
+use crate::wire::{Entry, EntryKind, Rejected};
 
 /// Files that are open at once.
 const OPEN: usize = 64;
@@ -67,8 +65,10 @@ pub struct Folder {
     failed: Vec<Rejected>,
     /// Entries that were rejected before anything was written.
     refused: HashSet<usize>,
-    /// Whether what has no entry is removed, and what of it is not.
-    delete: Option<Vec<Exclude>>,
+    wishes: Wishes,
+    grain: Grain,
+    /// Bytes that are still to be written, if that is known.
+    to_come: Option<u64>,
     removed: u64,
     is_wary_of_links: bool,
 }
@@ -104,7 +104,9 @@ impl Folder {
             unsynced: 0,
             failed: Vec::new(),
             refused: HashSet::new(),
-            delete: None,
+            wishes: Wishes::default(),
+            grain: Grain::FINEST,
+            to_come: None,
             removed: 0,
             is_wary_of_links: false,
         })
@@ -214,7 +216,7 @@ impl Folder {
         };
         let kind = there.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
         let is_folder = kind == Some(FileType::Directory);
-        let in_the_way = in_the_way(&entry, kind, self.delete.is_some())?;
+        let in_the_way = in_the_way(&entry, kind, self.wishes.delete.is_some())?;
         match &entry.kind {
             EntryKind::Folder => self.folder_standing(&entry, is_folder, in_the_way),
             EntryKind::Link(target) => {
@@ -224,7 +226,9 @@ impl Folder {
                 }
                 Ok(Standing::Parts(Ranges::default()))
             }
-            EntryKind::File(_) => self.file_standing(&entry, there.as_ref(), before),
+            EntryKind::File(_) | EntryKind::Stream => {
+                self.file_standing(&entry, there.as_ref(), before)
+            }
         }
     }
 
@@ -256,10 +260,12 @@ impl Folder {
         before: &mut Parts,
     ) -> Result<Standing, StoreError> {
         let temporary = self.temporary(&entry.path);
+        let (grain, attributes) = (self.grain, self.wishes.attributes);
         let parent = self.parent(&entry.path)?;
-        if let Some(there) = there.filter(|it| is_same(it, entry.bytes(), entry.modified)) {
+        let is_there = |it: &&Stat| is_same(it, entry.bytes(), entry.modified, grain);
+        if let Some(stat) = there.filter(is_there) {
             let name = OsStr::from_bytes(name_of(&entry.path));
-            redress(parent.as_fd(), name, there, entry)?;
+            There { folder: parent.as_fd(), name, stat, attributes }.redress(entry)?;
             return Ok(Standing::Complete);
         }
         // A journal without its file is worth nothing.
@@ -326,7 +332,9 @@ impl Folder {
         let name = OsStr::from_bytes(name_of(&path));
         let parent = self.parent(&path)?;
         let result = match renameat(parent, temporary, parent, name) {
-            Err(Errno::ISDIR) if self.delete.is_some() => self.replace_folder(&path, temporary),
+            Err(Errno::ISDIR) if self.wishes.delete.is_some() => {
+                self.replace_folder(&path, temporary)
+            }
             result => result.map_err(of_entry),
         };
         if let Err(StoreError::Entry(_)) = &result {
@@ -337,7 +345,7 @@ impl Folder {
 
     /// Removes a folder that has the name of a file or a link, and gives that its name.
     fn replace_folder(&mut self, path: &[u8], temporary: &OsStr) -> Result<(), StoreError> {
-        let excludes = self.delete.clone().unwrap_or_default();
+        let excludes = self.wishes.delete.clone().unwrap_or_default();
         let none = HashSet::new();
         let name = OsStr::from_bytes(name_of(path));
         let parent = self.parent(path)?;
@@ -380,176 +388,13 @@ impl Folder {
         let parent = self.parent(&entry.path)?;
         let flags = FOLDER | OFlags::NOFOLLOW;
         let folder = openat(parent, name, flags, Mode::empty()).map_err(of_entry)?;
-        attach(folder.as_fd(), &entry)?;
+        if self.wishes.attributes {
+            let stat = fstat(&folder).map_err(of_entry)?;
+            let parent = self.parent(&entry.path)?.as_fd();
+            There { folder: parent, name, stat: &stat, attributes: true }.redress(&entry)?;
+        }
         futimens(&folder, &times(entry.modified)).map_err(of_entry)?;
         fchmod(&folder, mode(entry.mode)).map_err(of_entry)
-    }
-}
-
-impl Store for Folder {
-    fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError> {
-        self.session = format!("{:032x}", u128::from_be_bytes(session));
-        self.session.truncate(16);
-        Ok(())
-    }
-
-    fn prepare(
-        &mut self,
-        entries: Arc<[Entry]>,
-        delete: Option<&[Exclude]>,
-    ) -> Result<Vec<Standing>, StoreError> {
-        self.entries = Arc::clone(&entries);
-        self.delete = delete.map(<[Exclude]>::to_vec);
-        let name = self.journal_name();
-        let old = self.locked(&name)?;
-        let mut before = read(old.try_clone()?, &self.boot)?;
-        let mut standings = Vec::with_capacity(entries.len());
-        for (place, entry) in entries.iter().enumerate() {
-            let standing = if entry.path.is_empty() {
-                Err(StoreError::Entry("its path was refused".to_owned()))
-            } else {
-                self.standing(place, &mut before)
-            };
-            standings.push(match standing {
-                Ok(standing) => standing,
-                Err(StoreError::Entry(reason)) => {
-                    self.refused.insert(place);
-                    Standing::Rejected(reason)
-                }
-                Err(error) => return Err(error),
-            });
-        }
-        self.remove_left(before, &standings)?;
-        // The new journal replaces the old one when it has all that still counts.
-        let new = format!("{name}.new");
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file =
-            openat(&self.root, &new, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
-        flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from)?;
-        let mut journal = Journal::begin(File::from(file), &self.boot)?;
-        for (place, standing) in standings.iter().enumerate() {
-            if let Standing::Parts(parts) = standing {
-                for range in parts.iter() {
-                    journal.wrote(place, &entries[place], range)?;
-                }
-            }
-        }
-        journal.synced()?;
-        renameat(&self.root, &new, &self.root, &name).map_err(io::Error::from)?;
-        self.journal = Some(journal);
-        // Another receiver that waits for it finds that the name is now that of the new one.
-        drop(old);
-        Ok(standings)
-    }
-
-    fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.path.clone();
-        self.file(place)?.write_all_at(bytes, offset).map_err(|error| match of_io(error) {
-            StoreError::All(error) => StoreError::All(explained(&error, &folder)),
-            error @ StoreError::Entry(_) => error,
-        })?;
-        self.note(place, offset, bytes.len() as u64)
-    }
-
-    fn zero(&mut self, place: usize, offset: u64, bytes: u64) -> Result<(), StoreError> {
-        let end = offset.saturating_add(bytes);
-        let file = self.file(place)?;
-        // Nothing was written there before, or the same zeros: a longer file has a hole.
-        if file.metadata()?.len() < end {
-            ftruncate(file.as_fd(), end).map_err(of_entry)?;
-        }
-        self.note(place, offset, bytes)
-    }
-
-    fn commit(&mut self) -> Result<(), StoreError> {
-        let result = self.journal.as_mut().map_or(Ok(()), Journal::flush);
-        result.map_err(|error| StoreError::All(explained(&error, &self.path)))
-    }
-
-    fn complete(&mut self, place: usize) -> Result<(), StoreError> {
-        let entry = self.entries[place].clone();
-        if entry.bytes() == 0 {
-            // Nothing was written, so the journal has nothing of it yet.
-            self.note(place, 0, 0)?;
-        }
-        let file = self.file(place)?.as_fd();
-        ftruncate(file, entry.bytes()).map_err(of_entry)?;
-        futimens(file, &times(entry.modified)).map_err(of_entry)?;
-        attach(file, &entry)?;
-        fchmod(file, mode(entry.mode)).map_err(of_entry)?;
-        self.close(place);
-        self.pending.push(place);
-        if self.pending.len() >= PENDING || self.unsynced >= PENDING_BYTES {
-            self.rename_pending()?;
-        }
-        Ok(())
-    }
-
-    fn abandon(&mut self, place: usize) -> Result<(), StoreError> {
-        self.close(place);
-        let path = self.entries[place].path.clone();
-        self.remove_temporary(&path)
-    }
-
-    fn remove_others(&mut self) -> Result<u64, StoreError> {
-        self.rename_pending()?;
-        let Some(excludes) = self.delete.clone().filter(|_| self.failed.is_empty()) else {
-            return Ok(self.removed);
-        };
-        let entries = Arc::clone(&self.entries);
-        let paths = entries.iter().map(|entry| entry.path.as_slice()).collect();
-        let mut removal = Removal::new(&paths, &excludes);
-        for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
-            let name = OsStr::from_bytes(name_of(&entry.path));
-            let parent = self.parent(&entry.path)?;
-            if let Err(errno) = removal.empty(parent.as_fd(), name, &entry.path) {
-                let reason = format!("not all that is to be deleted in it could be: {errno}");
-                self.failed.push(Rejected { path: entry.path.clone(), reason });
-            }
-        }
-        self.removed += removal.count;
-        Ok(self.removed)
-    }
-
-    fn compared(
-        &mut self,
-        entries: &[Entry],
-        delete: Option<&[Exclude]>,
-    ) -> Result<Vec<Change>, StoreError> {
-        if self.is_new {
-            std::fs::remove_dir(&self.path)?;
-        }
-        let root = self.root.as_fd();
-        Trial { root, entries, delete, is_wary_of_links: self.is_wary_of_links }.changes()
-    }
-
-    fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {
-        self.rename_pending()?;
-        // Folders last, and the inner ones first: writing into them changes their times.
-        let links = (0..self.entries.len())
-            .filter(|it| matches!(self.entries[*it].kind, EntryKind::Link(_)));
-        let folders =
-            (0..self.entries.len()).filter(|it| self.entries[*it].kind == EntryKind::Folder);
-        let places = links.chain(folders.rev()).filter(|place| !self.refused.contains(place));
-        for place in places.collect::<Vec<usize>>() {
-            let result = match self.entries[place].kind {
-                EntryKind::Link(_) => self.link(place),
-                _ => self.dress_folder(place),
-            };
-            match result {
-                Ok(()) => {}
-                Err(StoreError::Entry(reason)) => {
-                    self.failed.push(Rejected { path: self.entries[place].path.clone(), reason });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        syncfs(&self.root).map_err(io::Error::from)?;
-        // Its name goes before the lock on it.
-        unlinkat(&self.root, self.journal_name(), AtFlags::empty()).map_err(io::Error::from)?;
-        self.journal = None;
-        Ok(std::mem::take(&mut self.failed))
     }
 }
 

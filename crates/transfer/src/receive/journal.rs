@@ -132,7 +132,9 @@ impl Reading {
             }
             (FILE, true) => {
                 let Ok(Message::Manifest(entries)) = Message::decode(2, body) else { return None };
-                let entry = entries.first().filter(|it| matches!(it.kind, EntryKind::File(_)))?;
+                let is_file =
+                    |it: &&Entry| matches!(it.kind, EntryKind::File(_) | EntryKind::Stream);
+                let entry = entries.first().filter(is_file)?;
                 self.files.push(Described::of(entry));
                 self.parts.push(Ranges::default());
             }

@@ -10,7 +10,7 @@ use super::session::{Clocks, Receiver as Session, SessionError, Store};
 use crate::codec::thread_seconds;
 use crate::wire::{
     Arrival, Failed, Failure, FrameError, FrameWriter, Message, MessageError, ReadError, Receipt,
-    read_messages,
+    Spent, read_messages,
 };
 
 /// Messages that wait to be processed: as many as a sender has on the way, and one.
@@ -56,21 +56,41 @@ impl From<ReadError> for ReceiveError {
     }
 }
 
-/// Receives until the receipt was given. An error is also sent to the sender. `clock` is monotonic.
-///
-/// After an error, the thread that reads lives on until the sender closes the connection.
+/// As [`run_metered`], without a figure for what this machine used.
 pub fn run(
     reader: impl Read + Send + 'static,
     writer: impl Write,
     store: impl Store,
     clock: fn() -> Mono,
 ) -> Result<Received, ReceiveError> {
+    run_metered(reader, writer, store, Gauges { clock, spent: &|_| None })
+}
+
+/// What is read besides messages.
+#[derive(Clone, Copy)]
+pub struct Gauges<'a> {
+    /// It is monotonic.
+    pub clock: fn() -> Mono,
+    /// What this machine used until now, if that is known: of the CPU time of all blocks, s.
+    pub spent: &'a dyn Fn(f64) -> Option<Spent>,
+}
+
+/// Receives until the receipt was given. An error is also sent to the sender.
+///
+/// After an error, the thread that reads lives on until the sender closes the connection.
+pub fn run_metered(
+    reader: impl Read + Send + 'static,
+    writer: impl Write,
+    store: impl Store,
+    gauges: Gauges<'_>,
+) -> Result<Received, ReceiveError> {
+    let clock = gauges.clock;
     let mut writer = FrameWriter::new(BufWriter::new(writer));
     let (arrivals, arrived) = sync_channel(QUEUE);
     thread::spawn(move || {
         read_messages(reader, &clock, &mut |arrival| arrivals.send(arrival).is_ok());
     });
-    let result = messages(&arrived, &mut writer, store, clock);
+    let result = messages(&arrived, &mut writer, store, gauges);
     if let Err(error) = &result {
         let failed = match error {
             ReceiveError::Session(error) => Some(error.message()),
@@ -100,13 +120,13 @@ fn messages<W: Write>(
     arrived: &Receiver<Result<Arrival, ReadError>>,
     writer: &mut FrameWriter<W>,
     store: impl Store,
-    clock: fn() -> Mono,
+    Gauges { clock, spent }: Gauges<'_>,
 ) -> Result<Received, ReceiveError> {
     let mut session = Session::new(store);
     loop {
         let arrival = arrived.recv().map_err(|_| ReceiveError::Cut)??;
         let mut answers = Vec::new();
-        let clocks = Clocks { now: &clock, cpu: &thread_seconds };
+        let clocks = Clocks { now: &clock, cpu: &thread_seconds, spent };
         let result = session.on(arrival.message, arrival.at, &clocks, &mut answers);
         for answer in &answers {
             let (kind, body) = answer.encode();

@@ -13,7 +13,7 @@ use crate::pure::paths;
 use crate::pure::ranges::Ranges;
 use crate::wire::{
     Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
-    Hole, Message, Nack, Receipt, Rejected, VERSIONS, content_sum, negotiated,
+    Hole, Message, Nack, Receipt, Rejected, Spent, VERSIONS, content_sum, negotiated,
 };
 
 /// Most bytes of memory for what the manifest says: some million files.
@@ -47,23 +47,29 @@ pub enum StoreError {
     All(#[from] io::Error),
 }
 
+/// What else the sender wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// What has no entry is removed, except what these patterns leave out.
+    pub delete: Option<Vec<Exclude>>,
+    /// Entries have the attributes that they were sent with, and no others.
+    pub attributes: bool,
+}
+
 /// Where entries are written.
 pub trait Store {
     /// A session begins.
     fn begin(&mut self, session: [u8; 16]) -> Result<(), StoreError>;
-    /// What there is of each entry; one that was refused has no path. Folders are made. With `delete`, what has no entry
-    /// is to be removed, except what these patterns leave out.
+    /// What there is of each entry; one that was refused has no path. Folders are made.
     fn prepare(
         &mut self,
         entries: Arc<[Entry]>,
-        delete: Option<&[Exclude]>,
+        wishes: &Wishes,
     ) -> Result<Vec<Standing>, StoreError>;
     /// What would be done, instead of [`Store::prepare`] and all that follows.
-    fn compared(
-        &mut self,
-        entries: &[Entry],
-        delete: Option<&[Exclude]>,
-    ) -> Result<Vec<Change>, StoreError>;
+    fn compared(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError>;
+    /// A stream has ended after this many bytes, all of which were written.
+    fn ended(&mut self, place: usize, bytes: u64) -> Result<(), StoreError>;
     /// Writes a part of a file.
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
     /// Makes a part of a file zeros.
@@ -134,6 +140,8 @@ pub struct Clocks<'a> {
     pub now: &'a dyn Fn() -> Mono,
     /// CPU time of the thread, s.
     pub cpu: &'a dyn Fn() -> f64,
+    /// What this machine used since the first message, if that is known: of the CPU time of all blocks, s.
+    pub spent: &'a dyn Fn(f64) -> Option<Spent>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,8 +161,7 @@ pub struct Receiver<S> {
     /// The same, when the manifest is complete.
     manifest: Arc<[Entry]>,
     manifest_bytes: usize,
-    /// Whether other entries are to be removed, and which are not.
-    delete: Option<Vec<Exclude>>,
+    wishes: Wishes,
     is_trial: bool,
     layout: Layout,
     /// What is there, in the address space.
@@ -179,7 +186,7 @@ impl<S: Store> Receiver<S> {
             entries: Vec::new(),
             manifest: Arc::default(),
             manifest_bytes: 0,
-            delete: None,
+            wishes: Wishes::default(),
             is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
@@ -213,7 +220,11 @@ impl<S: Store> Receiver<S> {
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
             (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
             (Stage::Manifest, Message::Delete(excludes)) => {
-                self.delete = Some(excludes);
+                self.wishes.delete = Some(excludes);
+                Ok(())
+            }
+            (Stage::Manifest, Message::Attributes) => {
+                self.wishes.attributes = true;
                 Ok(())
             }
             (Stage::Manifest, Message::Trial) => {
@@ -240,7 +251,8 @@ impl<S: Store> Receiver<S> {
                 Ok(())
             }
             (Stage::Blocks, Message::Stale(place)) => self.stale(place),
-            (Stage::Blocks, Message::Fin(fin)) => self.fin(&fin, answers),
+            (Stage::Blocks, Message::Ended(bytes)) => self.ended(bytes),
+            (Stage::Blocks, Message::Fin(fin)) => self.fin(&fin, clocks, answers),
             (stage, message) => {
                 let (kind, _) = message.encode();
                 let text = format!("a message of kind {kind} while it is not its turn ({stage:?})");
@@ -270,7 +282,7 @@ impl<S: Store> Receiver<S> {
         for mut entry in entries {
             let is_fine = paths::check(&entry.path).and_then(|()| match &entry.kind {
                 EntryKind::Link(target) => paths::check_target(target),
-                EntryKind::File(_) | EntryKind::Folder => Ok(()),
+                EntryKind::File(_) | EntryKind::Folder | EntryKind::Stream => Ok(()),
             });
             self.is_settled.push(is_fine.is_err());
             if !self.layout.push(entry.bytes()) {
@@ -323,13 +335,13 @@ impl<S: Store> Receiver<S> {
 
     fn trial(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
         let entries = std::mem::take(&mut self.entries);
-        let changes = self.store.compared(&entries, self.delete.as_deref())?;
+        let changes = self.store.compared(&entries, &self.wishes)?;
         answers.extend(changes.chunks(CHANGES).map(|some| Message::Changes(some.to_vec())));
         answers.push(Message::Receipt(Receipt {
             entries: 0,
             bytes: 0,
             cpu_nanos: 0,
-            joules: None,
+            spent: None,
             rejected: std::mem::take(&mut self.rejected),
             rejected_count: self.rejected_count,
             removed: 0,
@@ -339,9 +351,13 @@ impl<S: Store> Receiver<S> {
     }
 
     fn end_of_manifest(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+        let streams = self.entries.iter().filter(|it| it.kind == EntryKind::Stream).count();
+        if streams > 0 && self.entries.len() > 1 {
+            return Err(SessionError::protocol("a stream beside something else"));
+        }
         self.manifest = std::mem::take(&mut self.entries).into();
         let manifest = Arc::clone(&self.manifest);
-        let standings = self.store.prepare(Arc::clone(&manifest), self.delete.as_deref())?;
+        let standings = self.store.prepare(Arc::clone(&manifest), &self.wishes)?;
         for (place, standing) in standings.into_iter().enumerate().take(manifest.len()) {
             if self.is_settled[place] {
                 continue;
@@ -468,11 +484,31 @@ impl<S: Store> Receiver<S> {
         Ok(())
     }
 
+    /// The stream, which is the only entry, has this length.
+    fn ended(&mut self, bytes: u64) -> Result<(), SessionError> {
+        let is_stream = self.manifest.first().is_some_and(|it| it.kind == EntryKind::Stream);
+        if !is_stream || bytes > self.layout.bytes() || !self.there.covers(0, bytes) {
+            return Err(SessionError::protocol("a stream ended where it cannot"));
+        }
+        let mut entries = self.manifest.to_vec();
+        entries[0].kind = EntryKind::File(bytes);
+        self.manifest = entries.into();
+        self.there.add(bytes, self.layout.bytes());
+        if self.is_settled[0] {
+            return Ok(());
+        }
+        match self.store.ended(0, bytes) {
+            Ok(()) => self.settle(0),
+            Err(StoreError::Entry(reason)) => self.drop_entry(0, reason),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn stale(&mut self, place: u64) -> Result<(), SessionError> {
         let place = usize::try_from(place).ok().filter(|place| *place < self.manifest.len());
         let place =
             place.ok_or_else(|| SessionError::protocol("a file that is not in the manifest"))?;
-        if !matches!(self.manifest[place].kind, EntryKind::File(_)) {
+        if !matches!(self.manifest[place].kind, EntryKind::File(_) | EntryKind::Stream) {
             return Err(SessionError::protocol("a folder or a link that changed"));
         }
         if self.is_settled[place] {
@@ -481,7 +517,12 @@ impl<S: Store> Receiver<S> {
         self.drop_entry(place, "it changed, or went, while it was sent".to_owned())
     }
 
-    fn fin(&mut self, fin: &Fin, answers: &mut Vec<Message>) -> Result<(), SessionError> {
+    fn fin(
+        &mut self,
+        fin: &Fin,
+        clocks: &Clocks<'_>,
+        answers: &mut Vec<Message>,
+    ) -> Result<(), SessionError> {
         if fin.sum != self.sum || fin.blocks != self.blocks {
             return Err(SessionError::protocol("its sum over all blocks is not ours"));
         }
@@ -489,7 +530,7 @@ impl<S: Store> Receiver<S> {
             return Err(SessionError::protocol("it ended before all files were complete"));
         }
         // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
-        let removed = match &self.delete {
+        let removed = match &self.wishes.delete {
             Some(_) if self.rejected_count == 0 => self.store.remove_others()?,
             _ => 0,
         };
@@ -500,11 +541,12 @@ impl<S: Store> Receiver<S> {
             }
         }
         self.stage = Stage::Done;
+        let spent = (clocks.spent)(self.cpu_nanos as f64 * 1e-9);
         answers.push(Message::Receipt(Receipt {
             entries: (self.manifest.len() as u64).saturating_sub(self.rejected_count),
             bytes: self.bytes,
             cpu_nanos: self.cpu_nanos,
-            joules: None,
+            spent,
             rejected: std::mem::take(&mut self.rejected),
             rejected_count: self.rejected_count,
             removed,

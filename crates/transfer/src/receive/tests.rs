@@ -9,7 +9,6 @@ use nightwatt_energy::time::Mono;
 
 use super::*;
 use crate::pure::arm::Codec;
-use crate::pure::exclude::Exclude;
 use crate::wire::{
     Attribute, Change, Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter,
     Hello, Message, Receipt, Stamp, content_sum,
@@ -248,14 +247,10 @@ impl Store for Full {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(
-        &mut self,
-        entries: Arc<[Entry]>,
-        _: Option<&[Exclude]>,
-    ) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
         Ok(vec![Standing::Parts(crate::pure::ranges::Ranges::default()); entries.len()])
     }
-    fn compared(&mut self, _: &[Entry], _: Option<&[Exclude]>) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, _: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
         Ok(Vec::new())
     }
     fn write(&mut self, _: usize, _: u64, bytes: &[u8]) -> Result<(), StoreError> {
@@ -266,6 +261,9 @@ impl Store for Full {
                 Err(StoreError::All(io::Error::new(io::ErrorKind::StorageFull, "no room is left")))
             }
         }
+    }
+    fn ended(&mut self, _: usize, _: u64) -> Result<(), StoreError> {
+        Ok(())
     }
     fn zero(&mut self, _: usize, _: u64, _: u64) -> Result<(), StoreError> {
         Ok(())

@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::access::{FOLDER, differs, is_same, name_of, of_entry};
+use super::access::{FOLDER, There, is_same, name_of, of_entry};
 use super::remove::Removal;
-use super::session::StoreError;
-use crate::pure::exclude::Exclude;
+use super::session::{StoreError, Wishes};
+use crate::pure::grain::Grain;
 use crate::pure::paths;
 use crate::wire::{Change, Entry, EntryKind, What};
 
@@ -27,7 +27,7 @@ pub(super) fn in_the_way(
     let is_folder = there == Some(FileType::Directory);
     let in_the_way = match entry.kind {
         EntryKind::Folder => there.is_some() && !is_folder,
-        EntryKind::File(_) | EntryKind::Link(_) => is_folder,
+        EntryKind::File(_) | EntryKind::Link(_) | EntryKind::Stream => is_folder,
     };
     if in_the_way && !is_deleting {
         let what = if is_folder { "a folder" } else { "a file or a link" };
@@ -42,8 +42,9 @@ pub(super) struct Trial<'a> {
     pub(super) root: BorrowedFd<'a>,
     /// One that was refused has no path.
     pub(super) entries: &'a [Entry],
-    pub(super) delete: Option<&'a [Exclude]>,
+    pub(super) wishes: &'a Wishes,
     pub(super) is_wary_of_links: bool,
+    pub(super) grain: Grain,
 }
 
 impl Trial<'_> {
@@ -94,7 +95,7 @@ impl Trial<'_> {
             Ok(parent) => parent,
             Err(Errno::NOENT) => return Ok(Some(What::Write)),
             // What is in the way of the folder is replaced first.
-            Err(Errno::NOTDIR | Errno::LOOP) if self.delete.is_some() => {
+            Err(Errno::NOTDIR | Errno::LOOP) if self.wishes.delete.is_some() => {
                 return Ok(Some(What::Write));
             }
             Err(errno) => return Err(of_entry(errno)),
@@ -106,10 +107,11 @@ impl Trial<'_> {
             Err(errno) => return Err(of_entry(errno)),
         };
         let kind = FileType::from_raw_mode(there.st_mode);
-        if in_the_way(entry, Some(kind), self.delete.is_some())? {
+        if in_the_way(entry, Some(kind), self.wishes.delete.is_some())? {
             if kind == FileType::Directory {
                 let none = HashSet::new();
-                let mut removal = Removal::trial(&none, self.delete.unwrap_or_default());
+                let mut removal =
+                    Removal::trial(&none, self.wishes.delete.as_deref().unwrap_or_default());
                 if !removal.empty(parent.as_fd(), name, &entry.path).map_err(of_entry)? {
                     return Err(StoreError::Entry(KEPT.to_owned()));
                 }
@@ -125,17 +127,20 @@ impl Trial<'_> {
                 return Ok((!is_link || there.map_err(of_entry)?.as_bytes() != target)
                     .then_some(What::Write));
             }
-            EntryKind::File(bytes) => is_same(&there, *bytes, entry.modified),
+            EntryKind::File(bytes) => is_same(&there, *bytes, entry.modified, self.grain),
+            EntryKind::Stream => false,
         };
         if !is_same {
             return Ok(Some(What::Write));
         }
-        Ok(differs(parent.as_fd(), name, &there, entry)?.then_some(What::Dress))
+        let attributes = self.wishes.attributes;
+        let there = There { folder: parent.as_fd(), name, stat: &there, attributes };
+        Ok(there.differs(entry)?.then_some(What::Dress))
     }
 
     /// What is in folders of the manifest and not in it.
     fn others(&self) -> Result<Vec<Vec<u8>>, Errno> {
-        let Some(excludes) = self.delete else { return Ok(Vec::new()) };
+        let Some(excludes) = self.wishes.delete.as_deref() else { return Ok(Vec::new()) };
         let paths = self.entries.iter().map(|entry| entry.path.as_slice()).collect();
         let mut removal = Removal::trial(&paths, excludes);
         for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {

@@ -49,6 +49,9 @@ pub enum SendError {
         .0.as_secs() / 60
     )]
     Silent(Duration),
+    /// What is to be sent cannot be read.
+    #[error("cannot read stdin: {0}; nothing was written under the file's name")]
+    Input(io::Error),
     /// The user stopped it.
     #[error("sending was stopped; send again to go on from there")]
     Cancelled,

@@ -65,11 +65,15 @@ pub struct Doubt {
 impl Report {
     /// Joules of the sender by a model: idle power for the whole time, CPU time, time and bytes on the wire.
     pub fn modelled(&self, prices: &Prices, seconds: f64) -> f64 {
-        let wire_seconds = self.link_rate.map_or(0.0, |rate| self.wire_bytes as f64 / rate);
         prices.base.get() * seconds
             + prices.cpu.get() * self.cpu_seconds
-            + prices.nic.get() * wire_seconds.min(seconds)
-            + prices.nic_byte * self.wire_bytes as f64
+            + self.nic_joules(prices, seconds)
+    }
+
+    /// Of them, those of the network card.
+    pub fn nic_joules(&self, prices: &Prices, seconds: f64) -> f64 {
+        let wire_seconds = self.link_rate.map_or(0.0, |rate| self.wire_bytes as f64 / rate);
+        prices.nic.get() * wire_seconds.min(seconds) + prices.nic_byte * self.wire_bytes as f64
     }
 
     /// How far they may be off, as a share of them. All errors may go the same way.

@@ -15,6 +15,8 @@ use crate::wire::{Arrival, Failed, FrameWriter, Message, read_messages};
 const QUEUE: usize = 16;
 /// Time between two looks at whether the user has stopped it, while nothing arrives.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same while another program's output is sent.
+const LOOK_AT_INPUT: Duration = Duration::from_millis(5);
 /// A receiver that is silent for this time while the sender waits for it is gone. The longest that a live one needs is
 /// what its disk needs to write all that is in memory.
 const SILENCE: Duration = Duration::from_mins(15);
@@ -74,7 +76,8 @@ fn drive(
     let mut has_sent = true;
     while session.receipt().is_none() {
         // While there is something to send, nothing is waited for.
-        match arrived.recv_timeout(if has_sent { Duration::ZERO } else { LOOK }) {
+        let look = if session.waits_for_input() { LOOK_AT_INPUT } else { LOOK };
+        match arrived.recv_timeout(if has_sent { Duration::ZERO } else { look }) {
             Ok(arrival) => {
                 heard = clock();
                 let Arrival { message, at } = arrival?;
@@ -82,7 +85,10 @@ fn drive(
                     hand_over(message)?;
                 }
             }
-            Err(RecvTimeoutError::Timeout) if !has_sent && clock().since(heard) > SILENCE => {
+            // A program that writes nothing may be at work.
+            Err(RecvTimeoutError::Timeout)
+                if !has_sent && session.waits_for_receiver() && clock().since(heard) > SILENCE =>
+            {
                 return Err(SendError::Silent(SILENCE));
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -10,6 +10,7 @@ use super::error::SendError;
 use super::flow::{Flow, InFlight};
 use super::report::Report;
 use super::source::{Piece, Source};
+use super::stream::Stream;
 use super::walk::Plan;
 use crate::codec::{CodecError, MOST_BYTES, Packer, thread_seconds};
 use crate::pure::arm::{Arm, Codec};
@@ -23,8 +24,8 @@ use crate::pure::policy::{
 use crate::pure::ranges::Ranges;
 use crate::pure::shown;
 use crate::wire::{
-    Ack, Change, Codecs, Data, Entry, Failed, Fin, Hello, Hole, Message, Receipt, VERSIONS,
-    content_sum, negotiated,
+    Ack, Change, Codecs, Data, Entry, EntryKind, Failed, Fin, Hello, Hole, Message, Receipt, Stamp,
+    VERSIONS, content_sum, negotiated,
 };
 
 /// Bytes of entries in one message of the manifest, roughly.
@@ -49,6 +50,8 @@ pub struct Options {
     pub fixed: Option<Arm>,
     /// Remove what is in the receiver's folders and not here, except what these patterns leave out.
     pub delete: Option<Vec<Exclude>>,
+    /// Entries get the attributes that they have here, and lose all others.
+    pub attributes: bool,
     /// Only find out what would be done.
     pub trial: bool,
     /// The same for each attempt to send the same to the same place.
@@ -73,6 +76,8 @@ pub struct Session {
     entries: Vec<Entry>,
     layout: Layout,
     source: Source,
+    /// Instead of the source.
+    stream: Option<Stream>,
     stage: Stage,
     policy: Compress,
     fixed: Option<usize>,
@@ -113,6 +118,7 @@ impl Session {
             .map(|fixed| policy.arms().iter().position(|arm| *arm == fixed).unwrap_or(0));
         Self {
             source: Source::new(plan.entries.clone(), plan.sources),
+            stream: None,
             report: Report { total_bytes: layout.bytes(), ..Report::default() },
             is_stale: vec![false; plan.entries.len()],
             left: layout.bytes(),
@@ -136,6 +142,32 @@ impl Session {
             receipt: None,
             changes: Vec::new(),
         }
+    }
+
+    /// Sends a stream as a file of this name that was changed at this time.
+    pub fn of_stream(stream: Stream, name: &[u8], modified: Stamp, options: Options) -> Self {
+        let entry = Entry {
+            path: name.to_vec(),
+            kind: EntryKind::Stream,
+            mode: 0o644,
+            modified,
+            attributes: Vec::new(),
+        };
+        let plan = Plan { entries: vec![entry], sources: vec!["-".into()], ..Plan::default() };
+        let mut session = Self::new(plan, options);
+        session.report.total_bytes = 0;
+        session.stream = Some(stream);
+        session
+    }
+
+    /// Whether it waits for a stream, which shows by itself when there is more.
+    pub fn waits_for_input(&self) -> bool {
+        self.stream.is_some() && self.stage == Stage::Blocks
+    }
+
+    /// Whether an answer of the receiver is due.
+    pub fn waits_for_receiver(&self) -> bool {
+        !self.waits_for_input() || !self.flow.is_empty()
     }
 
     /// The first message.
@@ -279,6 +311,9 @@ impl Session {
         if let Some(excludes) = &self.options.delete {
             messages.push(Message::Delete(excludes.clone()));
         }
+        if self.options.attributes {
+            messages.push(Message::Attributes);
+        }
         if self.options.trial {
             messages.push(Message::Trial);
         }
@@ -304,6 +339,9 @@ impl Session {
             Some(arm) => self.policy.unpacked(arm, block.length as f64, seconds),
             None => self.report.hole_bytes += block.length,
         }
+        if let Some(stream) = &mut self.stream {
+            stream.acknowledged(block.start);
+        }
         self.report.receiver_seconds += seconds;
         self.report.acknowledged_bytes += block.length;
         self.sum = self.sum.wrapping_add(block.sum);
@@ -318,7 +356,14 @@ impl Session {
             return Ok(Vec::new());
         }
         if let Some([start, end]) = self.again.pop_front() {
-            return self.data(start, end, clock, Some(0));
+            return match self.stream.as_ref().map(|stream| stream.again(start)) {
+                Some(Some(content)) => self.block(start, content, clock, Some(0)),
+                Some(None) => Err(SendError::protocol("it asks for a block that it has")),
+                None => self.data(start, end, clock, Some(0)),
+            };
+        }
+        if self.stream.is_some() {
+            return self.next_of_stream(clock);
         }
         let Some([start, end]) = self.handed.gap(self.position, self.layout.bytes()) else {
             if !self.flow.is_empty() {
@@ -334,18 +379,43 @@ impl Session {
         match self.source.piece(&self.layout, start, end) {
             Piece::Hole(length) => Ok(self.hole(start, length, clock())),
             Piece::Data(until) => {
-                let wanted = self.options.block.unwrap_or_else(|| {
-                    let link = self.policy.link();
-                    if link.is_known() {
-                        block_bytes(1.0 / link.seconds_per_byte())
-                    } else {
-                        block_bytes(0.0)
-                    }
-                });
-                let most = u64::from(wanted).clamp(1, MOST_BYTES as u64);
-                self.data(start, until.min(start + most), clock, self.fixed)
+                self.data(start, until.min(start + self.wanted()), clock, self.fixed)
             }
         }
+    }
+
+    /// Length of the next block, if there is so much.
+    fn wanted(&self) -> u64 {
+        let wanted = self.options.block.unwrap_or_else(|| {
+            let link = self.policy.link();
+            if link.is_known() {
+                block_bytes(1.0 / link.seconds_per_byte())
+            } else {
+                block_bytes(0.0)
+            }
+        });
+        u64::from(wanted).clamp(1, MOST_BYTES as u64)
+    }
+
+    fn next_of_stream(&mut self, clock: &dyn Fn() -> Mono) -> Result<Vec<Message>, SendError> {
+        if self.next_id == 0 {
+            return Ok(self.hole(0, 0, clock()));
+        }
+        let wanted = usize::try_from(self.wanted()).unwrap_or(MOST_BYTES);
+        let Some(stream) = &mut self.stream else { return Ok(Vec::new()) };
+        if let Some((start, content)) = stream.next(wanted, self.flow.is_empty()) {
+            self.report.total_bytes += content.len() as u64;
+            return self.block(start, content, clock, self.fixed);
+        }
+        if let Some(error) = stream.failure() {
+            return Err(SendError::Input(error));
+        }
+        let Some(length) = stream.length().filter(|_| self.flow.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        self.stage = Stage::Fin;
+        let fin = Fin { sum: self.sum, blocks: self.acknowledged };
+        Ok(vec![Message::Ended(length), Message::Fin(fin)])
     }
 
     fn hand_over(&mut self, start: u64, end: u64) {
@@ -402,6 +472,17 @@ impl Session {
         self.hand_over(start, end);
         let stale = self.source.read(&self.layout, &self.handed, [start, end], &mut content);
         let mut messages = self.stale(stale, end);
+        messages.extend(self.block(start, content, clock, fixed)?);
+        Ok(messages)
+    }
+
+    fn block(
+        &mut self,
+        start: u64,
+        content: Vec<u8>,
+        clock: &dyn Fn() -> Mono,
+        fixed: Option<usize>,
+    ) -> Result<Vec<Message>, SendError> {
         let packed = self.pack(&content, fixed);
         let sum = content_sum(start, &content);
         let length = content.len();
@@ -419,8 +500,7 @@ impl Session {
             sent: clock(),
         });
         let length = u32::try_from(length).unwrap_or(0);
-        messages.push(Message::Data(Data { id, start, length, codec, sum, packed }));
-        Ok(messages)
+        Ok(vec![Message::Data(Data { id, start, length, codec, sum, packed })])
     }
 
     /// Packs a block as the policy, or the user, wants it: the arm's place, what it is packed with, and the bytes.
@@ -433,7 +513,7 @@ impl Session {
         let sample = sample_bytes(bytes);
         let start = sample_start(self.next_id, bytes, sample) as usize;
         let kind = Kind::of(&content[start..start + sample as usize]);
-        let block = Block { number: self.next_id, bytes, sample, kind, ahead: Some(self.left) };
+        let block = Block { number: self.next_id, bytes, sample, kind, ahead: self.ahead() };
         let mut whole: Vec<(usize, Vec<u8>)> = Vec::new();
         loop {
             let step = fixed.map_or_else(|| self.policy.next(&block), Step::Send);
@@ -478,6 +558,11 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Bytes that are still to be sent, if that is known.
+    fn ahead(&self) -> Option<u64> {
+        self.stream.is_none().then_some(self.left)
     }
 
     fn pack_part(

@@ -2,6 +2,7 @@
 
 mod changes;
 mod faults;
+mod streams;
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -45,6 +46,7 @@ fn options() -> Options {
         block: None,
         fixed: None,
         delete: None,
+        attributes: false,
         trial: false,
         session: [3; 16],
         cancelled: Arc::new(AtomicBool::new(false)),
@@ -93,6 +95,10 @@ fn transfer(paths: &[PathBuf], to: &Path, options: Options, cut_after: usize) ->
 }
 
 fn sent(plan: Plan, to: &Path, options: Options, cut_after: usize) -> Both {
+    run_both(Session::new(plan, options), to, cut_after)
+}
+
+fn run_both(mut session: Session, to: &Path, cut_after: usize) -> Both {
     let (here, there) = UnixStream::pair().unwrap();
     let store = Folder::open(to).unwrap();
     let receiver = thread::spawn(move || {
@@ -102,7 +108,6 @@ fn sent(plan: Plan, to: &Path, options: Options, cut_after: usize) -> Both {
         let _ = there.shutdown(Shutdown::Both);
         result
     });
-    let mut session = Session::new(plan, options);
     let writer = Cut { inner: here.try_clone().unwrap(), left: cut_after };
     let close = || drop(here.shutdown(Shutdown::Both));
     let reader = here.try_clone().unwrap();

@@ -6,6 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
 use super::attributes::attributes;
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
@@ -97,6 +100,13 @@ impl Plan {
             }
         };
         let is_folder = kind == EntryKind::Folder;
+        // Found now, a dry run fails as sending would.
+        if matches!(kind, EntryKind::File(_))
+            && let Err(errno @ (Errno::ACCESS | Errno::PERM)) =
+                accessat(CWD, source, Access::READ_OK, AtFlags::EACCESS)
+        {
+            return self.skip(source, &io::Error::from(errno).to_string());
+        }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if name.starts_with(OWN) {
             return self.skip(source, "its name is that of a temporary file of nightwatt");

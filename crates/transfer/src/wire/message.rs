@@ -1,5 +1,6 @@
 //! Messages: what is in the frames.
 
+use serde::Serialize;
 use twox_hash::XxHash3_64;
 
 use super::error::MessageError;
@@ -7,6 +8,7 @@ use super::fields::{Body, Fields};
 use crate::codec::MOST_BYTES;
 use crate::pure::arm::Codec;
 use crate::pure::exclude::Exclude;
+use crate::pure::shown::{self, between};
 
 /// First bytes of a hello: what is no nightwatt is found at once.
 const MAGIC: &[u8; 4] = b"NWTX";
@@ -68,7 +70,12 @@ pub enum EntryKind {
     File(u64),
     /// A symbolic link, and what is in it.
     Link(Vec<u8>),
+    /// A file whose length is known only when all of it was sent. It is the only entry.
+    Stream,
 }
+
+/// The length of a stream before it is known: no stream is longer.
+pub const MOST_STREAM: u64 = 1 << 62;
 
 /// Something that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +111,11 @@ const MOST_NAME: usize = 255;
 impl Entry {
     /// Bytes of its contents.
     pub fn bytes(&self) -> u64 {
-        if let EntryKind::File(bytes) = self.kind { bytes } else { 0 }
+        match self.kind {
+            EntryKind::File(bytes) => bytes,
+            EntryKind::Stream => MOST_STREAM,
+            EntryKind::Folder | EntryKind::Link(_) => 0,
+        }
     }
 }
 
@@ -185,6 +196,40 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// Energy of the receiver, from the first message to the receipt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spent {
+    /// Whether a meter measured it; else it is modelled.
+    pub is_measured: bool,
+    /// J.
+    pub joules: f64,
+    /// How far it may be off (95 %), J.
+    pub uncertainty: f64,
+    /// The meter, or the model.
+    pub basis: String,
+}
+
+impl Spent {
+    /// The lower and the upper end of what it may be (95 %), J: a meter is off by an amount, a model by a factor.
+    pub fn range(&self) -> [f64; 2] {
+        let Self { is_measured, joules, uncertainty, .. } = self;
+        let low = if *is_measured || *joules <= 0.0 {
+            (joules - uncertainty).max(0.0)
+        } else {
+            joules / (1.0 + uncertainty / joules)
+        };
+        [low, joules + uncertainty]
+    }
+
+    /// In words.
+    pub fn text(&self) -> String {
+        let [low, high] = self.range();
+        let origin = if self.is_measured { "measured by" } else { "modelled:" };
+        let interval = between(low, high);
+        format!("{:.1} J, {interval} J ({origin} {})", self.joules, shown::line(&self.basis))
+    }
+}
+
 /// What the receiver has done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Receipt {
@@ -194,8 +239,8 @@ pub struct Receipt {
     pub bytes: u64,
     /// CPU time, ns.
     pub cpu_nanos: u64,
-    /// Joules, if the receiver has a meter.
-    pub joules: Option<f64>,
+    /// What the receiver used.
+    pub spent: Option<Spent>,
     /// Entries that were not written: the first ones.
     pub rejected: Vec<Rejected>,
     /// How many there are.
@@ -266,6 +311,8 @@ pub enum Message {
     Manifest(Vec<Entry>),
     /// What is in the folders of the manifest and not in it is to be removed, except what these patterns leave out.
     Delete(Vec<Exclude>),
+    /// Entries are to have the attributes that they were sent with, and no others.
+    Attributes,
     /// Nothing is to be written: only what would be done is wanted.
     Trial,
     /// The manifest, or the list of what the receiver has, is complete.
@@ -284,6 +331,8 @@ pub enum Message {
     Nack(Nack),
     /// The file at this place of the manifest changed while it was read.
     Stale(u64),
+    /// All of the stream was sent and acknowledged: so many bytes.
+    Ended(u64),
     /// All was sent.
     Fin(Fin),
     /// All was received.
@@ -312,6 +361,7 @@ impl Message {
                 let write = |body: Body, it: &Exclude| body.text(&it.to_string(), MOST_TEXT);
                 (13, excludes.iter().fold(body, write))
             }
+            Self::Attributes => (16, body),
             Self::Trial => (14, body),
             Self::End => (3, body),
             Self::Changes(changes) => (15, changes.iter().fold(body, write_change)),
@@ -330,6 +380,7 @@ impl Message {
             }
             Self::Nack(nack) => (8, body.u64(nack.id).text(&nack.reason, MOST_TEXT)),
             Self::Stale(place) => (9, body.u64(*place)),
+            Self::Ended(bytes) => (17, body.u64(*bytes)),
             Self::Fin(fin) => (10, body.u64(fin.sum).u64(fin.blocks)),
             Self::Receipt(receipt) => (11, write_receipt(body, receipt)),
             Self::Failed(failed) => {
@@ -370,6 +421,8 @@ impl Message {
             13 => Self::Delete(read_excludes(it)?),
             14 => Self::Trial,
             15 => Self::Changes(read_changes(it)?),
+            16 => Self::Attributes,
+            17 => Self::Ended(it.u64()?),
             kind => return Err(MessageError::Kind(kind)),
         };
         fields.end()?;
@@ -391,6 +444,7 @@ fn write_entry(body: Body, entry: &Entry) -> Body {
         EntryKind::Folder => (0, 0, &[][..]),
         EntryKind::File(bytes) => (1, *bytes, &[][..]),
         EntryKind::Link(target) => (2, 0, &target[..]),
+        EntryKind::Stream => (3, 0, &[][..]),
     };
     let Stamp { seconds, nanos } = entry.modified;
     let body = body.u8(kind).short(&entry.path, MOST_PATH).u16(entry.mode).i64(seconds).u32(nanos);
@@ -421,6 +475,7 @@ fn read_entries(it: &mut Fields<'_>) -> Result<Vec<Entry>, MessageError> {
             0 => EntryKind::Folder,
             1 => EntryKind::File(it.u64()?),
             2 => EntryKind::Link(it.short(MOST_PATH)?.to_vec()),
+            3 => EntryKind::Stream,
             _ => return Err(MessageError::Value("the kind of an entry")),
         };
         entries.push(Entry { path, kind, mode, modified, attributes });
@@ -490,7 +545,14 @@ fn read_data(it: &mut Fields<'_>) -> Result<Data, MessageError> {
 
 fn write_receipt(body: Body, receipt: &Receipt) -> Body {
     let body = body.u64(receipt.entries).u64(receipt.bytes).u64(receipt.cpu_nanos);
-    let body = body.amount(receipt.joules).u64(receipt.rejected_count).u64(receipt.removed);
+    let body = match &receipt.spent {
+        None => body.u8(0),
+        Some(Spent { is_measured, joules, uncertainty, basis }) => {
+            let body = body.u8(1 + u8::from(*is_measured));
+            body.amount(Some(*joules)).amount(Some(*uncertainty)).text(basis, MOST_TEXT)
+        }
+    };
+    let body = body.u64(receipt.rejected_count).u64(receipt.removed);
     let write =
         |body: Body, it: &Rejected| body.short(&it.path, MOST_PATH).text(&it.reason, MOST_TEXT);
     receipt.rejected.iter().take(MOST_REJECTED).fold(body, write)
@@ -498,7 +560,17 @@ fn write_receipt(body: Body, receipt: &Receipt) -> Body {
 
 fn read_receipt(it: &mut Fields<'_>) -> Result<Receipt, MessageError> {
     let (entries, bytes, cpu_nanos) = (it.u64()?, it.u64()?, it.u64()?);
-    let (joules, rejected_count, removed) = (it.amount()?, it.u64()?, it.u64()?);
+    let spent = match it.u8()? {
+        0 => None,
+        kind @ (1 | 2) => Some(Spent {
+            is_measured: kind == 2,
+            joules: it.amount()?.ok_or(MessageError::Value("an energy"))?,
+            uncertainty: it.amount()?.ok_or(MessageError::Value("an energy"))?,
+            basis: it.text(MOST_TEXT)?,
+        }),
+        _ => return Err(MessageError::Value("an energy")),
+    };
+    let (rejected_count, removed) = (it.u64()?, it.u64()?);
     let mut rejected = Vec::new();
     while !it.0.is_empty() {
         rejected
@@ -507,5 +579,5 @@ fn read_receipt(it: &mut Fields<'_>) -> Result<Receipt, MessageError> {
     if rejected.len() > MOST_REJECTED {
         return Err(MessageError::Value("the number of files"));
     }
-    Ok(Receipt { entries, bytes, cpu_nanos, joules, rejected, rejected_count, removed })
+    Ok(Receipt { entries, bytes, cpu_nanos, spent, rejected, rejected_count, removed })
 }

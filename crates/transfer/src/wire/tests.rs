@@ -24,6 +24,7 @@ fn some_messages() -> Vec<Message> {
             entry("a", EntryKind::Folder),
             entry("a/b", EntryKind::File(1 << 40)),
             entry("a/c", EntryKind::Link(b"b".to_vec())),
+            entry("a/d", EntryKind::Stream),
         ]),
         Message::Delete(vec!["*.tmp".parse().unwrap(), "/a/b/".parse().unwrap()]),
         Message::Trial,
@@ -51,11 +52,18 @@ fn some_messages() -> Vec<Message> {
             entries: 3,
             bytes: 8,
             cpu_nanos: 77,
-            joules: None,
+            spent: Some(Spent {
+                is_measured: true,
+                joules: 12.5,
+                uncertainty: 0.5,
+                basis: "rapl/package-0".into(),
+            }),
             rejected,
             rejected_count: 1,
             removed: 2,
         }),
+        Message::Attributes,
+        Message::Ended(1 << 40),
         Message::Failed(Failed { failure: Failure::DiskFull, text: "no room".into() }),
     ]
 }
@@ -133,6 +141,45 @@ fn every_damage_is_found() {
     }
 }
 
+/// T8: damage of every kind to one frame among others: bits, bursts, bytes that are lost, doubled or put in.
+/// `NIGHTWATT_FRAMES=1000000` is the bar.
+#[test]
+fn damaged_frames_are_found() {
+    let frames = std::env::var("NIGHTWATT_FRAMES").ok().and_then(|it| it.parse().ok());
+    let frames: u64 = frames.unwrap_or(20_000);
+    let messages = some_messages();
+    let bytes = written(&messages);
+    let mut state = 1_u64;
+    let mut below = |most: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % most
+    };
+    for number in 0..frames {
+        let mut damaged = bytes.clone();
+        let place = below(bytes.len() - 16);
+        let length = 1 + below(16);
+        match below(4) {
+            0 => damaged[place] ^= 1 << below(8),
+            1 => damaged[place..place + length].iter_mut().for_each(|it| *it ^= below(256) as u8),
+            2 => drop(damaged.drain(place..place + length)),
+            _ => {
+                let put_in: Vec<u8> = (0..length).map(|_| below(256) as u8).collect();
+                damaged.splice(place..place, put_in);
+            }
+        }
+        if damaged == bytes {
+            continue;
+        }
+        match read(&damaged, damaged.len()) {
+            Err(_) => {}
+            // Only what follows the last frame may be damaged and all frames whole.
+            Ok(read) => panic!("frame {number}: damage at {place} was not found: {read:?}"),
+        }
+    }
+    println!("{frames} damaged frames, all found");
+}
+
 #[test]
 fn values_that_may_not_be_are_refused() {
     let decode = |kind: u8, body: &[u8]| Message::decode(kind, body);
@@ -165,7 +212,7 @@ proptest! {
 
     #[test]
     fn bodies_that_nearly_are_messages_are_read_without_a_panic(
-        which in 0_usize..14, place in any::<prop::sample::Index>(), change in any::<u8>(), cut in 0_usize..4,
+        which in 0_usize..18, place in any::<prop::sample::Index>(), change in any::<u8>(), cut in 0_usize..4,
     ) {
         let (kind, mut body) = some_messages()[which].encode();
         if !body.is_empty() {

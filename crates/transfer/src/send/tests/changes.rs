@@ -1,5 +1,7 @@
 //! A second run, after something has changed here or there.
 
+use rustix::fs::{listxattr, removexattr};
+
 use super::*;
 use crate::forecast::Forecast;
 
@@ -18,7 +20,8 @@ fn a_changed_mode_or_attribute_is_sent_without_the_content() {
         }
         fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         let plan = walk(from_ref(&path), &wanted).unwrap();
-        let both = sent(plan, to.path(), options(), usize::MAX);
+        let options = Options { attributes: has_attributes, ..options() };
+        let both = sent(plan, to.path(), options, usize::MAX);
         assert_eq!(both.session.receipt().unwrap().rejected_count, 0, "{mode:o}");
         let metadata = there.metadata().unwrap();
         assert_eq!(metadata.mode() & 0o7777, mode);
@@ -31,6 +34,49 @@ fn a_changed_mode_or_attribute_is_sent_without_the_content() {
     if !has_attributes {
         println!("skipped: no extended attributes in {}", from.path().display());
     }
+}
+
+/// The fault of a review: what was removed here stayed there for ever.
+#[test]
+fn an_attribute_that_was_removed_here_goes_there() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    let path = top.join("file");
+    fs::write(&path, "x").unwrap();
+    if setxattr(&path, "user.old", b"1", XattrFlags::empty()).is_err() {
+        println!("skipped: no extended attributes in {}", from.path().display());
+        return;
+    }
+    setxattr(&top, "user.old", b"1", XattrFlags::empty()).unwrap();
+    setxattr(&path, "user.kept", b"2", XattrFlags::empty()).unwrap();
+    let run = |attributes: bool, trial: bool| {
+        let plan = walk(from_ref(&top), &Wanted { attributes, ..Wanted::default() }).unwrap();
+        sent(plan, to.path(), Options { attributes, trial, ..options() }, usize::MAX).session
+    };
+    let names = |path: &Path| {
+        let mut list = [0; 1000];
+        let length = listxattr(path, &mut list[..]).unwrap();
+        let mut names: Vec<String> = list[..length]
+            .split(|byte| *byte == 0)
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .filter(|name| name.starts_with("user."))
+            .collect();
+        names.sort();
+        names
+    };
+    run(true, false);
+    let there = to.path().join("top");
+    assert_eq!(names(&there.join("file")), ["user.kept", "user.old"]);
+    removexattr(&path, "user.old").unwrap();
+    removexattr(&top, "user.old").unwrap();
+    run(false, false);
+    assert_eq!(names(&there.join("file")), ["user.kept", "user.old"], "they were not asked for");
+    assert_eq!(Forecast::of(&run(true, true)).permissions, ["top", "top/file"]);
+    run(true, false);
+    assert_eq!(names(&there.join("file")), ["user.kept"]);
+    assert_eq!(names(&there), [""; 0]);
+    assert_eq!(Forecast::of(&run(true, true)).permissions, [""; 0]);
 }
 
 #[test]

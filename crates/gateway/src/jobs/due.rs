@@ -1,0 +1,143 @@
+//! When a job is due. Pure.
+
+use nightwatt_energy::time::Now;
+use serde::{Deserialize, Serialize};
+
+use crate::config::At;
+
+const DAY: i64 = 86_400;
+
+/// What is known of a job over all starts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Record {
+    /// The local day, counted from 1970, whose run was the last to begin, or from which on it is known.
+    pub(crate) day: Option<i64>,
+    /// When the last run began, ms since 1970.
+    pub(crate) begun_ms: Option<i64>,
+    /// When it ended: not if it was interrupted.
+    pub(crate) ended_ms: Option<i64>,
+    /// When the last run that succeeded ended.
+    pub(crate) succeeded_ms: Option<i64>,
+    /// For how long that one ran, s.
+    pub(crate) took_s: Option<f64>,
+    /// Runs that failed since then.
+    pub(crate) failures: u32,
+    /// Why the last one failed.
+    pub(crate) problem: Option<String>,
+}
+
+/// What to do about a job now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The run of this day is to begin.
+    pub(crate) run: Option<i64>,
+    /// When the next one is, s since 1970.
+    pub(crate) next: i64,
+}
+
+impl Record {
+    /// A run that was missed, because the gateway did not run, or that was interrupted, is made up for once.
+    pub(crate) fn due(&mut self, at: At, now: Now) -> Due {
+        let offset = i64::from(now.utc_offset);
+        let local = now.wall.secs() + offset;
+        let today = local.div_euclid(DAY);
+        let of = |day: i64| day * DAY + at.second();
+        let next = (today..=today + 7).find(|day| at.is_on(*day) && of(*day) > local);
+        let next = next.map_or(local + DAY, of) - offset;
+        let Some(last) = (today - 7..=today).rev().find(|day| at.is_on(*day) && of(*day) <= local)
+        else {
+            return Due { run: None, next };
+        };
+        // Of a new job, the past counts as done; of one that ran in the future, the clock was wrong.
+        let known = *self.day.get_or_insert(last);
+        if known > today {
+            self.day = Some(last);
+            return Due { run: None, next };
+        }
+        Due { run: (last > known || self.is_interrupted()).then_some(last), next }
+    }
+
+    pub(crate) fn begin(&mut self, day: i64, now_ms: i64) {
+        (self.day, self.begun_ms, self.ended_ms) = (Some(day), Some(now_ms), None);
+    }
+
+    pub(crate) fn end(&mut self, now_ms: i64, result: Result<(), String>) {
+        self.ended_ms = Some(now_ms);
+        match result {
+            Ok(()) => {
+                self.succeeded_ms = Some(now_ms);
+                self.took_s = self.begun_ms.map(|begun| (now_ms - begun).max(0) as f64 * 1e-3);
+                (self.failures, self.problem) = (0, None);
+            }
+            Err(why) => (self.failures, self.problem) = (self.failures + 1, Some(why)),
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.begun_ms.is_some() && self.ended_ms.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nightwatt_energy::time::{Mono, Wall};
+
+    use super::*;
+
+    /// A Friday.
+    const FRIDAY: i64 = 20_784;
+
+    fn now(day: i64, hour: i64) -> Now {
+        let secs = day * DAY + hour * 3600 - 3600;
+        Now { mono: Mono(Duration::ZERO), wall: Wall::from_secs(secs), utc_offset: 3600 }
+    }
+
+    fn at(text: &str) -> At {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_new_job_waits_for_its_time_and_runs_once_a_day() {
+        let (mut record, at) = (Record::default(), at("03:00"));
+        let due = record.due(at, now(FRIDAY, 12));
+        // 3 o'clock an hour east of UTC.
+        assert_eq!(due, Due { run: None, next: (FRIDAY + 1) * DAY + 2 * 3600 });
+        assert_eq!(record.due(at, now(FRIDAY + 1, 2)).run, None);
+        assert_eq!(record.due(at, now(FRIDAY + 1, 3)).run, Some(FRIDAY + 1));
+        record.begin(FRIDAY + 1, 5);
+        record.end(6, Err("no".to_owned()));
+        assert_eq!(
+            record.due(at, now(FRIDAY + 1, 4)).run,
+            None,
+            "what failed waits for the next night"
+        );
+        assert_eq!((record.failures, record.problem.as_deref()), (1, Some("no")));
+        // The clock is put back by an hour in summer time's end: still the same day.
+        let earlier = Now { utc_offset: 0, ..now(FRIDAY + 1, 4) };
+        assert_eq!(record.due(at, earlier).run, None);
+    }
+
+    #[test]
+    fn what_was_missed_or_interrupted_is_made_up_for_once() {
+        let (mut record, at) = (Record::default(), at("sat,sun 03:00"));
+        record.due(at, now(FRIDAY, 12));
+        // The gateway was off over the weekend.
+        let due = record.due(at, now(FRIDAY + 3, 9));
+        assert_eq!(due, Due { run: Some(FRIDAY + 2), next: (FRIDAY + 8) * DAY + 2 * 3600 });
+        record.begin(FRIDAY + 2, 1000);
+        assert_eq!(record.due(at, now(FRIDAY + 3, 10)).run, Some(FRIDAY + 2), "it was interrupted");
+        record.end(31_000, Ok(()));
+        assert_eq!(record.due(at, now(FRIDAY + 3, 10)).run, None);
+        assert_eq!((record.succeeded_ms, record.took_s), (Some(31_000), Some(30.0)));
+    }
+
+    #[test]
+    fn a_day_in_the_future_was_of_a_wrong_clock() {
+        let (mut record, at) = (Record { day: Some(40_000), ..Record::default() }, at("03:00"));
+        assert_eq!(record.due(at, now(FRIDAY, 12)).run, None);
+        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
+    }
+}

@@ -1,0 +1,122 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+
+use nightwatt_energy::time::Mono;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::*;
+use crate::wire::{FrameReader, Message};
+
+fn clock() -> Mono {
+    let time = clock_gettime(ClockId::Monotonic);
+    Mono(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+fn listener() -> (Listener, Address) {
+    let listener = Listener::encrypted("127.0.0.1:0".parse().unwrap(), [7; 32]).unwrap();
+    let authority = listener.address().unwrap().to_string();
+    (listener, Address { authority, is_encrypted: true, name: None })
+}
+
+#[test]
+fn addresses_have_a_scheme_a_host_and_a_port() {
+    let read = |text: &str| text.parse::<Address>().ok();
+    let address = |authority: &str, is_encrypted, name: Option<&str>| {
+        Some(Address {
+            authority: authority.to_owned(),
+            is_encrypted,
+            name: name.map(str::to_owned),
+        })
+    };
+    assert_eq!(read("tls://nas:7000"), address("nas:7000", true, None));
+    assert_eq!(read("tls://[fe80::1]:7000/"), address("[fe80::1]:7000", true, None));
+    assert_eq!(read("tcp://10.0.0.2:1/a.tar"), address("10.0.0.2:1", false, Some("a.tar")));
+    for wrong in
+        ["nas:7000", "tls://nas", "tls://:1", "tls://nas:70000", "ftp://a:1", "tls://a:1/b/c"]
+    {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_ticket_is_read_as_it_was_printed_and_not_shown() {
+    let (listener, _) = listener();
+    let ticket = listener.ticket().unwrap();
+    let text = ticket.reveal();
+    assert_eq!((text.len(), text.parse().as_ref()), (133, Ok(ticket)));
+    assert_eq!(format!("{ticket:?}"), "Ticket(..)");
+    let wrong = [text[1..].to_owned(), text[..132].to_owned(), text.replace("nwt1-", "nwt1-+")];
+    for wrong in wrong {
+        assert_eq!(wrong.parse::<Ticket>(), Err(NoTicket));
+    }
+}
+
+fn content(seed: u8) -> Vec<u8> {
+    (0..20_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed).collect()
+}
+
+/// 20 MB each way at once, each in a thread of its own.
+#[test]
+fn both_directions_flow_at_once() {
+    let (listener, address) = listener();
+    let ticket = listener.ticket().unwrap().clone();
+    let talk = |ends: Ends, own: u8, other: u8| {
+        let Ends { mut reader, mut writer, .. } = ends;
+        let writing = thread::spawn(move || {
+            writer.write_all(&content(own)).unwrap();
+        });
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        writing.join().unwrap();
+        assert!(read == content(other));
+    };
+    let there = thread::spawn(move || {
+        let until = clock() + Duration::from_mins(5);
+        talk(listener.accept(clock, until, &mut |it| panic!("{it:?}")).unwrap(), 1, 2);
+    });
+    talk(connect(&address, Some(&ticket)).unwrap(), 2, 1);
+    there.join().unwrap();
+}
+
+#[test]
+fn only_the_ticket_lets_a_sender_in() {
+    let (listener, address) = listener();
+    let ticket = listener.ticket().unwrap().clone();
+    let accepting = thread::spawn(move || {
+        let mut refused = Vec::new();
+        let until = clock() + Duration::from_mins(5);
+        let accepted = listener.accept(clock, until, &mut |it| refused.push(it.why));
+        (accepted.is_ok(), refused)
+    });
+    // The key of another receiver.
+    let (other, _) = self::listener();
+    let strange = connect(&address, other.ticket());
+    assert!(matches!(strange, Err(ConnectError::Stranger(_))));
+    // The right key, and another token.
+    let mut text = ticket.reveal();
+    text.replace_range(131..133, if text.ends_with("00") { "01" } else { "00" });
+    let mut ends = connect(&address, Some(&text.parse().unwrap())).unwrap();
+    let mut answer = Vec::new();
+    ends.reader.read_to_end(&mut answer).unwrap();
+    let mut frames = FrameReader::default();
+    frames.push(&answer);
+    let (kind, body) = frames.next_frame().unwrap().unwrap();
+    let Ok(Message::Failed(failed)) = Message::decode(kind, &body) else { panic!("{body:?}") };
+    assert!(failed.text.contains("token"), "{}", failed.text);
+    // Something that speaks no TLS.
+    let mut plain = TcpStream::connect(&address.authority).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let _ = plain.read_to_end(&mut Vec::new());
+    connect(&address, Some(&ticket)).unwrap();
+    let (is_in, refused) = accepting.join().unwrap();
+    assert!(is_in && refused.len() == 3, "{refused:?}");
+    assert!(refused[1].contains("wrong token"), "{refused:?}");
+}
+
+#[test]
+fn a_ticket_ends_with_its_time() {
+    let (listener, _) = listener();
+    let late = listener.accept(clock, clock(), &mut |_| ());
+    assert!(matches!(late, Err(ListenError::Late)));
+}
