@@ -283,8 +283,9 @@ mod tests {
     #[test]
     fn the_same_kinds_of_hashes_are_computed_for_every_user_whether_it_exists_or_not() {
         const SHA: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
-        let bcrypt =
-            |cost: &str| format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
+        let bcrypt = |cost: &str| {
+            format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+        };
         let sha = |rounds: u32| SHA.replace("$5$", &format!("$5$rounds={rounds}$"));
         let argon = |memory: u32| {
             format!(
