@@ -2,7 +2,7 @@
 //!
 //! The service gets a `GET` with the client's cookies and credentials, and what it asked for in `X-Forwarded-*`. If it
 //! answers 2xx, the client comes in, and the server gets the configured fields of that answer. Any other answer below 500
-//! goes to the client. If there is none, nothing comes in.
+//! goes to the client. Without an answer, nothing comes in.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

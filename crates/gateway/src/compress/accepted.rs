@@ -30,8 +30,7 @@ impl Coding {
     }
 }
 
-/// The coding that suits a client best, of those that it accepts; nothing if that is none, or it prefers to get the
-/// answer as it is.
+/// The coding that suits a client best; nothing if it accepts no coding, or prefers to get the answer as it is.
 pub fn best<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Coding> {
     // In thousandths. What is not named has the weight of `*`.
     let (mut weights, mut plain, mut others) = ([None; 3], None, None);

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::access::rule;
 use crate::passthrough_programs::{has, run, succeeded};
-use crate::stage::{Stage, asleep};
+use crate::stage::{Stage, asleep, timeout};
 use crate::tls::{by_tls, certificate, curl};
 
 fn openssl(args: &[&str], dir: &Path) {
@@ -94,6 +94,7 @@ fn only_a_certificate_of_the_sites_authority_opens_it() {
     let known = [family.clone(), friends.clone()];
     by_tls(asleep().real(), &made)
         .with(move |config| {
+            config.scenario.policy = timeout(3600);
             opens_to(config, &family);
             // Another site opens to friends, and a third to all.
             for (name, host) in [("friends", "friends.example"), ("open", "open.example")] {

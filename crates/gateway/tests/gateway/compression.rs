@@ -19,7 +19,12 @@ fn page() -> String {
     (0..4000).map(|line: u32| format!("<li>line {line}\n")).collect()
 }
 
+/// What the server says each time.
 fn html(body: &str) -> Says {
+    storable(body).field("Cache-Control", "no-store")
+}
+
+fn storable(body: &str) -> Says {
     ok(body).field("Content-Type", "text/html; charset=utf-8").field("ETag", "\"one\"")
 }
 
@@ -123,7 +128,7 @@ fn what_is_personal_or_fixed_passes_as_it_is() {
 fn the_cache_keeps_the_plain_answer_and_a_client_that_has_the_other_is_known() {
     compresses(awake()).play(async |stage| {
         let page = page();
-        stage.origin.says(html(&page).field("Cache-Control", "max-age=600"));
+        stage.origin.says(storable(&page).field("Cache-Control", "max-age=600"));
         let got = stage.ask(accepting("/a", "br")).await;
         assert_eq!((got.how(), got.field("content-encoding")), ((200, "server"), Some("br")));
         let got = stage.ask(accepting("/a", "br")).await;
