@@ -82,7 +82,7 @@ const ANSWERS = {
   server: ["by the server, awake anyway", "server"], held: ["by the server, after waiting for it to wake", "delayed"],
   "waiting-page": ["a page that waits for the server", "delayed"], crawler: ["crawlers, sent away until later", "spared"], scanner: ["scanners, sent away", "spared"],
   monitor: ["monitors and health checks", "spared"], state: ["from what the proxy knows", "spared"], timeout: ["the server did not come in time", "failed"],
-  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], denied: ["not let in by `[site.access]`", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"],
+  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], denied: ["not let in by `[site.access]`", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"], redirect: ["sent on to TLS", "spared"], path: ["as `[[site.path]]` says", "spared"],
 };
 
 export function answers(box, note, site) {

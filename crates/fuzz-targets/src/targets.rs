@@ -10,6 +10,7 @@ pub mod config;
 pub mod controller_answers;
 pub mod disk_records;
 pub mod duration;
+pub mod front_door;
 pub mod http1;
 pub mod http1_answer;
 pub mod http_front;
@@ -71,6 +72,7 @@ targets! {
     controller_answers,
     disk_records,
     duration,
+    front_door,
     http1,
     http1_answer,
     http_front,

@@ -75,11 +75,13 @@ pub enum Answered {
     Gone,
     /// 308: redirected to the same address over TLS.
     Redirect,
+    /// As its path is configured: a redirect, a text or a file.
+    Path,
 }
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
@@ -99,6 +101,7 @@ impl Answered {
         Self::Limited,
         Self::Gone,
         Self::Redirect,
+        Self::Path,
     ];
 
     /// The name in logs, metrics, JSON and the header `Nightwatt-Answer`.
@@ -123,6 +126,7 @@ impl Answered {
             Self::Limited => "limited",
             Self::Gone => "gone",
             Self::Redirect => "redirect",
+            Self::Path => "path",
         }
     }
 }

@@ -106,7 +106,11 @@ impl Site {
         if !class.is_admitted()
             || matches!(
                 answered,
-                Answered::State | Answered::Denied | Answered::Limited | Answered::Redirect
+                Answered::State
+                    | Answered::Denied
+                    | Answered::Limited
+                    | Answered::Redirect
+                    | Answered::Path
             )
         {
             return;
@@ -130,8 +134,15 @@ pub(crate) fn close(
     How { class, answered, needs_server, would, let_through, rule }: How,
 ) -> Response<Answer> {
     let now = serving.clock.now();
-    let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
     let site = index.map(|index| &serving.sites[index]);
+    let mut response = if facts.wants_json {
+        answers::for_programs(response)
+    } else if let Some(paths) = site.and_then(|site| site.paths.as_ref()) {
+        let page = paths.page(response.status().as_u16()).filter(|_| facts.accepts_html);
+        answers::for_people(response, page)
+    } else {
+        response
+    };
     if let Some(site) = site {
         let asker = Asker { arrived: facts.arrived.mono, visitor: facts.visitor };
         site.count(asker, class, answered, response.status(), now);

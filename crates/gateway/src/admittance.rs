@@ -1,6 +1,8 @@
 //! Who may come in: decides by the network and the password of a client, before anything else happens for it.
 
+mod forward;
 mod login;
+mod pass;
 mod queue;
 
 use std::collections::HashSet;
@@ -17,7 +19,10 @@ use nightwatt_policy::rate::{Rate, RateLimiter};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, watch};
 
+use self::forward::ForwardAuth;
+pub(crate) use self::forward::Refused;
 pub use self::login::Login;
+pub(crate) use self::pass::Pass;
 use self::queue::{Queue, Turn};
 use crate::answers;
 use crate::body::Answer;
@@ -40,6 +45,9 @@ const OUTSIDE: &str = "This site is not for clients of this network.";
 const LOG_IN: &str = "This site needs a password.";
 const WRONG_PASSWORD: &str = "This user does not exist, or has another password.";
 const TOO_MANY: &str = "Too many wrong passwords. Please wait.";
+const NO_CERTIFICATE: &str = "This site needs a certificate of the client, by TLS.";
+const NOT_ASKED: &str =
+    "The service that decides who may come in does not answer. Please try again.";
 const BUSY: &str = "Too many clients log in at the same time. Please try again.";
 pub(crate) const NO_WAKE: &str = "The server sleeps, and clients of this network do not wake it. Please come back when it is awake.";
 
@@ -67,6 +75,12 @@ pub(crate) enum Denial {
     Attempts(Duration),
     /// Too many clients show passwords.
     Busy,
+    /// It shows no certificate that opens the site.
+    NoCertificate,
+    /// The service that decides does not answer.
+    NotAsked,
+    /// That service has its own answer.
+    Forward,
 }
 
 impl Denial {
@@ -79,6 +93,9 @@ impl Denial {
             Self::WrongPassword => "access-password",
             Self::Attempts(_) => "access-attempts",
             Self::Busy => "access-busy",
+            Self::NoCertificate => "access-certificate",
+            Self::NotAsked => "access-service",
+            Self::Forward => "access-forward",
         }
     }
 }
@@ -93,6 +110,8 @@ pub(crate) struct Admittance {
     key: [u8; 32],
     memory: Mutex<Memory>,
     hashing: Arc<Semaphore>,
+    /// The service that decides instead of passwords.
+    forward: Option<Arc<ForwardAuth>>,
     /// A client that comes in by its network speaks for others, and the operator has been warned.
     is_warned: AtomicBool,
 }
@@ -159,13 +178,15 @@ pub(crate) struct Comer {
     pub(crate) network: u64,
     /// A proxy named it in a form that cannot be parsed.
     pub(crate) is_unreadable: bool,
+    /// The authority that vouches for its certificate.
+    pub(crate) voucher: Option<u64>,
 }
 
 impl Comer {
     pub(crate) fn of(facts: &Facts) -> Self {
-        let Facts { budget, network, is_unreadable, .. } = *facts;
+        let Facts { budget, network, is_unreadable, voucher, .. } = *facts;
         let network = if network == UNLIMITED { budget } else { network };
-        Self { ip: facts.certain_client(), budget, network, is_unreadable }
+        Self { ip: facts.certain_client(), budget, network, is_unreadable, voucher }
     }
 }
 
@@ -189,13 +210,16 @@ impl Admittance {
     ///
     /// # Errors
     ///
-    /// If passwords cannot be asked for.
+    /// If passwords cannot be asked for, or the service that decides cannot be asked.
     pub(crate) fn of(site: &SiteConfig) -> Result<Option<Arc<Self>>, StartError> {
         let Some(config) = site.access.clone() else { return Ok(None) };
         let realm = config.realm.as_deref().unwrap_or(&site.name);
         let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
         let challenge = HeaderValue::from_str(&challenge)
             .map_err(|_| StartError::Realm { site: site.name.clone(), realm: realm.to_owned() })?;
+        let opened = config.forward.as_ref().map(ForwardAuth::open).transpose();
+        let wrong = |source| StartError::ForwardAuth { site: site.name.clone(), source };
+        let forward = opened.map_err(wrong)?.map(Arc::new);
         let mut key = [0; 32];
         // Without random bytes nothing is remembered: each password is hashed each time.
         let is_random = getrandom::fill(&mut key).is_ok();
@@ -212,6 +236,7 @@ impl Admittance {
             key,
             memory: Mutex::new(memory),
             hashing: Arc::new(Semaphore::new(1)),
+            forward,
             is_warned: AtomicBool::new(false),
         })))
     }
@@ -224,6 +249,7 @@ impl Admittance {
     /// Removes the credentials from a head, if they are for this proxy: then the server does not get them.
     pub(crate) fn take(&self, facts: &Facts, fields: &mut HeaderMap) -> Shown {
         self.look_for_proxies(facts, fields);
+        self.strip(fields);
         if self.config.htpasswd.is_none() {
             return Shown::Nothing;
         }
@@ -384,6 +410,13 @@ impl Admittance {
             Denial::Attempts(wait) => {
                 return answers::later(StatusCode::TOO_MANY_REQUESTS, wait, TOO_MANY);
             }
+            Denial::NoCertificate => {
+                return answers::sentence(StatusCode::FORBIDDEN, NO_CERTIFICATE);
+            }
+            Denial::NotAsked | Denial::Forward => {
+                let wait = Duration::from_secs(5);
+                return answers::later(StatusCode::SERVICE_UNAVAILABLE, wait, NOT_ASKED);
+            }
             Denial::Busy => {
                 let wait = Duration::from_secs(1);
                 return answers::later(StatusCode::SERVICE_UNAVAILABLE, wait, BUSY);
@@ -396,10 +429,17 @@ impl Admittance {
     }
 }
 
-/// Returns when, after a reload, the network of a client may not come in any more.
-pub(crate) async fn shut_out(mut rules: watch::Receiver<Option<Arc<Admittance>>>, comer: Comer) {
+/// Returns when, after a reload, a client may not come in any more with what it had shown.
+pub(crate) async fn shut_out(
+    mut rules: watch::Receiver<Option<Arc<Admittance>>>,
+    comer: Comer,
+    pass: Pass,
+) {
     let is_out = |it: &Option<Arc<Admittance>>| {
-        it.as_ref().is_some_and(|rules| rules.by_network(comer).is_err())
+        it.as_ref().is_some_and(|rules| {
+            rules.by_network(comer).and_then(|()| rules.by_certificate(comer)).is_err()
+                || !rules.still_opens_to(comer, &pass)
+        })
     };
     if rules.wait_for(is_out).await.is_err() {
         // The site is gone, and what becomes of its connections is decided elsewhere.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use nightwatt_policy::admission::Budget;
@@ -84,6 +85,16 @@ pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response.map(|_| Answer::whole(problem.to_string()))
+}
+
+/// The same for people, if the site has a page of its own for it.
+pub(crate) fn for_people(mut response: Response<Answer>, page: Option<Bytes>) -> Response<Answer> {
+    let Some(page) = page.filter(|_| response.extensions().get::<Said>().is_some()) else {
+        return response;
+    };
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response.map(|_| Answer::whole(page))
 }
 
 /// The same, with the time after which to retry.

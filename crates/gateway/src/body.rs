@@ -36,6 +36,7 @@ enum Source {
     Whole(Option<Bytes>),
     Origin(FromOrigin, Silence),
     Ahead(Ahead),
+    Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
 }
 
 impl Answer {
@@ -61,6 +62,13 @@ impl Answer {
             return self;
         }
         Self { source: Source::Ahead(Ahead::of(self, done)), watcher: None }
+    }
+
+    /// A body of another kind.
+    pub(crate) fn other(
+        body: impl http_body::Body<Data = Bytes, Error = BodyError> + Send + 'static,
+    ) -> Self {
+        Self { source: Source::Other(Box::pin(body)), watcher: None }
     }
 
     /// Adds a watcher outside of the one there is.
@@ -108,6 +116,7 @@ impl http_body::Body for Answer {
                 Poll::Pending => return Poll::Pending,
             },
             Source::Ahead(ahead) => std::task::ready!(ahead.poll_frame(cx)),
+            Source::Other(body) => std::task::ready!(body.as_mut().poll_frame(cx)),
         };
         if let Some(watcher) = &mut this.watcher {
             if let Some(Ok(frame)) = &frame
@@ -139,6 +148,7 @@ impl http_body::Body for Answer {
             }
             Source::Origin(body, ..) => body.size_hint(),
             Source::Ahead(ahead) => ahead.left.map_or_else(SizeHint::new, SizeHint::with_exact),
+            Source::Other(body) => body.size_hint(),
         }
     }
 }
@@ -149,6 +159,7 @@ impl Source {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Origin(body, ..) => body.is_end_stream(),
             Self::Ahead(ahead) => ahead.left == Some(0),
+            Self::Other(body) => body.is_end_stream(),
         }
     }
 }

@@ -6,7 +6,11 @@ mod access;
 mod acme;
 mod admin;
 mod cache;
+mod client_certificates;
+mod compression;
 mod disk;
+mod field_names;
+mod forward_auth;
 mod gate;
 mod holidays;
 mod hosts;
@@ -20,15 +24,17 @@ mod mirror;
 mod network;
 mod origin;
 pub(crate) mod own;
+mod path;
 mod places;
 mod pool;
+mod spellings;
 mod tcp;
 mod tls;
 mod waiting;
 mod webhook;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,7 +51,14 @@ pub use self::acme::{AcmeConfig, Proof};
 pub(crate) use self::acme::{CHALLENGE_PATH, tag};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
+pub use self::client_certificates::Vouchers;
+pub(crate) use self::client_certificates::number_of;
+pub use self::compression::CompressionConfig;
 pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
+#[cfg(test)]
+pub(crate) use self::field_names::is_free;
+pub(crate) use self::forward_auth::ADDRESS as SIGN_IN_ADDRESS;
+pub use self::forward_auth::{AuthUrl, ForwardAuthConfig};
 pub use self::gate::GateConfig;
 pub use self::holidays::read_holidays;
 pub use self::htpasswd::Users;
@@ -58,7 +71,11 @@ pub use self::meter::MeterConfig;
 pub use self::mirror::{MirrorConfig, MirrorUrl};
 pub use self::network::{ClientField, Network};
 pub use self::origin::{Origin, OriginTls};
+pub(crate) use self::path::REST as REST_OF_PATH;
+pub use self::path::{HeaderRules, PathConfig};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
+pub(crate) use self::spellings::decoded;
+pub use self::spellings::readings;
 pub(crate) use self::tcp::UNKNOWN;
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
@@ -207,6 +224,15 @@ pub struct SiteConfig {
     pub clients: ClassifierConfig,
     /// Who may come in, and who may wake the server; default: all clients.
     pub access: Option<AccessConfig>,
+    /// Paths that are answered in another way.
+    #[serde(default)]
+    pub path: Vec<PathConfig>,
+    /// Pages instead of the built-in text for errors, by status: `503 = "/etc/nightwatt/503.html"`.
+    #[serde(default)]
+    pub error_pages: BTreeMap<String, PathBuf>,
+    /// Which of its answers are compressed on their way to clients; default: none.
+    #[serde(default)]
+    pub compression: CompressionConfig,
     /// Which of its answers are stored, for which clients and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
@@ -300,13 +326,18 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the files of holidays and users.
+    /// Reads the files of holidays, users and authorities.
     fn read_other_files(&mut self) -> Result<(), Wrong> {
         read_holidays(&mut self.scenario).map_err(|text| ("scenario.holidays".to_owned(), text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
             let read = site.scenario.as_mut().map_or(Ok(()), read_holidays);
             read.map_err(|text| (format!("site.{index}.scenario.holidays"), text))?;
-            site.read_users().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            site.read_access().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+        }
+        let vouchers = self.site.iter().filter_map(|site| site.access.as_ref());
+        let authorities = vouchers.flat_map(|access| access.vouchers.all()).cloned().collect();
+        if let Some(tls) = &mut self.tls {
+            tls.client_authorities = authorities;
         }
         Ok(())
     }
@@ -359,6 +390,7 @@ impl Config {
                 .and_then(|()| site.check_tls(self))
                 .and_then(|()| site.check_origin_tls())
                 .and_then(|()| site.check_access(self))
+                .and_then(|()| site.check_paths(self))
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;
@@ -471,6 +503,7 @@ impl SiteConfig {
         self.waiting_texts.check()?;
         self.cache.check()?;
         self.mirror.check(self.kind)?;
+        self.compression.check()?;
         self.limits.check()?;
         check_clients(&self.clients)?;
         if self.awake_per_client_and_day > Duration::from_hours(24) {

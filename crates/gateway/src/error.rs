@@ -63,6 +63,16 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// A page for errors of a site.
+    #[error("`error_pages` of site `{site}`: cannot read {path}: {source}")]
+    ErrorPage {
+        /// The site.
+        site: String,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The realm of a site's passwords cannot be written into an answer.
     #[error("site `{site}`: `{realm}` cannot be the realm of its passwords")]
     Realm {
@@ -70,6 +80,14 @@ pub enum StartError {
         site: String,
         /// Its realm.
         realm: String,
+    },
+    /// The service that decides who may come in cannot be asked.
+    #[error("`access.forward` of site `{site}`: {source}")]
+    ForwardAuth {
+        /// The site.
+        site: String,
+        /// Why.
+        source: nightwatt_host::tls::TlsError,
     },
     /// A controller cannot be built.
     #[error("site `{site}`: {source}")]
@@ -172,7 +190,13 @@ impl StartError {
                 "check that the file is there, that it is text in UTF-8 and that this user may read it; or \
                  leave `waiting_page_file` out: then the page is the built-in one",
             ),
+            Self::ErrorPage { .. } => {
+                Some("check that the file is there and that this user may read it")
+            }
             Self::Realm { .. } => Some("set `access.realm` to printable ASCII characters"),
+            Self::ForwardAuth { .. } => Some(
+                "check that `ca` of `[site.access.forward]` is a file of certificates in PEM that this user may read",
+            ),
             Self::Certificate(bad) => Some(bad.hint()),
             Self::Webhook(_) => Some("check that the file exists and that this user may read it"),
             Self::Password { .. } => Some(

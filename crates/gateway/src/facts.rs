@@ -42,12 +42,14 @@ pub(crate) struct Peer {
     pub(crate) ip: IpAddr,
     /// Over TLS.
     pub(crate) secure: bool,
+    /// The authority that vouches for its certificate, if it has shown one.
+    pub(crate) voucher: Option<u64>,
 }
 
 impl Peer {
     /// The peer of a connection without TLS.
     pub(crate) fn plain(address: SocketAddr) -> Self {
-        Self { ip: address.ip(), secure: false }
+        Self { ip: address.ip(), secure: false, voucher: None }
     }
 }
 
@@ -71,6 +73,8 @@ pub(crate) struct Facts {
     pub(crate) is_unreadable: bool,
     /// That proxy named its client, and by one address: see [`Facts::certain_client`].
     pub(crate) is_certain: bool,
+    /// The authority that vouches for the certificate of the peer, if it has shown one.
+    pub(crate) voucher: Option<u64>,
     /// The client uses TLS: by the word of a trusted proxy, else on this connection.
     pub(crate) secure: bool,
     /// Host and port of the target, else of the `Host` field; in normal form, as sent to the server.
@@ -137,7 +141,7 @@ impl Facts {
             .unwrap_or_else(|| RequestId { at: now.wall, number }.to_string());
         let authority = parts.uri.authority().map(|authority| authority.as_str().to_owned());
         let authority = authority.or_else(|| text(&HOST)).unwrap_or_default();
-        let Peer { ip: peer, secure } = peer;
+        let Peer { ip: peer, secure, voucher } = peer;
         let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let told = told.map(|told| is_https(told.as_bytes())).or(spoken.secure);
         let secure = told.unwrap_or(secure);
@@ -165,6 +169,7 @@ impl Facts {
             trusted,
             is_unreadable: spoken.is_unreadable,
             is_certain: spoken.is_certain,
+            voucher,
             secure,
             base: base(secure, &authority),
             authority,

@@ -213,8 +213,8 @@ impl Client {
         }
         let index = serving.site_of(authority.host)?;
         let site = &serving.sites[index];
-        // The slow path decides who comes in.
-        if site.admittance.is_some() {
+        // The slow path decides who comes in, and what is answered by its path.
+        if site.admittance.is_some() || site.paths.is_some() {
             return None;
         }
         let sender = plain.sender(head, &site.rules);

@@ -1,5 +1,6 @@
 //! One exchange with the server: sends the request, passes the answer on, and stores what the cache may keep.
 
+mod by_path;
 mod watchers;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,7 +115,7 @@ impl Forwarding<'_> {
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = spool.is_whole().then(|| spool.kept.clone());
             let (request, validating) = self.asking().question(spool, validates, &sending);
-            let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
+            let origin = Arc::clone(exchange.seat().map_or_else(|| self.origin(), Seat::origin));
             let (ticket, underway) = match begun.take() {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
                 None => (self.ticket(), None),
@@ -173,7 +174,7 @@ impl Forwarding<'_> {
         exchange: &Arc<Exchange>,
         sending: &Arc<Sending>,
     ) -> Response<Answer> {
-        let limit = self.site().limits.silence(response.headers());
+        let limit = self.limits().silence(response.headers());
         response.map(|body| {
             let body = Answer::of_origin(body, &self.serving.clock, limit);
             if exchange.seat().is_none() {
@@ -215,10 +216,11 @@ impl Forwarding<'_> {
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let (clock, idle) = (self.serving.clock.clone(), self.site().limits.tunnel_idle);
+        let (clock, idle) = (self.serving.clock.clone(), self.limits().tunnel_idle);
         let phase = self.site().supervisor.phase();
-        let shut_out =
-            admittance::shut_out(self.site().doorkeeper.subscribe(), Comer::of(self.facts));
+        let pass = self.parts.extensions.get().cloned().unwrap_or_default();
+        let rules = self.site().doorkeeper.subscribe();
+        let shut_out = admittance::shut_out(rules, Comer::of(self.facts), pass);
         let tunnel = Tunnel::new(move |client| async move {
             tokio::select! {
                 () = tunnel::run(client, server, answered_ahead, phase, &clock, idle) => {}

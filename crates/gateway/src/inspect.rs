@@ -113,6 +113,7 @@ impl Site {
                 Some(_) => Vec::new(),
             },
             pool: self.pool.as_ref().map(|pool| pool.report(self.pool_policy())),
+            compression: self.compressor.as_ref().map(|it| it.tally.status()),
             mirror: self.mirror.as_ref().map(|mirror| mirror.status()),
             shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =

@@ -27,6 +27,7 @@ use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
 use crate::serving::Serving;
+use crate::tls::Accepted;
 
 /// Length of the kernel's queue of connections.
 const BACKLOG: u32 = 1024;
@@ -477,16 +478,17 @@ async fn connection(
     };
     let _open = serving.connections.accept();
     let clock = serving.clock.clone();
-    let peer = Peer { ip: client, secure };
-    let service = Client::new(live.serving, peer, Arc::clone(&leaving));
+    let peer = Peer { ip: client, secure, voucher: None };
     if secure {
         // Boxed, so that connections without TLS are no larger because of it.
         Box::pin(async move {
             let limit = front.serving.config.limits.handshake_timeout;
             let Some(tls) = &front.tls else { return };
             let accepted = tls.accept(stream, read_ahead, &clock, limit).await;
-            let Some((stream, is_http2)) = accepted else { return };
+            let Some(Accepted { stream, is_http2, voucher }) = accepted else { return };
             drop(front);
+            let peer = Peer { voucher, ..peer };
+            let service = Client::new(live.serving, peer, Arc::clone(&leaving));
             if is_http2 {
                 http2::serve(stream, service, limits, clock, leaving, stopped).await;
                 return;
@@ -498,5 +500,6 @@ async fn connection(
         return;
     }
     drop(front);
+    let service = Client::new(live.serving, peer, Arc::clone(&leaving));
     nightwatt_http1::serve(stream, read_ahead, service, limits, clock, stopped).await;
 }

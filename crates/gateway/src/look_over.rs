@@ -6,6 +6,7 @@ use crate::admin::Guard;
 use crate::config::Config;
 use crate::error::StartError;
 use crate::gateway::Gateway;
+use crate::paths::Paths;
 use crate::secrets;
 use crate::site::{look_over_servers, waiting_page};
 use crate::state_dir;
@@ -21,7 +22,8 @@ impl Gateway {
         let admin = config.admin.iter().map(|it| Guard::open(Some(it)).map(drop));
         let pages = config.site.iter().map(|site| waiting_page(site).map(drop));
         let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
-        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
+        let paths = config.site.iter().map(|site| Paths::open(site, config, clock).map(drop));
+        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers).chain(paths);
         all.filter_map(Result::err).collect()
     }
 

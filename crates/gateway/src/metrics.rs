@@ -3,6 +3,7 @@
 //! Only what [`tally`] counts is kept for it: the rest is collected at each scrape. No label has a value that a client
 //! can choose, so the configuration determines the number of series.
 
+mod compression;
 mod disk;
 mod jobs;
 mod machines;
@@ -88,6 +89,7 @@ impl Gateway {
         write_caches(&mut page, &sites);
         disk::write(&mut page, self);
         mirrors::write(&mut page, self);
+        compression::write(&mut page, self);
         write_energy(&mut page, &sites);
         if sites.iter().any(|it| !it.status.meters.is_empty()) {
             write_meters(&mut page, &sites);

@@ -111,6 +111,7 @@ impl OwnRequest {
             trusted: false,
             is_unreadable: false,
             is_certain: true,
+            voucher: None,
             secure,
             authority: authority.to_owned(),
             base: base(secure, authority),

@@ -2,6 +2,7 @@
 
 pub(crate) mod plain;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{
@@ -44,7 +45,9 @@ impl Asking<'_> {
         let mut headers = self.parts.headers.clone();
         let length = headers.get(CONTENT_LENGTH).cloned();
         let chunked = headers.contains_key(TRANSFER_ENCODING);
-        let announced = announced(&headers).filter(|_| chunked);
+        let admittance = self.site.admittance.as_deref();
+        let sets = |name: &HeaderName| admittance.is_some_and(|it| it.sets(name));
+        let announced = announced(&headers, sets).filter(|_| chunked);
         let takes_trailers = takes_trailers(&headers);
         // What `Connection` names has been dropped.
         fields::remove_hop_by_hop(&mut headers);
@@ -80,7 +83,8 @@ impl Asking<'_> {
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        let limit = self.site.limits.largest_body();
+        let path = self.site.path_rule(self.facts.path());
+        let limit = path.map_or(&self.site.limits, |it| &it.limits).largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
         match length {
@@ -89,9 +93,14 @@ impl Asking<'_> {
             Some(length) => drop(headers.insert(CONTENT_LENGTH, length)),
             None => {}
         }
+        let mut target = Cow::Borrowed(self.facts.target.as_str());
+        if let Some(path) = path {
+            path.change_request(&mut headers);
+            target = path.target(&target).into_owned().into();
+        }
         let mut request = Request::new(body);
         *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = self.facts.target.parse().unwrap_or_default();
+        *request.uri_mut() = target.parse().unwrap_or_default();
         *request.headers_mut() = headers;
         if let Some(interim) = self.parts.extensions.get::<Interim>() {
             request.extensions_mut().insert(interim.clone());
@@ -139,9 +148,10 @@ pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
 
 /// The announced trailers, except those that a server might take for header fields. (hyper drops those over HTTP/1.1
 /// only.)
-fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
-    let harmless =
-        |name: &&str| HeaderName::from_bytes(name.as_bytes()).is_ok() && may_be_trailer(name);
+fn announced(headers: &HeaderMap, sets: impl Fn(&HeaderName) -> bool) -> Option<HeaderValue> {
+    let harmless = |name: &&str| {
+        HeaderName::from_bytes(name.as_bytes()).is_ok_and(|it| may_be_trailer(name) && !sets(&it))
+    };
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
 }

@@ -9,6 +9,7 @@ use nightwatt_policy::admission::{Route, Want};
 use nightwatt_traffic::Verdict;
 
 use crate::facts::Facts;
+use crate::paths::Ambiguous;
 use crate::serving::Serving;
 
 /// The rule in the access log for a client that sends too many requests.
@@ -53,7 +54,17 @@ pub(crate) fn refusal(
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
-    let limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
+    let mut limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
+    if let Some(paths) = site.and_then(|site| serving.sites[site].paths.as_ref()) {
+        match paths.find(facts.path()) {
+            Ok(rule) => limits = rule.map_or(limits, |it| &it.limits),
+            Err(Ambiguous) => {
+                let text = "Servers read this path in several ways: write it without `..`, `//`, `;` and escapes that \
+                            need none.";
+                return Some((StatusCode::BAD_REQUEST, text));
+            }
+        }
+    }
     facts.refusal(parts, limits.largest_body()).or_else(|| {
         // It would loop forever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \

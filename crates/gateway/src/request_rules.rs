@@ -248,6 +248,13 @@ mod tests {
     }
 
     #[test]
+    fn no_configuration_sets_what_frames_or_routes_a_request() {
+        for name in HEAD_FIELDS.iter().chain(&OUR_FIELDS) {
+            assert!(!crate::config::is_free(name), "{name}");
+        }
+    }
+
+    #[test]
     fn the_table_is_sorted_and_in_lower_case() {
         let names: Vec<&str> = TREATMENTS.iter().map(|it| it.name).collect();
         assert!(names.is_sorted());

@@ -30,6 +30,7 @@ use tokio::task::JoinHandle;
 use crate::admittance::Admittance;
 use crate::authority::Authority;
 use crate::common::Common;
+use crate::compress::Compressor;
 use crate::config::{Config, Limits, SiteConfig};
 use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
@@ -43,6 +44,7 @@ use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::mirror::Mirror;
 use crate::origin::OriginPool;
+use crate::paths::{PathRule, Paths};
 use crate::pool::{Fittings, ServerPool, Whole};
 use crate::prefetch_queue::PrefetchQueue;
 use crate::presence::Presence;
@@ -81,6 +83,10 @@ pub(crate) struct Site {
     pub(crate) admittance: Option<Arc<Admittance>>,
     /// The same since the last reload, for tunnels, which outlive it.
     pub(crate) doorkeeper: watch::Sender<Option<Arc<Admittance>>>,
+    /// What is answered in another way by its path.
+    pub(crate) paths: Option<Arc<Paths>>,
+    /// Compresses its answers, if that is configured.
+    pub(crate) compressor: Option<Arc<Compressor>>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Arc<Counters>,
     /// What fixed timeouts would have done since the start, for the dashboard. Not computed for a pool.
@@ -147,6 +153,7 @@ impl Site {
         let origin = origin(site, common)?;
         let dropping = OriginPool::drop_stale(Arc::downgrade(&origin), supervisor.phase());
         tasks.push(tokio::spawn(dropping));
+        let paths = open_paths(site, common, &supervisor)?;
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -163,6 +170,8 @@ impl Site {
             presence: Arc::default(),
             admittance: Admittance::of(site)?,
             doorkeeper: watch::Sender::new(None),
+            paths,
+            compressor: Compressor::of(site, None),
             waiting_page,
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
@@ -175,6 +184,11 @@ impl Site {
             limits: site.limits.over(&config.limits),
             scenario,
         })
+    }
+
+    /// The table for a path; nothing if it is answered as all others are.
+    pub(crate) fn path_rule(&self, path: &str) -> Option<&PathRule> {
+        self.paths.as_ref()?.find(path).ok()?
     }
 
     /// Whether its cache is warmed up while its server is awake.
@@ -357,6 +371,20 @@ fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, Sta
     let origin = OriginPool::open(&site.origin, tls, &limits, common.clock);
     let wrong = |source| StartError::Power { site: site.name.clone(), source };
     Ok(Arc::new(origin.map_err(wrong)?))
+}
+
+/// The tables of a site by path. Their connections end with the server's.
+fn open_paths(
+    site: &SiteConfig,
+    common: &Common<'_>,
+    supervisor: &Supervisor,
+) -> Result<Option<Arc<Paths>>, StartError> {
+    let paths = Paths::open(site, common.config, common.clock)?;
+    for origin in paths.iter().flat_map(|paths| paths.origins()) {
+        // It ends with the last user of the connections.
+        tokio::spawn(OriginPool::drop_stale(Arc::downgrade(origin), supervisor.phase()));
+    }
+    Ok(paths)
 }
 
 /// The server on the local network, unless it is a part of this machine.

@@ -1,6 +1,8 @@
 //! A request, from its head to its answer.
 
 mod admitting;
+mod client;
+mod dressed;
 mod mirrored;
 mod placing;
 mod resume;
@@ -24,6 +26,7 @@ use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_traffic::Verdict;
 use tokio::sync::watch;
 
+pub(crate) use self::client::Client;
 pub(crate) use self::resume::resume;
 pub(crate) use self::wants::{judge, wake_cause, want};
 use crate::access::Answered;
@@ -88,23 +91,30 @@ pub(crate) async fn handle(
     }
     let (response, how) = match (index, refusing::refusal(&serving, index, &facts, &parts)) {
         (Some(index), None) => {
-            let site = &serving.sites[index];
+            let mut entered = None;
             // Boxed: most sites let all clients in.
-            if admittance.is_some()
-                && let Some((response, how)) =
-                    Box::pin(admitting::denied(&serving, index, &facts, shown)).await
-            {
-                return close(&serving, Some(index), &facts, response, how);
+            if admittance.is_some() {
+                let entering = admitting::enter(&serving, index, &facts, shown, &mut parts, names);
+                match Box::pin(entering).await {
+                    Ok(it) => entered = Some(it),
+                    Err((response, how)) => {
+                        return close(&serving, Some(index), &facts, response, how);
+                    }
+                }
             }
-            let verdict = judge(site, &serving, &facts);
+            let names = entered.as_ref().map_or(names, |it| it.names);
+            let verdict = judge(&serving.sites[index], &serving, &facts);
             let class = verdict.class();
             let mut client =
                 Client { serving: &serving, index, facts: &facts, class, stays: false };
             let asked = Asked::new(&serving, index, &facts, &parts, class, names);
             let asked = Asked { verdict: Some(verdict), ..asked };
-            let answer = asked.answer(body).await;
+            let (mut response, how) = asked.answer(body).await;
             client.stays = true;
-            answer
+            if let Some(entered) = entered {
+                entered.send_cookies(&mut response);
+            }
+            (response, how)
         }
         (_, refusal) => {
             let (status, text) = refusal.unwrap_or_else(|| refusing::no_site(&facts));
@@ -112,27 +122,6 @@ pub(crate) async fn handle(
         }
     };
     close(&serving, index, &facts, response, how)
-}
-
-/// The client that waits for an answer. One that leaves before is still counted and logged: it may have woken the
-/// server.
-pub(crate) struct Client<'a> {
-    pub(crate) serving: &'a Serving,
-    pub(crate) index: usize,
-    pub(crate) facts: &'a Arc<Facts>,
-    pub(crate) class: ClientClass,
-    pub(crate) stays: bool,
-}
-
-impl Drop for Client<'_> {
-    fn drop(&mut self) {
-        if !self.stays {
-            let mut nothing = Response::new(Answer::empty());
-            *nothing.status_mut() = CLIENT_LEFT;
-            let how = How::by_itself(self.class, Answered::Gone);
-            close(self.serving, Some(self.index), self.facts, nothing, how);
-        }
-    }
 }
 
 /// A request's key in the cache, if it has one, and what is stored there.
@@ -180,7 +169,7 @@ impl<'a> Asked<'a> {
         &self.serving.sites[self.index]
     }
 
-    async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
+    async fn answer_plainly(&self, body: Incoming) -> (Response<Answer>, How) {
         if OwnPath::of(&self.site().config, self.facts.path()) == Some(OwnPath::State) {
             return (self.state(), How::by_itself(self.class, Answered::State));
         }

@@ -1,5 +1,6 @@
 //! What `nightwatt status` shows: plain data, which `inspect` collects.
 
+mod compression;
 mod disk;
 mod job;
 mod mirror;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
+pub use self::compression::CompressionStatus;
 pub use self::disk::DiskStatus;
 pub use self::job::JobStatus;
 pub use self::mirror::MirrorStatus;
@@ -185,6 +187,9 @@ pub struct SiteStatus {
     /// With a meter: the last hours of civil time that ended, oldest first, up to two days.
     #[serde(default)]
     pub hours: Vec<HourStatus>,
+    /// What was compressed on its way to clients, if that is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<CompressionStatus>,
     /// Its mirror, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorStatus>,

@@ -6,6 +6,7 @@
 //! ```
 
 mod certificates;
+mod client_certificates;
 mod stream;
 mod tally;
 pub mod validity;
@@ -43,6 +44,15 @@ pub(crate) struct Tls {
     pub(crate) proofs: Arc<Proofs>,
 }
 
+/// A connection after its handshake.
+pub(crate) struct Accepted {
+    pub(crate) stream: Secured,
+    /// Whether the client chose HTTP/2.
+    pub(crate) is_http2: bool,
+    /// The authority that vouches for the client's certificate, if it has shown one.
+    pub(crate) voucher: Option<u64>,
+}
+
 impl Tls {
     /// Reads the certificates. Counters continue.
     pub(crate) fn open(
@@ -62,10 +72,15 @@ impl Tls {
             path: "[tls]".into(),
             why: error.to_string(),
         };
+        let clients = client_certificates::verifier(&config.client_authorities, &provider);
+        let clients = clients.map_err(|why| BadCertificate::Broken {
+            path: "site.access.certificate_ca".into(),
+            why,
+        })?;
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(unusable)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::<Certificates>::clone(&certificates));
         let spoken: &[&[u8]] = if config.http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
         server.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
@@ -79,15 +94,14 @@ impl Tls {
         Ok(Self { config: config.clone(), acceptor, certificates, tally, proofs })
     }
 
-    /// The handshake with a client, of which some bytes may have been read already; none if it failed. Also returns
-    /// whether the client chose HTTP/2.
+    /// The handshake with a client, of which some bytes may have been read already; none if it failed.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
         read_ahead: BytesMut,
         clock: &Clock,
         limit: Duration,
-    ) -> Option<(Secured, bool)> {
+    ) -> Option<Accepted> {
         self.certificates.look(clock.now());
         let mut ahead = Ok(());
         let handshake = self.acceptor.accept_with(stream, |session| {
@@ -108,9 +122,17 @@ impl Tls {
             Ok(Ok(stream)) => {
                 self.tally.succeeded();
                 // An authority has seen its proof, and sends no request.
-                let chosen = stream.get_ref().1.alpn_protocol();
+                let session = stream.get_ref().1;
+                let chosen = session.alpn_protocol();
                 let (is_look, is_http2) = (chosen == Some(PROTOCOL), chosen == Some(HTTP2));
-                return (!is_look).then(|| (Secured::new(stream), is_http2));
+                let chain = session.peer_certificates().unwrap_or_default();
+                let authorities = &self.config.client_authorities;
+                let voucher = client_certificates::voucher(chain, authorities, clock.now().wall);
+                return (!is_look).then(|| Accepted {
+                    stream: Secured::new(stream),
+                    is_http2,
+                    voucher,
+                });
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");

@@ -1,6 +1,7 @@
 //! `nightwatt check`: what a configuration means.
 
 mod access;
+mod answers;
 mod gate;
 mod pool;
 mod services;
@@ -264,6 +265,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     row(text, "times", &times);
     hours_rows(text, &scenario);
     access::row_of(text, config, site);
+    answers::rows(text, site);
     row(text, "SLA", &promise(site.kind, sla));
     row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(&scenario);
@@ -524,6 +526,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "policy": scenario.policy.to_string(),
         "never_sleep": scenario.never_sleep,
         "access": access::as_json(site),
+        "answers": answers::as_json(site),
         "awake": scenario.awake,
         "holidays": scenario.days_off.days().map(|day| Date::from_days(day).to_string()).collect::<Vec<_>>(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::client_certificates::Vouchers;
+use super::forward_auth::ForwardAuthConfig;
 use super::htpasswd::Users;
 use super::{Config, Network, SiteConfig, Wrong, wrong};
 
@@ -18,6 +20,10 @@ pub struct AccessConfig {
     pub deny: Vec<Network>,
     /// A file of users and hashes of their passwords: clients need one (HTTP Basic).
     pub htpasswd: Option<PathBuf>,
+    /// A service that decides about each request, instead of passwords here; default: none.
+    pub forward: Option<ForwardAuthConfig>,
+    /// A file of authorities: clients need a certificate of one of them.
+    pub certificate_ca: Option<PathBuf>,
     /// What the password is for, shown by browsers; default: the site's name.
     pub realm: Option<String>,
     /// Clients of these networks need no password.
@@ -31,6 +37,9 @@ pub struct AccessConfig {
     /// The users in that file.
     #[serde(skip)]
     pub users: Users,
+    /// The authorities in the other file.
+    #[serde(skip)]
+    pub vouchers: Vouchers,
 }
 
 fn is_in(networks: &[Network], client: Option<IpAddr>) -> bool {
@@ -51,7 +60,17 @@ impl AccessConfig {
 
     /// Whether clients at an address have to show a password.
     pub fn needs_password(&self, client: Option<IpAddr>) -> bool {
-        self.htpasswd.is_some() && !is_in(&self.without_password, client)
+        self.htpasswd.is_some() && !self.is_without_password(client)
+    }
+
+    /// Whether clients at an address need to show neither a password nor what a service asks for.
+    pub fn is_without_password(&self, client: Option<IpAddr>) -> bool {
+        is_in(&self.without_password, client)
+    }
+
+    /// Whether the authority of a client's certificate opens the site.
+    pub fn has_certificate(&self, voucher: Option<u64>) -> bool {
+        self.certificate_ca.is_none() || voucher.is_some_and(|it| self.vouchers.have(it))
     }
 
     /// Whether clients at an address may wake the server.
@@ -76,6 +95,23 @@ impl AccessConfig {
         self.lets_in(Some(client)) && self.favoured().any(|network| network.contains(client))
     }
 
+    fn check_passwords(&self) -> Result<(), Wrong> {
+        if self.realm.is_some() && self.htpasswd.is_none() {
+            let text = "`realm` has no effect without `htpasswd`, the file of passwords";
+            return wrong("realm", text);
+        }
+        if !self.without_password.is_empty() && self.htpasswd.is_none() && self.forward.is_none() {
+            let text = "`without_password` has no effect without `htpasswd`, the file of passwords, or `forward`";
+            return wrong("without_password", text);
+        }
+        if self.htpasswd.is_some() && self.forward.is_some() {
+            let text = "`htpasswd` and `forward` both ask for a password: leave one of them out";
+            return wrong("htpasswd", text);
+        }
+        let forward = self.forward.as_ref().map_or(Ok(()), ForwardAuthConfig::check);
+        forward.map_err(|(key, text)| (format!("forward.{key}"), text))
+    }
+
     fn check(&self, config: &Config) -> Result<(), Wrong> {
         for (key, networks) in [("allow", &self.allow), ("wake", &self.wake)] {
             if networks.as_ref().is_some_and(Vec::is_empty) {
@@ -86,14 +122,7 @@ impl AccessConfig {
                 return wrong(key, text);
             }
         }
-        let needs_file = [
-            ("realm", self.realm.is_some()),
-            ("without_password", !self.without_password.is_empty()),
-        ];
-        if let Some((key, _)) = needs_file.iter().find(|it| it.1 && self.htpasswd.is_none()) {
-            let text = format!("`{key}` has no effect without `htpasswd`, the file of passwords");
-            return wrong(*key, text);
-        }
+        self.check_passwords()?;
         let plain = |c: char| c == ' ' || c.is_ascii_graphic() && !matches!(c, '"' | '\\');
         if let Some(realm) =
             self.realm.as_ref().filter(|it| it.is_empty() || !it.chars().all(plain))
@@ -102,6 +131,10 @@ impl AccessConfig {
                 "`realm` is `{realm}`: write printable ASCII characters without quotes and backslashes"
             );
             return wrong("realm", text);
+        }
+        if self.certificate_ca.is_some() && config.tls.is_none() {
+            let text = "`certificate_ca` needs TLS, by which clients show their certificates: add a `[tls]` table";
+            return wrong("certificate_ca", text);
         }
         if config.gate.is_some() {
             let text = "another proxy asks by `[gate]`, and its clients do not come through here: let that proxy \
@@ -128,9 +161,14 @@ impl SiteConfig {
         checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
     }
 
-    /// Reads the file of its users, if it has one.
-    pub(super) fn read_users(&mut self) -> Result<(), Wrong> {
+    /// Reads the files of its users and authorities, if it has them.
+    pub(super) fn read_access(&mut self) -> Result<(), Wrong> {
         let Some(access) = &mut self.access else { return Ok(()) };
+        if let Some(path) = &access.certificate_ca {
+            let vouchers = Vouchers::read(path).map_err(|why| format!("{}: {why}", path.display()));
+            access.vouchers =
+                vouchers.map_err(|text| ("access.certificate_ca".to_owned(), text))?;
+        }
         let Some(path) = &access.htpasswd else { return Ok(()) };
         let users = Users::read(path).map_err(|why| format!("{}: {why}", path.display()));
         access.users = users.map_err(|text| ("access.htpasswd".to_owned(), text))?;

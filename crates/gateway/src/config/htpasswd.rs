@@ -23,13 +23,19 @@ const CHEAPEST_BCRYPT: u32 = 4;
 const CHEAPEST_SHA_CRYPT: u32 = 1000;
 const DEFAULT_SHA_CRYPT: u32 = 5000;
 
-/// One unit of bcrypt's cost needs as much time as so many rounds of SHA-crypt, about half a microsecond each; so does
-/// one KiB in one pass of argon2, as one round. Roughly: these only order hashes.
-const ROUNDS_OF_BCRYPT: u64 = 80;
+/// A password is checked against one hash of each kind: more kinds would only make that slower.
+const MOST_KINDS: usize = 4;
 
 /// The users of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Users(Arc<BTreeMap<String, Hash>>);
+pub struct Users(Arc<Known>);
+
+#[derive(PartialEq, Eq, Default)]
+struct Known {
+    hashes: BTreeMap<String, Hash>,
+    /// One hash of each kind: all hashes of a kind need the same time.
+    kinds: Vec<Hash>,
+}
 
 /// The hash of a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,8 +43,8 @@ struct Hash {
     function: Function,
     /// In the form that names its function.
     text: String,
-    /// About how long it takes, in rounds of SHA-crypt.
-    cost: u64,
+    /// The function with its costs.
+    kind: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,7 +56,7 @@ enum Function {
 
 impl std::fmt::Debug for Users {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} users", self.0.len())
+        write!(f, "{} users", self.0.hashes.len())
     }
 }
 
@@ -84,24 +90,55 @@ impl Users {
         if users.is_empty() {
             return Err("it has no user: add one by `htpasswd -B FILE USER`".to_owned());
         }
-        Ok(Self(Arc::new(users)))
+        let mut kinds: Vec<Hash> = Vec::new();
+        for hash in users.values() {
+            if kinds.iter().all(|it| it.kind != hash.kind) {
+                kinds.push(hash.clone());
+            }
+        }
+        if kinds.len() > MOST_KINDS {
+            let named: Vec<&str> = kinds.iter().map(|it| it.kind.as_str()).collect();
+            return Err(format!(
+                "its hashes are of {} kinds ({}), and every password is checked against one of each, so that the time \
+                 does not tell who exists: hash the passwords again with the same function and cost ({MOST_KINDS} \
+                 kinds at most)",
+                kinds.len(),
+                named.join(", ")
+            ));
+        }
+        Ok(Self(Arc::new(Known { hashes: users, kinds })))
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.0.hashes.len()
     }
 
-    /// Whether this is the password of a user. For one who does not exist, it needs as much time as for the one with the
-    /// costliest hash.
+    /// Whether this is the password of a user. Computes the same kinds of hashes for every user, whether it exists or
+    /// not: so the time does not tell who exists, nor whose hash is cheap.
     pub fn check(&self, user: &str, password: &[u8]) -> bool {
-        let hash = self.0.get(user);
-        let is_of_hash = hash.or_else(|| self.costliest()).is_some_and(|it| it.is_of(password));
-        hash.is_some() && is_of_hash
+        self.check_by(user, |hash| hash.is_of(password))
     }
 
-    fn costliest(&self) -> Option<&Hash> {
-        self.0.values().max_by_key(|hash| hash.cost)
+    fn check_by(&self, user: &str, mut is_of: impl FnMut(&Hash) -> bool) -> bool {
+        let hash = self.0.hashes.get(user);
+        let mut is_right = false;
+        for kind in &self.0.kinds {
+            let own = hash.filter(|it| it.kind == kind.kind);
+            let matches = is_of(own.unwrap_or(kind));
+            is_right |= own.is_some() && matches;
+        }
+        is_right
+    }
+
+    /// The hash of a user's password.
+    pub(crate) fn hash_of(&self, user: &str) -> Option<&str> {
+        self.0.hashes.get(user).map(|hash| hash.text.as_str())
+    }
+
+    /// How many kinds of hashes there are.
+    pub fn kinds(&self) -> usize {
+        self.0.kinds.len()
     }
 }
 
@@ -141,8 +178,8 @@ impl Hash {
         if cost < CHEAPEST_BCRYPT {
             return Err(wrong());
         }
-        let cost = ROUNDS_OF_BCRYPT << cost;
-        Ok(Self { function: Function::Bcrypt, text: text.to_owned(), cost })
+        let kind = format!("bcrypt {cost}");
+        Ok(Self { function: Function::Bcrypt, text: text.to_owned(), kind })
     }
 
     fn argon2(text: &str) -> Result<Self, String> {
@@ -159,8 +196,9 @@ impl Hash {
         if !is_whole {
             return Err(wrong());
         }
-        let cost = u64::from(memory) * u64::from(passes);
-        Ok(Self { function: Function::Argon2, text: text.to_owned(), cost })
+        let kind =
+            format!("{} m={memory} t={passes} p={}", hash.algorithm.as_str(), params.p_cost());
+        Ok(Self { function: Function::Argon2, text: text.to_owned(), kind })
     }
 
     fn sha_crypt(text: &str) -> Result<Self, String> {
@@ -181,7 +219,8 @@ impl Hash {
         if cost < CHEAPEST_SHA_CRYPT || !is_valid || !is_whole {
             return Err(wrong());
         }
-        Ok(Self { function: Function::ShaCrypt, text: text.to_owned(), cost: cost.into() })
+        let kind = format!("SHA-crypt ${id}$ rounds={cost}");
+        Ok(Self { function: Function::ShaCrypt, text: text.to_owned(), kind })
     }
 
     fn is_of(&self, password: &[u8]) -> bool {
@@ -230,26 +269,63 @@ mod tests {
         }
     }
 
+    /// The kinds of hashes that a check of a user computes.
+    fn computed(users: &Users, user: &str, is_right: bool) -> Vec<String> {
+        let mut kinds = Vec::new();
+        let admitted = users.check_by(user, |hash| {
+            kinds.push(hash.kind.clone());
+            is_right
+        });
+        assert_eq!(admitted, is_right && users.hash_of(user).is_some(), "{user}");
+        kinds
+    }
+
     #[test]
-    fn who_does_not_exist_costs_as_much_as_the_costliest_hash() {
+    fn the_same_kinds_of_hashes_are_computed_for_every_user_whether_it_exists_or_not() {
         const SHA: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
-        let bcrypt =
-            |cost| format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
+        let bcrypt = |cost: &str| {
+            format!("$2y${cost}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+        };
         let sha = |rounds: u32| SHA.replace("$5$", &format!("$5$rounds={rounds}$"));
         let argon = |memory: u32| {
             format!(
                 "$argon2id$v=19$m={memory},t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
             )
         };
-        for (hashes, costliest) in [
-            ([bcrypt("05"), bcrypt("11"), bcrypt("10")], 1),
-            ([SHA.to_owned(), sha(1000), sha(100_000)], 2),
-            ([argon(65_536), argon(8), SHA.to_owned()], 0),
-            ([SHA.to_owned(), bcrypt("12"), argon(19_456)], 1),
+        for (hashes, kinds) in [
+            ([bcrypt("05"), bcrypt("11"), bcrypt("10")], 3),
+            ([bcrypt("10"), bcrypt("10"), bcrypt("10")], 1),
+            ([SHA.to_owned(), sha(5000), sha(100_000)], 2),
+            ([argon(65_536), argon(8), SHA.to_owned()], 3),
+            ([SHA.to_owned(), bcrypt("12"), argon(19_456)], 3),
         ] {
             let text = format!("ann:{}\nbob:{}\nzed:{}\n", hashes[0], hashes[1], hashes[2]);
             let users = Users::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
-            assert!(users.costliest().unwrap().text == hashes[costliest], "{text}");
+            let of_a_stranger = computed(&users, "eve", true);
+            assert_eq!((of_a_stranger.len(), users.kinds()), (kinds, kinds), "{text}");
+            for user in ["ann", "bob", "zed"] {
+                for is_right in [true, false] {
+                    assert_eq!(computed(&users, user, is_right), of_a_stranger, "{user}: {text}");
+                }
+            }
+        }
+        let lines: String =
+            (5..10).map(|cost| format!("u{cost}:{}\n", bcrypt(&format!("{cost:02}")))).collect();
+        assert!(Users::parse(&lines).unwrap_err().contains("5 kinds"), "each costs time");
+    }
+
+    #[test]
+    fn a_hash_of_one_kind_does_not_open_for_the_password_of_another() {
+        let users = Users::parse(&format!("ann:{}\nbob:{}\n", KNOWN[0].1, KNOWN[4].1)).unwrap();
+        for (user, password, is_right) in [
+            ("ann", KNOWN[0].0, true),
+            ("ann", KNOWN[4].0, false),
+            ("bob", KNOWN[4].0, true),
+            ("bob", KNOWN[0].0, false),
+            ("eve", KNOWN[0].0, false),
+            ("eve", KNOWN[4].0, false),
+        ] {
+            assert_eq!(users.check(user, password.as_bytes()), is_right, "{user} {password}");
         }
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 
+mod recipes;
 mod reference;
 mod sla;
 

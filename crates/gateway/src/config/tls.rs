@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
+use rustls::pki_types::CertificateDer;
 use serde::Deserialize;
 
 use super::{AcmeConfig, CHALLENGE_PATH, Config, SiteConfig, Wrong, wrong};
@@ -26,6 +27,9 @@ pub struct TlsConfig {
     pub certificate: Vec<CertificateConfig>,
     /// Who gives out those that nightwatt gets by itself.
     pub acme: Option<AcmeConfig>,
+    /// The authorities that vouch for clients of some site.
+    #[serde(skip)]
+    pub client_authorities: Vec<CertificateDer<'static>>,
 }
 
 /// A certificate: two files in PEM, or the names for which nightwatt gets one.

@@ -266,9 +266,12 @@ impl Client {
 }
 
 /// Whether a request can be sent to the site's only server at once: the slow path handles servers that sleep or may
-/// still be starting, and chooses among several.
+/// still be starting, chooses among several, and compresses.
 fn may_pass(site: &Site) -> bool {
-    site.pool.is_none() && site.supervisor.is_awake() && !site.may_be_starting()
+    site.pool.is_none()
+        && site.compressor.is_none()
+        && site.supervisor.is_awake()
+        && !site.may_be_starting()
 }
 
 /// The answer's head as the slow path would make it; nothing if the answer might be cacheable.

@@ -11,12 +11,14 @@ use nightwatt_power::Controller;
 use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
 use crate::admittance::Admittance;
 use crate::common::Common;
+use crate::compress::Compressor;
 use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::machine::{Guest, Machine};
 use crate::mirror::Mirror;
 use crate::origin::OriginPool;
+use crate::paths::Paths;
 use crate::supervisor::{Learns, Retuning};
 
 impl Site {
@@ -50,7 +52,8 @@ impl Site {
             if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // Answers stored under other rules might reach the wrong clients now, or have keys that mean something else.
         let rules = site.cache_rules(&scenario);
-        let keeps_store = self.rules == rules && self.scenario.cache == scenario.cache;
+        let keeps_store =
+            self.rules == rules && self.scenario.cache == scenario.cache && old.path == site.path;
         let (store, wishes) = if keeps_store {
             (Arc::clone(&self.store), Arc::clone(&self.wishes))
         } else {
@@ -77,6 +80,8 @@ impl Site {
             presence: Arc::clone(&self.presence),
             admittance: self.next_admittance(site)?,
             doorkeeper: self.doorkeeper.clone(),
+            paths: self.next_paths(site, common)?,
+            compressor: Compressor::of(site, self.compressor.as_ref()),
             waiting_page,
             counters: Arc::clone(&self.counters),
             frontier: self.next_frontier(site, &scenario, common),
@@ -111,6 +116,26 @@ impl Site {
             return self.mirror.clone();
         }
         Mirror::of(site, common, rules, self.mirror.as_deref())
+    }
+
+    /// Tables by path, with their connections, unless something changed.
+    fn next_paths(
+        &self,
+        site: &SiteConfig,
+        common: &Common<'_>,
+    ) -> Result<Option<Arc<Paths>>, StartError> {
+        let old = &self.config;
+        // Error pages are read again.
+        let is_kept = old.path == site.path
+            && old.error_pages.is_empty()
+            && site.error_pages.is_empty()
+            && old.origin == site.origin
+            && old.origin_tls == site.origin_tls
+            && site.limits.over(&common.config.limits) == self.limits;
+        if is_kept {
+            return Ok(self.paths.clone());
+        }
+        super::open_paths(site, common, &self.supervisor)
     }
 
     /// Log-ins and wrong passwords are remembered, unless the rules or the users have changed.

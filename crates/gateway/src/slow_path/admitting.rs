@@ -3,14 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use http::{Response, StatusCode};
+use http::header::{CACHE_CONTROL, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
 
 use super::{Asked, CLIENT_LEFT};
 use crate::access::Answered;
 use crate::accounting::{How, close};
-use crate::admittance::{self, Comer, Denial, Shown};
+use crate::admittance::{self, Comer, Denial, Refused, Shown};
 use crate::answers;
 use crate::body::Answer;
 use crate::facts::Facts;
@@ -18,33 +21,74 @@ use crate::https;
 use crate::serving::Serving;
 use crate::site::Site;
 
-/// The answer to a client that may not come in; nothing for one that may.
-pub(super) async fn denied(
+/// A client that came in.
+#[derive(Default)]
+pub(super) struct Entered {
+    /// What its fields reveal, with those that a service has added.
+    pub(super) names: FieldNames,
+    /// Cookies that the service sets.
+    cookies: Vec<HeaderValue>,
+}
+
+impl Entered {
+    /// Gives the client its cookies, and what is only for this client to no cache.
+    pub(super) fn send_cookies(self, response: &mut Response<Answer>) {
+        if self.cookies.is_empty() {
+            return;
+        }
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+        for cookie in self.cookies {
+            headers.append(SET_COOKIE, cookie);
+        }
+    }
+}
+
+/// Lets a client in, and notes by what; else the answer to it.
+pub(super) async fn enter(
     serving: &Arc<Serving>,
     index: usize,
     facts: &Arc<Facts>,
     shown: Shown,
-) -> Option<(Response<Answer>, How)> {
+    parts: &mut Parts,
+    names: FieldNames,
+) -> Result<Entered, (Response<Answer>, How)> {
     let site = &serving.sites[index];
-    let admittance = site.admittance.as_ref()?;
+    let entered = Entered { names, cookies: Vec::new() };
+    let Some(admittance) = &site.admittance else { return Ok(entered) };
     let comer = Comer::of(facts);
-    let admitted = match admittance.by_network(comer) {
-        // A password must not cross the network before the client uses TLS.
-        Ok(()) if is_redirected(serving, site, facts) => return None,
-        Ok(()) => {
-            let guess = Guess::of(serving, index, facts);
-            let checked = Arc::clone(&guess);
-            let found = move |is_right| {
-                let _ = checked.is_right.set(is_right);
-            };
-            let admitted = admittance.by_password(comer, shown, &serving.clock, found).await;
-            guess.is_answered.store(true, Ordering::Relaxed);
-            admitted
-        }
-        Err(denial) => Err(denial),
+    let refused =
+        |denial: Denial| (admittance.answer(denial), how(ClientClass::Api, denial.rule()));
+    admittance.by_network(comer).map_err(refused)?;
+    // A password must not cross the network before the client uses TLS.
+    if is_redirected(serving, site, facts) {
+        return Ok(entered);
+    }
+    admittance.by_certificate(comer).map_err(refused)?;
+    let pass = admittance.pass_of(comer, &shown);
+    let guess = Guess::of(serving, index, facts);
+    let checked = Arc::clone(&guess);
+    let found = move |is_right| {
+        let _ = checked.is_right.set(is_right);
     };
-    let denial = admitted.err()?;
-    Some((admittance.answer(denial), how(ClientClass::Api, denial.rule())))
+    let admitted = admittance.by_password(comer, shown, &serving.clock, found).await;
+    let asked = match admitted {
+        Ok(()) => admittance.by_service(comer, facts, &parts.headers, &serving.clock).await,
+        Err(denial) => Err(Refused::By(denial)),
+    };
+    guess.is_answered.store(true, Ordering::Relaxed);
+    let service = asked.map_err(|why| match why {
+        Refused::By(denial) => refused(denial),
+        Refused::Answer(response) => (response, how(ClientClass::Api, Denial::Forward.rule())),
+        Refused::NotAsked(why) => {
+            serving.warn_of(site, &facts.id, "the service of `access.forward` failed", &why);
+            refused(Denial::NotAsked)
+        }
+    })?;
+    parts.extensions.insert(pass);
+    let names = service.fields.keys().try_fold(names, |names, name| names.with(name, true));
+    parts.headers.extend(service.fields);
+    Ok(Entered { names: names.unwrap_or_default(), cookies: service.cookies })
 }
 
 /// A client that shows a password. Its request keeps this, and so does the check of the password: one that leaves

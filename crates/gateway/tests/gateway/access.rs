@@ -138,7 +138,7 @@ fn a_client_with_ten_wrong_passwords_waits_and_others_do_not() {
 }
 
 /// Sends these bytes again and again on a connection, and counts the answers by their status.
-async fn hammer(stage: &Stage, request: String, count: usize) -> usize {
+pub(crate) async fn hammer(stage: &Stage, request: String, count: usize) -> usize {
     let mut stream = TcpStream::connect(stage.address()).await.unwrap();
     let (mut reader, mut writer) = stream.split();
     let write = async {

@@ -1,9 +1,9 @@
 //! Which client it is, and which site it asks for.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::AccessConfig;
+use nightwatt_gateway::config::{AccessConfig, Users};
 
-use crate::access::{behind_a_proxy, networks, only, rule, with};
+use crate::access::{ANN, USERS, behind_a_proxy, networks, only, password, rule, with};
 use crate::client::{Client, get};
 use crate::origin::ok;
 use crate::passing::{switches, upgrade};
@@ -117,5 +117,56 @@ fn a_reload_that_shuts_a_client_out_ends_its_tunnels() {
         assert!(away.is_closed().await);
         home.say("two").await;
         assert_eq!(home.part().await, b"two");
+    });
+}
+
+#[test]
+fn a_changed_password_ends_the_tunnels_that_the_old_one_opened_and_no_others() {
+    const BOB: &str = "bob:$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\n";
+    // `bob:U*U`
+    const AS_BOB: &str = "Basic Ym9iOlUqVQ==";
+    let rules = |users: &str| AccessConfig { users: Users::parse(users).unwrap(), ..password() };
+    with(awake(), rules(&format!("{USERS}{BOB}"))).play(async |stage| {
+        stage.origin.script(|_| switches());
+        let opens = async |login: &str| {
+            let mut client = stage.begin(upgrade("websocket").field("Authorization", login)).await;
+            assert_eq!(client.head().await.status, 101, "{login}");
+            assert_eq!(client.part().await, b"welcome");
+            client
+        };
+        let (mut ann, mut bob) = (opens(ANN).await, opens(AS_BOB).await);
+        // The same users, in another order, and one more.
+        let more = format!("{BOB}{}{USERS}", USERS.replace("ann", "zed"));
+        let access = rules(&more);
+        stage.reload(move |config| config.site[0].access = Some(access)).await.unwrap();
+        for client in [&mut ann, &mut bob] {
+            client.say("one").await;
+            assert_eq!(client.part().await, b"one");
+        }
+        // Ann has another password, bob the same.
+        let other = BOB
+            .replace("bob", "ann")
+            .replace("E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "VGOzA784oUp/Z0DY336zx7pLYAy0lwK");
+        let access = rules(&format!("{other}{BOB}"));
+        stage.reload(move |config| config.site[0].access = Some(access)).await.unwrap();
+        assert!(ann.is_closed().await);
+        bob.say("two").await;
+        assert_eq!(bob.part().await, b"two");
+        // Bob is gone.
+        let access = rules(USERS);
+        stage.reload(move |config| config.site[0].access = Some(access)).await.unwrap();
+        assert!(bob.is_closed().await);
+    });
+}
+
+#[test]
+fn a_site_that_gets_a_password_ends_the_tunnels_of_those_who_had_none() {
+    awake().play(async |stage| {
+        stage.origin.script(|_| switches());
+        let mut client = stage.begin(upgrade("websocket")).await;
+        assert_eq!(client.head().await.status, 101);
+        assert_eq!(client.part().await, b"welcome");
+        stage.reload(|config| config.site[0].access = Some(password())).await.unwrap();
+        assert!(client.is_closed().await);
     });
 }

@@ -109,8 +109,14 @@ impl Authority {
             let certificate = CertificateConfig { chain: file.clone(), key: file, acme: names };
             config.listen = vec![http];
             let (listen, certificate) = (vec![tls], vec![certificate]);
-            config.tls =
-                Some(TlsConfig { listen, port: None, http2: true, certificate, acme: Some(acme) });
+            config.tls = Some(TlsConfig {
+                listen,
+                port: None,
+                http2: true,
+                certificate,
+                acme: Some(acme),
+                client_authorities: Vec::new(),
+            });
         })
     }
 
@@ -253,8 +259,14 @@ fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
         written(&file, &names, [18, 24]);
         let certificate = vec![CertificateConfig { chain: file.clone(), key: file, acme: names }];
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        config.tls =
-            Some(TlsConfig { listen, port: None, http2: true, certificate, acme: Some(acme) });
+        config.tls = Some(TlsConfig {
+            listen,
+            port: None,
+            http2: true,
+            certificate,
+            acme: Some(acme),
+            client_authorities: Vec::new(),
+        });
     });
     setup.play(async |stage| {
         stage.at(3600).await;

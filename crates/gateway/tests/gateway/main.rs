@@ -2,6 +2,8 @@
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
 mod access;
+mod access_certificates;
+mod access_forward;
 mod access_networks;
 mod access_passwords;
 mod acme;
@@ -12,6 +14,7 @@ mod caching;
 mod classes;
 mod client;
 mod clock_steps;
+mod compression;
 mod connections;
 mod crawler_files;
 mod dashboard;
@@ -47,6 +50,7 @@ mod passing;
 mod passthrough;
 mod passthrough_programs;
 mod passthrough_trouble;
+mod paths;
 mod poisoning;
 mod pool;
 mod pool_trouble;

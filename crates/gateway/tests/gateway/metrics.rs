@@ -450,7 +450,10 @@ fn the_documentation_lists_every_metric_and_no_other() {
     on(&["metal"], "", busy()).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
     });
-    let disk = |config: &mut Config| config.cache.disk = Some(DiskConfig::default());
+    let disk = |config: &mut Config| {
+        config.cache.disk = Some(DiskConfig::default());
+        config.site[0].compression.enabled = true;
+    };
     busy().with(disk).play(async |stage| {
         let page = scrape(stage).await;
         needed.extend(rows(&page));

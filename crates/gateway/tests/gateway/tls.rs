@@ -41,8 +41,14 @@ pub(crate) fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
     let certificate = vec![certificate.clone()];
     setup.with(|config| {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        config.tls =
-            Some(TlsConfig { listen, port: Some(443), http2: true, certificate, acme: None });
+        config.tls = Some(TlsConfig {
+            listen,
+            port: Some(443),
+            http2: true,
+            certificate,
+            acme: None,
+            client_authorities: Vec::new(),
+        });
     })
 }
 

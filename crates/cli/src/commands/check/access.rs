@@ -35,6 +35,24 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
             parts.push(text.to_owned());
         }
     }
+    if let Some(forward) = &access.forward {
+        let fields = forward.headers.join(", ");
+        parts.push(format!(
+            "{} decides about each request, and the server gets {fields} of it",
+            forward.url
+        ));
+        if !without_password.is_empty() {
+            parts.push(format!("but not about those of {}", list(without_password)));
+        }
+    }
+    if let Some(path) = &access.certificate_ca {
+        let authorities = match access.vouchers.count() {
+            1 => "authority".to_owned(),
+            many => format!("{many} authorities"),
+        };
+        let path = path.display();
+        parts.push(format!("with a certificate of the {authorities} in {path}"));
+    }
     if config.trusted_proxies.is_empty() && access.favoured().next().is_some() {
         let text = "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address";
         parts.push(text.to_owned());
@@ -66,6 +84,8 @@ pub(super) fn as_json(site: &SiteConfig) -> Value {
         "allow": access.allow.as_deref().map(texts),
         "deny": texts(&access.deny),
         "users": access.htpasswd.as_ref().map(|_| access.users.count()),
+        "forward": access.forward.as_ref().map(|it| it.url.to_string()),
+        "certificate_authorities": access.certificate_ca.as_ref().map(|_| access.vouchers.count()),
         "without_password": texts(&access.without_password),
         "wake": access.wake.as_deref().map(texts),
         "never_wake": texts(&access.never_wake),

@@ -1,0 +1,128 @@
+//! What is compressed, and what never is.
+
+use http::header::HeaderName;
+
+use super::*;
+use crate::config::Config;
+
+fn compressor(site: &str) -> Arc<Compressor> {
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+         power.simulated = {{}}\n{site}\n"
+    );
+    let config = Config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    Compressor::of(&config.site[0], None).unwrap()
+}
+
+fn fields(lines: &[(&str, &str)]) -> HeaderMap {
+    let pairs = lines.iter().map(|(name, value)| {
+        (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap())
+    });
+    pairs.collect()
+}
+
+/// A case of the table: the target, whether the client is anonymous, and the fields of the answer.
+type Case = (&'static str, Sender, &'static [(&'static str, &'static str)], Option<WhyNot>);
+
+const HTML: (&str, &str) = ("content-type", "text/html; charset=utf-8");
+const SCRIPT: (&str, &str) = ("content-type", "text/javascript");
+const NAMED: Sender = Sender::COOKIE;
+const STRANGER: Sender = Sender::ANONYMOUS;
+
+const OPEN: [Case; 21] = [
+    ("/", STRANGER, &[HTML], None),
+    ("/?q=x", STRANGER, &[HTML], None),
+    ("/", STRANGER, &[HTML, ("cache-control", "no-cache")], None),
+    ("/", NAMED, &[HTML], Some(WhyNot::Secret)),
+    ("/", Sender::FIELD, &[HTML], Some(WhyNot::Secret)),
+    ("/api", NAMED, &[("content-type", "application/json")], Some(WhyNot::Secret)),
+    ("/", NAMED, &[HTML, ("cache-control", "public, max-age=60")], None),
+    ("/", NAMED, &[HTML, ("cache-control", "public, private")], Some(WhyNot::Secret)),
+    ("/", STRANGER, &[HTML, ("set-cookie", "a=b")], Some(WhyNot::Secret)),
+    ("/a.js", NAMED, &[SCRIPT], None),
+    ("/a.js", NAMED, &[SCRIPT, ("set-cookie", "a=b")], Some(WhyNot::Secret)),
+    ("/a.js?callback=x", NAMED, &[SCRIPT], Some(WhyNot::Secret)),
+    ("/a.js?v=1", NAMED, &[SCRIPT, ("cache-control", "max-age=1, immutable")], None),
+    ("/a.css", NAMED, &[("content-type", "TEXT/CSS")], None),
+    ("/", STRANGER, &[HTML, ("cache-control", "No-Transform")], Some(WhyNot::Fixed)),
+    ("/", STRANGER, &[HTML, ("content-encoding", "gzip")], Some(WhyNot::Fixed)),
+    ("/", STRANGER, &[HTML, ("content-digest", "sha-256=:x:")], Some(WhyNot::Fixed)),
+    ("/", STRANGER, &[HTML, ("content-range", "bytes 0-1/2")], Some(WhyNot::Status)),
+    ("/", STRANGER, &[("content-type", "image/jpeg")], Some(WhyNot::Kind)),
+    ("/", STRANGER, &[("content-type", "text/event-stream")], Some(WhyNot::Kind)),
+    ("/", STRANGER, &[], Some(WhyNot::Kind)),
+];
+
+#[test]
+fn what_may_hold_a_secret_beside_what_a_stranger_chose_is_not_compressed() {
+    let open = compressor("[site.compression]\nenabled = true");
+    for (target, sender, lines, why) in OPEN {
+        let asked = Asked { method: &Method::GET, target, sender };
+        let said = open.why_not(&asked, StatusCode::OK, &fields(lines), Some(5000));
+        assert_eq!(said, why, "{target} {sender:?} {lines:?}");
+    }
+}
+
+#[test]
+fn behind_rules_of_access_only_the_parts_of_pages_are_compressed() {
+    let closed = "[site.compression]\nenabled = true\n[site.access]\nallow = [\"10.0.0.0/8\"]";
+    let closed = compressor(closed);
+    for (target, lines, why) in [
+        ("/", &[HTML][..], Some(WhyNot::Secret)),
+        ("/", &[HTML, ("cache-control", "public")], Some(WhyNot::Secret)),
+        ("/a.js", &[SCRIPT], None),
+        ("/a.js?x", &[SCRIPT, ("cache-control", "public")], Some(WhyNot::Secret)),
+    ] {
+        let asked = Asked { method: &Method::GET, target, sender: STRANGER };
+        let said = closed.why_not(&asked, StatusCode::OK, &fields(lines), None);
+        assert_eq!(said, why, "{target} {lines:?}");
+    }
+}
+
+#[test]
+fn a_post_a_short_answer_and_one_without_body_are_left_alone() {
+    let open = compressor("[site.compression]\nenabled = true");
+    let of = |method: &Method, sender, status: u16, length| {
+        let asked = Asked { method, target: "/a.js", sender };
+        let status = StatusCode::from_u16(status).unwrap();
+        open.why_not(&asked, status, &fields(&[SCRIPT]), length)
+    };
+    let content = Sender::CONTENT.with(NAMED);
+    assert_eq!(of(&Method::GET, NAMED, 200, Some(1024)), None);
+    assert_eq!(of(&Method::GET, NAMED, 404, None), None);
+    assert_eq!(of(&Method::GET, NAMED, 200, Some(1023)), Some(WhyNot::Short));
+    assert_eq!(of(&Method::POST, content, 200, None), Some(WhyNot::Secret));
+    assert_eq!(of(&Method::HEAD, NAMED, 200, None), Some(WhyNot::Status));
+    for status in [101, 204, 205, 206, 304] {
+        assert_eq!(of(&Method::GET, NAMED, status, None), Some(WhyNot::Status), "{status}");
+    }
+}
+
+#[test]
+fn types_and_personal_pages_are_as_the_operator_says() {
+    let all = compressor("compression = { enabled = true, personal = true, types = [\"Text/*\"] }");
+    let asked = Asked { method: &Method::GET, target: "/", sender: NAMED };
+    for (kind, why) in [
+        ("text/x-anything", None),
+        ("application/json", Some(WhyNot::Kind)),
+        ("te", Some(WhyNot::Kind)),
+    ] {
+        let lines = fields(&[("content-type", kind), ("set-cookie", "a=b")]);
+        assert_eq!(all.why_not(&asked, StatusCode::OK, &lines, None), why, "{kind}");
+    }
+}
+
+#[test]
+fn a_strong_tag_becomes_weak_and_a_weak_one_stays() {
+    for (tag, weak) in [("\"a\"", "W/\"a\""), ("W/\"a\"", "W/\"a\""), ("a", "a")] {
+        let mut headers = fields(&[("etag", tag)]);
+        weaken(&mut headers);
+        assert_eq!(headers["etag"], weak);
+    }
+    let strong = fields(&[("etag", "\"a\"")]);
+    for (asks, is_weak) in
+        [("W/\"a\"", true), ("\"x\", W/\"a\"", true), ("\"a\"", false), ("*", false)]
+    {
+        assert_eq!(asks_weakly(&fields(&[("if-none-match", asks)]), &strong), is_weak, "{asks}");
+    }
+}

@@ -1,0 +1,326 @@
+//! `[[site.path]]`: what is answered in another way below some path.
+
+use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Deserialize;
+
+use super::field_names::is_free;
+use super::spellings::readings;
+use super::{Config, Origin, SiteConfig, SiteLimits, Wrong, wrong};
+
+/// Marks in `redirect` where what is behind the prefix is to be.
+pub(crate) const REST: &str = "{rest}";
+
+/// A path of a site, or all paths below one.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PathConfig {
+    /// All paths that are this one, or below it: `"/files"`, `"/files/"`.
+    pub prefix: Option<String>,
+    /// This path alone.
+    pub exact: Option<String>,
+    /// Another port of the server: `"http://10.0.0.5:9000"`. It is woken and put to sleep with the site's.
+    pub origin: Option<Origin>,
+    /// The server gets the path without the prefix.
+    pub strip_prefix: bool,
+    /// Where clients are sent: `"/new/{rest}"`, `"https://example.org/"`.
+    pub redirect: Option<String>,
+    /// The status of `redirect` (default 308) or `text` (default 200).
+    pub status: Option<u16>,
+    /// Answer with this text.
+    pub text: Option<String>,
+    /// The type of `text`; default: `text/plain; charset=utf-8`.
+    pub content_type: Option<String>,
+    /// Answer with files of this folder.
+    pub folder: Option<PathBuf>,
+    /// The file for a path that ends with a slash.
+    pub index: Option<String>,
+    /// Fields of requests, before the server gets them.
+    pub request_headers: HeaderRules,
+    /// Fields of answers, before clients get them.
+    pub response_headers: HeaderRules,
+    /// Instead of the site's limits.
+    pub limits: SiteLimits,
+}
+
+/// Fields to remove and to set.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HeaderRules {
+    /// These are removed.
+    pub remove: Vec<String>,
+    /// These are set, instead of any that are there.
+    pub set: BTreeMap<String, String>,
+}
+
+impl HeaderRules {
+    /// Names and values that were checked.
+    pub(crate) fn read(&self) -> (Vec<HeaderName>, Vec<(HeaderName, HeaderValue)>) {
+        let removed = self.remove.iter().filter_map(|name| name.parse().ok());
+        let set = self.set.iter().filter_map(|(name, value)| {
+            Some((name.parse().ok()?, HeaderValue::from_str(value).ok()?))
+        });
+        (removed.collect(), set.collect())
+    }
+
+    fn check(&self, is_allowed: impl Fn(&str) -> bool) -> Result<(), Wrong> {
+        for name in self.remove.iter().chain(self.set.keys()) {
+            if name.parse::<HeaderName>().is_err() {
+                return wrong("", format!("`{name}` is no name of a field"));
+            }
+            if !is_allowed(name) {
+                let text = format!(
+                    "`{name}` is a field by which nightwatt, caches or servers find the request, its client or its end: \
+                     it cannot be changed"
+                );
+                return wrong("", text);
+            }
+        }
+        match self.set.iter().find(|(_, value)| HeaderValue::from_str(value).is_err()) {
+            Some((name, _)) => {
+                wrong("", format!("the value of `{name}` has signs that no field may have"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Fields of answers that say where they end, or what the cache has done.
+const OF_ANSWERS: [&str; 10] = [
+    "age",
+    "cache-status",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "nightwatt-answer",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl PathConfig {
+    /// The path that it is, or begins with.
+    pub fn name(&self) -> &str {
+        self.exact.as_deref().or(self.prefix.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether it needs the server.
+    pub fn asks_server(&self) -> bool {
+        self.redirect.is_none() && self.text.is_none() && self.folder.is_none()
+    }
+
+    fn check_name(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+        let (key, name) = match (&self.prefix, &self.exact) {
+            (Some(prefix), None) => ("prefix", prefix),
+            (None, Some(exact)) => ("exact", exact),
+            _ => {
+                return wrong(
+                    "",
+                    "write `prefix = \"/files/\"` or `exact = \"/feed\"`, one of the two",
+                );
+            }
+        };
+        if readings(name).iter().any(|it| it != name) || name.contains(['?', '#']) {
+            let text = format!(
+                "`{name}` is no plain path: begin it with `/`, and write no `.` or `..` step, `//`, `;`, `%`, `?` or `#`"
+            );
+            return wrong(key, text);
+        }
+        if !taken.insert(format!("{key} {}", name.trim_end_matches('/'))) {
+            return wrong(key, format!("two tables are for `{name}`: write one"));
+        }
+        Ok(())
+    }
+
+    fn check_answer(&self) -> Result<(), Wrong> {
+        let ways = [
+            ("redirect", self.redirect.is_some()),
+            ("text", self.text.is_some()),
+            ("folder", self.folder.is_some()),
+            ("origin", self.origin.is_some() || self.strip_prefix),
+        ];
+        let mut named = ways.iter().filter(|it| it.1).map(|it| it.0);
+        if let (Some(first), Some(second)) = (named.next(), named.next()) {
+            return wrong(second, format!("`{first}` and `{second}` are two answers: take one"));
+        }
+        if self.strip_prefix && self.prefix.is_none() {
+            return wrong("strip_prefix", "`strip_prefix` needs `prefix`");
+        }
+        let status = self.status.unwrap_or(200);
+        match (&self.redirect, self.status) {
+            (None, Some(_)) if self.text.is_none() => {
+                return wrong(
+                    "status",
+                    "`status` is that of `redirect` or `text`: write one of them",
+                );
+            }
+            (Some(_), Some(status)) if !matches!(status, 301 | 302 | 303 | 307 | 308) => {
+                let text = format!(
+                    "{status} does not redirect: 308 and 301 are for good, 307, 302 and 303 for now"
+                );
+                return wrong("status", text);
+            }
+            (None, _) if status < 200 || StatusCode::from_u16(status).is_err() || status > 599 => {
+                return wrong("status", format!("{status} is no status of an answer: 200 to 599"));
+            }
+            _ => {}
+        }
+        if let Some(redirect) = &self.redirect {
+            check_redirect(redirect)?;
+        }
+        let only = [
+            ("content_type", self.content_type.is_some(), self.text.is_some(), "text"),
+            ("index", self.index.is_some(), self.folder.is_some(), "folder"),
+        ];
+        if let Some((key, _, _, needs)) = only.iter().find(|it| it.1 && !it.2) {
+            return wrong(*key, format!("`{key}` has no effect without `{needs}`"));
+        }
+        if self.content_type.as_ref().is_some_and(|it| HeaderValue::from_str(it).is_err()) {
+            return wrong("content_type", "the value has signs that no field may have");
+        }
+        let is_plain = |name: &String| !name.is_empty() && !name.contains('/') && name != "..";
+        if let Some(index) = self.index.as_ref().filter(|it| !is_plain(it)) {
+            return wrong("index", format!("`{index}` is no name of a file"));
+        }
+        Ok(())
+    }
+
+    fn check(&self, site: &SiteConfig, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+        self.check_name(taken)?;
+        self.check_answer()?;
+        if self.origin.is_some() && !site.server.is_empty() {
+            let text = "a site with several servers has no other origin by path: each of them would need one";
+            return wrong("origin", text);
+        }
+        let has_server = self.asks_server();
+        if !has_server
+            && (self.limits != SiteLimits::default()
+                || self.request_headers != HeaderRules::default())
+        {
+            let text = "`limits` and `request_headers` are for what the server answers, and it does not answer here";
+            return wrong("limits", text);
+        }
+        let is_of_request = |name: &str| {
+            let own = ["authorization", "cookie"].iter().any(|it| name.eq_ignore_ascii_case(it));
+            own || is_free(name)
+        };
+        let of_request = self.request_headers.check(is_of_request);
+        of_request.map_err(|(_, text)| ("request_headers".to_owned(), text))?;
+        let is_of_answer = |name: &str| !OF_ANSWERS.iter().any(|it| name.eq_ignore_ascii_case(it));
+        let of_answer = self.response_headers.check(is_of_answer);
+        of_answer.map_err(|(_, text)| ("response_headers".to_owned(), text))?;
+        self.limits.check()
+    }
+}
+
+fn check_redirect(redirect: &str) -> Result<(), Wrong> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`".contains(&byte);
+    let is_address = ["http://", "https://", "/"].iter().any(|it| redirect.starts_with(it))
+        && !redirect.starts_with("//")
+        && redirect.bytes().all(plain);
+    // Behind a host, the rest of a path would be a part of the name.
+    let is_safe = match redirect.split_once("://") {
+        Some((_, rest)) => !rest.split('/').next().unwrap_or_default().contains(['{', '}']),
+        None => true,
+    };
+    if is_address && is_safe {
+        return Ok(());
+    }
+    let text = format!(
+        "`{redirect}` is no place to go: write a path or an address, as in `/new/{REST}` or `https://example.org/{REST}`"
+    );
+    wrong("redirect", text)
+}
+
+impl SiteConfig {
+    /// Checks its paths.
+    pub(super) fn check_paths(&self, config: &Config) -> Result<(), Wrong> {
+        let mut taken = HashSet::new();
+        for (index, path) in self.path.iter().enumerate() {
+            let checked = path.check(self, &mut taken);
+            checked.map_err(|(key, text)| {
+                (format!("path.{index}.{key}").trim_end_matches('.').to_owned(), text)
+            })?;
+        }
+        if !self.path.is_empty() && config.gate.is_some() {
+            let text = "another proxy asks by `[gate]`, and its requests do not come through here: let that proxy \
+                        answer by path, and leave out `[[site.path]]` or `[gate]`";
+            return wrong("path", text);
+        }
+        for status in self.error_pages.keys() {
+            if !status.parse::<u16>().is_ok_and(|it| (400..600).contains(&it)) {
+                let text = format!(
+                    "`{status}` is no status of an error: write `503 = \"/path/to/page.html\"`"
+                );
+                return wrong("error_pages", text);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    fn parse(lines: &str) -> Result<Config, String> {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+             power.simulated = {{}}\n[[site.path]]\n{lines}\n"
+        );
+        Config::parse(&text, "test.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_ambiguous_unsafe_or_without_effect_is_refused() {
+        for (lines, why) in [
+            ("text = \"x\"", "one of the two"),
+            ("prefix = \"/a\"\nexact = \"/a\"", "one of the two"),
+            ("prefix = \"a\"", "no plain path"),
+            ("prefix = \"/a/../b\"", "no plain path"),
+            ("prefix = \"/a//b\"", "no plain path"),
+            ("prefix = \"/a%2fb\"", "no plain path"),
+            ("prefix = \"/a;b\"", "no plain path"),
+            ("exact = \"/a?b\"", "no plain path"),
+            ("prefix = \"/a\"\n[[site.path]]\nprefix = \"/a/\"", "two tables"),
+            ("prefix = \"/a\"\nredirect = \"/b\"\ntext = \"x\"", "two answers"),
+            ("prefix = \"/a\"\nredirect = \"//evil.example\"", "no place to go"),
+            ("prefix = \"/a\"\nredirect = \"https://{rest}\"", "no place to go"),
+            ("prefix = \"/a\"\nredirect = \"https://a{rest}/\"", "no place to go"),
+            ("prefix = \"/a\"\nredirect = \"javascript:x\"", "no place to go"),
+            ("prefix = \"/a\"\nredirect = \"/b\"\nstatus = 200", "does not redirect"),
+            ("prefix = \"/a\"\nstatus = 404", "write one of them"),
+            ("prefix = \"/a\"\ntext = \"x\"\nstatus = 101", "no status of an answer"),
+            ("exact = \"/a\"\nstrip_prefix = true", "needs `prefix`"),
+            ("prefix = \"/a\"\nindex = \"x\"", "without `folder`"),
+            ("prefix = \"/a\"\nfolder = \"/srv\"\nindex = \"../x\"", "no name of a file"),
+            ("prefix = \"/a\"\ntext = \"x\"\nlimits.body_bytes = 1", "does not answer here"),
+            ("prefix = \"/a\"\nrequest_headers.set = { Host = \"x\" }", "cannot be changed"),
+            (
+                "prefix = \"/a\"\nrequest_headers.set = { X-Forwarded-For = \"x\" }",
+                "cannot be changed",
+            ),
+            (
+                "prefix = \"/a\"\nresponse_headers.set = { Content-Length = \"1\" }",
+                "cannot be changed",
+            ),
+            ("prefix = \"/a\"\nresponse_headers.set = { \"a b\" = \"1\" }", "no name of a field"),
+            ("prefix = \"/a\"\nresponse_headers.set = { A = \"\\u0000\" }", "no field may have"),
+            ("prefix = \"/a\"\nlimits.origin_timeout = \"0s\"", "in no time"),
+        ] {
+            let said = parse(lines).unwrap_err();
+            assert!(said.starts_with("test.toml:") && said.contains(why), "{lines}: {said}");
+        }
+        for lines in [
+            "prefix = \"/\"\nresponse_headers.set = { X-Frame-Options = \"DENY\" }",
+            "prefix = \"/api/\"\norigin = \"http://127.0.0.1:2\"\nstrip_prefix = true",
+            "exact = \"/old\"\nredirect = \"https://example.org/{rest}\"\nstatus = 301",
+        ] {
+            assert!(parse(lines).is_ok(), "{lines}: {:?}", parse(lines).map(drop));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What is done with a request and its answer beside caching and waking: other answers by path, and compression.
+
+use http::Response;
+use nightwatt_http1::Incoming;
+
+use super::Asked;
+use crate::access::Answered;
+use crate::accounting::How;
+use crate::body::Answer;
+use crate::https;
+use crate::paths::PathRule;
+use crate::request_rules::OwnPath;
+
+impl Asked<'_> {
+    /// Answers a request.
+    pub(super) async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
+        let site = self.site();
+        let is_bare = site.paths.is_none() && site.compressor.is_none();
+        if is_bare {
+            return self.answer_plainly(body).await;
+        }
+        let rule = site.path_rule(self.facts.path());
+        // Boxed, since few sites have tables by path.
+        let (mut response, how) = match rule {
+            Some(rule) => Box::pin(self.answer_by(rule, body)).await,
+            None => self.answer_plainly(body).await,
+        };
+        if let Some(compressor) = &site.compressor
+            && matches!(how.answered, Answered::Server | Answered::Held)
+        {
+            let target = &self.facts.target;
+            response = compressor.pass(self.parts, target, self.sender, response);
+        }
+        (response, how)
+    }
+
+    async fn answer_by(&self, rule: &PathRule, body: Incoming) -> (Response<Answer>, How) {
+        let is_redirected =
+            https::redirect(&self.serving.config, &self.site().config, self.facts).is_some();
+        let is_state = OwnPath::of(&self.site().config, self.facts.path()) == Some(OwnPath::State);
+        let own = if is_redirected || is_state || rule.config.asks_server() {
+            None
+        } else {
+            rule.answer(self.facts, &self.parts.headers).await
+        };
+        let (mut response, how) = match own {
+            Some(response) => (response, How::by_itself(self.class, Answered::Path)),
+            None => self.answer_plainly(body).await,
+        };
+        rule.change_answer(response.headers_mut());
+        (response, how)
+    }
+}

@@ -1,0 +1,237 @@
+//! Compression of what the server answers: by our decoders, by curl, and by a browser.
+
+use std::io::Read;
+use std::process::Command;
+
+use nightwatt_gateway::config::SiteConfig;
+
+use crate::client::{Ask, Got, get};
+use crate::origin::{Act, Gate, Says, ok, status};
+use crate::passthrough_programs::{has, run, succeeded};
+use crate::stage::{Setup, Stage, awake};
+
+fn compresses(setup: Setup) -> Setup {
+    setup.site(|site: &mut SiteConfig| site.compression.enabled = true)
+}
+
+/// A page that shrinks.
+fn page() -> String {
+    (0..4000).map(|line: u32| format!("<li>line {line}\n")).collect()
+}
+
+/// What the server says each time.
+fn html(body: &str) -> Says {
+    storable(body).field("Cache-Control", "no-store")
+}
+
+fn storable(body: &str) -> Says {
+    ok(body).field("Content-Type", "text/html; charset=utf-8").field("ETag", "\"one\"")
+}
+
+fn plain(got: &Got) -> String {
+    let (mut out, bytes) = (Vec::new(), &got.body[..]);
+    match got.field("content-encoding") {
+        Some("gzip") => drop(flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap()),
+        Some("br") => drop(brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out).unwrap()),
+        Some("zstd") => {
+            out = vec![0; 1 << 20];
+            let length = zstd_safe::decompress(&mut out[..], bytes).unwrap();
+            out.truncate(length);
+        }
+        other => panic!("{other:?}"),
+    }
+    String::from_utf8(out).unwrap()
+}
+
+fn accepting(target: &str, codings: &str) -> Ask {
+    get(target).field("Accept-Encoding", codings)
+}
+
+#[test]
+fn a_page_comes_in_the_best_coding_that_its_client_accepts() {
+    compresses(awake()).play(async |stage| {
+        let page = page();
+        stage.origin.says(html(&page));
+        for (accepts, coding) in [
+            ("gzip, deflate, br, zstd", "zstd"),
+            ("gzip, br", "br"),
+            ("gzip", "gzip"),
+            ("br;q=0.1, gzip", "gzip"),
+        ] {
+            let got = stage.ask(accepting("/a", accepts)).await;
+            assert_eq!((got.how(), got.field("content-encoding")), ((200, "server"), Some(coding)));
+            assert!(got.whole && plain(&got) == page, "{coding}");
+            assert!(got.body.len() * 4 < page.len(), "{coding}: {} bytes", got.body.len());
+            assert_eq!(got.field("etag"), Some("W/\"one\""));
+            assert_eq!((got.field("content-length"), got.field("accept-ranges")), (None, None));
+            assert_eq!(got.field("vary"), Some("accept-encoding"));
+        }
+        for accepts in ["identity", "deflate", "*;q=0", ""] {
+            let got = stage.ask(accepting("/a", accepts)).await;
+            assert_eq!((got.field("content-encoding"), got.field("etag")), (None, Some("\"one\"")));
+            assert_eq!((got.field("vary"), got.text()), (Some("accept-encoding"), &*page));
+        }
+        let status = stage.status().compression.unwrap();
+        assert_eq!(status.answers.values().sum::<u64>(), 4);
+        assert_eq!(status.bytes_before, 4 * page.len() as u64);
+        assert!(status.bytes_after * 4 < status.bytes_before);
+        let metrics = stage.ask_admin(get("/metrics")).await;
+        let in_order = "nightwatt_compressed_answers_total{site=\"blog\",coding=\"zstd\"} 1";
+        let sorted = "nightwatt_compressed_answers_total{coding=\"zstd\",site=\"blog\"} 1";
+        assert!([in_order, sorted].iter().any(|it| metrics.text().contains(it)));
+        let before = 4 * page.len();
+        let line = format!("nightwatt_compressed_bytes_before_total{{site=\"blog\"}} {before}");
+        assert!(metrics.text().contains(&line), "{line}");
+    });
+}
+
+#[test]
+fn what_is_personal_or_fixed_passes_as_it_is() {
+    compresses(awake()).play(async |stage| {
+        let page = page();
+        let both = "gzip, br, zstd";
+        stage.origin.says(html(&page));
+        let personal = [
+            accepting("/a", both).field("Cookie", "session=1"),
+            accepting("/a", both).field("Authorization", "Bearer x"),
+            accepting("/a", both).field("X-Api-Key", "x"),
+        ];
+        for ask in personal {
+            let got = stage.ask(ask).await;
+            assert_eq!((got.field("content-encoding"), got.text()), (None, &*page));
+        }
+        for says in [
+            html(&page).field("Set-Cookie", "session=1"),
+            html(&page).field("Cache-Control", "no-transform"),
+            html(&page).field("Content-Encoding", "gzip"),
+            ok(&page).field("Content-Type", "image/png"),
+            ok(&page).field("Content-Type", "text/event-stream"),
+            status(206, &page)
+                .field("Content-Type", "text/html")
+                .field("Content-Range", "bytes 0-9/10"),
+            html("short"),
+        ] {
+            let own = says.bytes().windows(25).any(|it| it == b"Content-Encoding: gzip\r\nC");
+            stage.origin.says(says);
+            let got = stage.ask(accepting("/a", both)).await;
+            assert_eq!(got.field("content-encoding"), own.then_some("gzip"));
+            assert_eq!(got.field("vary"), None);
+        }
+        // The parts of pages hold no secrets.
+        stage.origin.says(ok(&page).field("Content-Type", "text/css"));
+        let got = stage.ask(accepting("/a.css", both).field("Cookie", "session=1")).await;
+        assert_eq!((got.field("content-encoding"), plain(&got) == page), (Some("zstd"), true));
+    });
+}
+
+#[test]
+fn the_cache_keeps_the_plain_answer_and_a_client_that_has_the_other_is_known() {
+    compresses(awake()).play(async |stage| {
+        let page = page();
+        stage.origin.says(storable(&page).field("Cache-Control", "max-age=600"));
+        let got = stage.ask(accepting("/a", "br")).await;
+        assert_eq!((got.how(), got.field("content-encoding")), ((200, "server"), Some("br")));
+        let got = stage.ask(accepting("/a", "br")).await;
+        assert_eq!((got.how(), got.text()), ((200, "cache"), &*page));
+        let got = stage.ask(accepting("/a", "br").field("If-None-Match", "W/\"one\"")).await;
+        assert_eq!(got.how(), (304, "not-modified"));
+        stage.origin.says(status(304, "").field("ETag", "\"one\""));
+        let known = accepting("/b", "br").field("If-None-Match", "W/\"one\"");
+        let got = stage.ask(known).await;
+        assert_eq!((got.status, got.field("etag")), (304, Some("W/\"one\"")));
+    });
+}
+
+#[test]
+fn what_has_come_is_sent_while_the_server_thinks() {
+    compresses(awake()).play(async |stage| {
+        let gate = Gate::shut();
+        let opens = gate.clone();
+        let head =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let first = format!("{head}5\r\nfirst\r\n");
+        stage.origin.script(move |_| {
+            let rest = b"6\r\nsecond\r\n0\r\n\r\n".to_vec();
+            vec![
+                Act::Body,
+                Act::Say(first.clone().into_bytes()),
+                Act::Await(gate.clone()),
+                Act::Say(rest),
+            ]
+        });
+        let mut client = stage.begin(accepting("/a", "gzip")).await;
+        assert_eq!(client.head().await.field("content-encoding"), Some("gzip"));
+        let part = client.part().await;
+        // The chunk: its length, a line, and what of gzip is there.
+        let at = part.windows(2).position(|it| it == [0x1f, 0x8b]).expect("gzip begins");
+        let mut text = [0; 5];
+        flate2::read::GzDecoder::new(&part[at..]).read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"first");
+        opens.open();
+        drop(client);
+    });
+}
+
+#[test]
+fn a_body_that_breaks_off_breaks_off_for_the_client() {
+    compresses(awake()).play(async |stage| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\n";
+        let says = format!("{head}{}", "x".repeat(5000));
+        stage.origin.script(move |_| vec![Act::Say(says.clone().into_bytes()), Act::Close]);
+        let got = stage.ask(accepting("/a", "zstd")).await;
+        assert_eq!((got.status, got.whole), (200, false));
+    });
+}
+
+async fn curl(stage: &Stage, accepts: &str) -> String {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--compressed", "-i", "-H", "Host: blog"]);
+    curl.args(["-H", &format!("Accept-Encoding: {accepts}")]);
+    curl.arg(format!("http://{}/a", stage.address()));
+    succeeded(&run(curl).await)
+}
+
+#[test]
+fn curl_reads_every_coding() {
+    if !has("curl") {
+        return;
+    }
+    let version = Command::new("curl").arg("--version").output().unwrap();
+    let features = String::from_utf8_lossy(&version.stdout).into_owned();
+    compresses(awake().real()).play(async |stage| {
+        let page = page();
+        stage.origin.says(html(&page));
+        for (coding, feature) in [("gzip", "libz"), ("br", "brotli"), ("zstd", "zstd")] {
+            if !features.contains(feature) {
+                println!("skipped: this curl does not read {coding}");
+                continue;
+            }
+            let got = curl(stage, coding).await;
+            let (head, body) = got.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains(&format!("content-encoding: {coding}")), "{head}");
+            assert!(body == page, "{coding}");
+        }
+    });
+}
+
+#[test]
+fn a_browser_shows_a_compressed_page() {
+    let Some(chromium) = nightwatt_needs::program("chromium") else { return };
+    compresses(awake().real()).play(async |stage| {
+        let page = format!("<!doctype html><title>x</title><ul>{}</ul>", page());
+        stage.origin.says(html(&page));
+        let dir = tempfile::tempdir().unwrap();
+        let mut browser = Command::new(chromium);
+        browser
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", dir.path().display()))
+            .arg(format!("http://127.0.0.1:{}/a", stage.address().port()));
+        let shown = succeeded(&run(browser).await);
+        assert!(shown.contains("line 3999"), "the end of the page is there");
+        let status = stage.status().compression.unwrap();
+        let used: Vec<&str> =
+            status.answers.iter().filter(|it| *it.1 > 0).map(|it| it.0.as_str()).collect();
+        println!("the browser got {used:?}");
+        assert!(!used.is_empty(), "{status:?}");
+    });
+}
