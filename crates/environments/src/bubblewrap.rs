@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::needs::Needs;
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::Error;
 use crate::needs::Needs;
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 
 /// What it needs where it is made.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::needs::Needs;
 use crate::ssh::{self, Login};
-use crate::start::{FoundBy, Created, Start, comma_separated};
+use crate::start::{Created, FoundBy, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Memory, shell};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_clock::meter::Stop;
-use nightwatt_compare::{self as compare, Error, Plan, PlanFile, Store, RunProgress};
+use nightwatt_compare::{self as compare, Error, Plan, PlanFile, RunProgress, Store};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};

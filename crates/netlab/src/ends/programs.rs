@@ -2,7 +2,7 @@
 
 use nightwatt_host::preflight::Preflight;
 
-use super::{End, EndsConfig, Error, CounterSource};
+use super::{CounterSource, End, EndsConfig, Error};
 
 /// A program, and the Debian package that has it.
 pub(crate) type Program = (&'static str, &'static str);
