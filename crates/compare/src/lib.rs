@@ -32,7 +32,7 @@ mod setup;
 pub mod store;
 mod tables;
 mod text;
-pub mod turn;
+pub mod machine_lock;
 
 #[cfg(test)]
 mod tests;
