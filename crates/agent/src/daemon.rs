@@ -159,7 +159,8 @@ fn recall(sequence: &mut SleepSequence, past: &[Entry]) {
     let last = |is: fn(&RecordedEvent) -> bool| {
         past.iter().rev().find(|entry| is(&entry.what)).map_or(0, |entry| entry.at_ms)
     };
-    let resumed = last(|what| matches!(what, RecordedEvent::Resumed { .. } | RecordedEvent::Booted));
+    let resumed =
+        last(|what| matches!(what, RecordedEvent::Resumed { .. } | RecordedEvent::Booted));
     sequence.recall(last(|what| matches!(what, RecordedEvent::Suspending { .. })), resumed);
 }
 

@@ -185,7 +185,11 @@ mod tests {
             entry(1, RecordedEvent::Booted),
             entry(
                 2,
-                RecordedEvent::Suspending { by: "p".into(), how: Some(SleepMethod::PowerOff), alarm: Some(alarm) },
+                RecordedEvent::Suspending {
+                    by: "p".into(),
+                    how: Some(SleepMethod::PowerOff),
+                    alarm: Some(alarm),
+                },
             ),
             entry(3, RecordedEvent::Resumed { slept_s: 0.75, announced: true, alarm: None }),
             entry(4, RecordedEvent::Refused { by: "p".into(), reasons: vec!["a \"b\"\n".into()] }),

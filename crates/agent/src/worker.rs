@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::config::{Alarm, Config, SleepMethod, Ready, Sleep};
+use crate::config::{Alarm, Config, Ready, Sleep, SleepMethod};
 use crate::dead_man;
 use crate::due;
 use crate::inhibit::Inhibitors;

@@ -240,7 +240,10 @@ fn rate(outcomes: &[&Outcome], elapsed: f64) -> Option<f64> {
 }
 
 /// A tool cannot have taken longer than it ran: then its clock is read in the wrong unit.
-pub(crate) fn check_times(said: &[ToolOutcome], elapsed: std::time::Duration) -> Result<(), String> {
+pub(crate) fn check_times(
+    said: &[ToolOutcome],
+    elapsed: std::time::Duration,
+) -> Result<(), String> {
     let limit = elapsed.mul_f64(1.0 + ROUNDING) + A_SECOND;
     match said.iter().filter_map(|said| said.0.duration).find(|told| *told > limit) {
         None => Ok(()),

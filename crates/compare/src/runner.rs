@@ -22,12 +22,12 @@ use super::commands::{self, Process, Processes};
 use super::error::Error;
 use super::figures::{self, ToolOutcome};
 use super::host::{self, HostActivity};
+use super::machine_lock::MachineLock;
 use super::metering::{Meters, Trim};
 use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::setup::{CopyOf, Setup};
 use super::store::Store;
-use super::machine_lock::MachineLock;
 
 /// What is told while runs go on.
 pub struct RunProgress<'a> {
@@ -210,7 +210,17 @@ impl<'a> Runner<'a> {
         // Now nothing keeps it from running: what `--fresh` forgets goes only now.
         store.begin(plan.subject())?;
         let setup = None;
-        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, _machine_lock: machine_lock })
+        Ok(Self {
+            plan,
+            store,
+            stop,
+            experiment,
+            meters,
+            host,
+            guard,
+            setup,
+            _machine_lock: machine_lock,
+        })
     }
 
     /// Ends what runs, and says whether all was undone.
@@ -291,8 +301,11 @@ impl<'a> Runner<'a> {
                 (trim.first + trim.last).as_secs_f64()
             )));
         }
-        let said: Result<Vec<ToolOutcome>, Error> =
-            processes.0.iter().map(|process| ToolOutcome::read(&workload.reader, process)).collect();
+        let said: Result<Vec<ToolOutcome>, Error> = processes
+            .0
+            .iter()
+            .map(|process| ToolOutcome::read(&workload.reader, process))
+            .collect();
         let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
 use nightwatt_compare::commands::{self, Ending, Process, Processes};
+use nightwatt_compare::machine_lock::MachineLock;
 use nightwatt_compare::metering::{Meters, Power, Trim};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Step};
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
-use nightwatt_compare::machine_lock::MachineLock;
 use nightwatt_compare::{Error as RunError, RunProgress, Runs, Store, drive, figures, host};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 use crate::{Error, root};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::process_scope::ProcessScope;
-use crate::start::{FoundBy, Created, Start, comma_separated};
+use crate::start::{Created, FoundBy, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, ShellTarget, shell};
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::Error;
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 
 /// There is nothing to say but what all kinds have.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 use crate::{Error, shell};
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 
 /// How good the network is, in both directions.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{FoundBy, Created, Start, comma_separated};
+use crate::start::{Created, FoundBy, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Memory, shell};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::start::{FoundBy, Created, Start};
+use crate::start::{Created, FoundBy, Start};
 use crate::started::Started;
 use crate::{Error, ShellTarget, shell};
 

@@ -33,7 +33,7 @@ use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::arrivals::Arrivals;
 
-pub use mix::{RequestDefaults, Mix, MixEntry};
+pub use mix::{Mix, MixEntry, RequestDefaults};
 pub use report::{LoadReport, Quantiles, SCHEMA};
 pub use rows::{COLUMNS, Rows};
 pub use sample::{Carrier, Fault, Sample};

@@ -21,7 +21,7 @@ use crate::exchange::Client;
 use crate::outcome::{ErrorKind, Outcome, RequestKind};
 use crate::pool::Pool;
 use crate::refusals::Refusals;
-use crate::request::{RequestOptions, Plan};
+use crate::request::{Plan, RequestOptions};
 use crate::target::Target;
 use crate::visit::{ClientBehaviour, Visit};
 pub use crate::visit::{Returning, Waiting};

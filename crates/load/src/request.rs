@@ -233,7 +233,8 @@ mod tests {
 
     const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
     const GOOGLEBOT: &str = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot)";
-    const DRESS: RequestOptions = RequestOptions { forwarded_for: true, plain: false, body_limit: None };
+    const DRESS: RequestOptions =
+        RequestOptions { forwarded_for: true, plain: false, body_limit: None };
 
     fn arrival(method: &str, target: &str, agent: &str) -> Arrival {
         Arrival {
@@ -317,11 +318,13 @@ mod tests {
         assert_eq!(header(&conditional, "nightwatt-replay").unwrap(), "status=304; bytes=77");
         assert_eq!(header(&conditional, "if-none-match").unwrap(), etag_of("/a"));
         assert_eq!(header(&conditional.poll(), "if-none-match"), None);
-        let plain = plan(&logged, RequestOptions { plain: true, forwarded_for: false, ..DRESS }).unwrap();
+        let plain =
+            plan(&logged, RequestOptions { plain: true, forwarded_for: false, ..DRESS }).unwrap();
         for name in ["nightwatt-replay", "if-none-match", "x-forwarded-for"] {
             assert_eq!(header(&plain, name), None, "{name}");
         }
-        let limited = plan(&arrival("GET", "/", "x"), RequestOptions { body_limit: Some(10), ..DRESS });
+        let limited =
+            plan(&arrival("GET", "/", "x"), RequestOptions { body_limit: Some(10), ..DRESS });
         assert_eq!(header(&limited.unwrap(), "nightwatt-replay").unwrap(), "status=200; bytes=10");
     }
 

@@ -23,11 +23,11 @@ use crate::pure::{Coin, CompactBits, Exact, Market};
 
 pub use self::band::{BAND_GW, Band, EFFICIENCIES, Span, band};
 pub use self::coins::Coins;
-pub use self::devices::{Devices, NamedDevice, AvailableFrom};
+pub use self::devices::{AvailableFrom, Devices, NamedDevice};
 pub use self::error::Error;
 pub use self::history::{Gap, Histories, History, Point, Unread};
 pub use self::result::{DeviceRow, Mining};
-pub use self::rules::{RuleViolation, RuleCheck};
+pub use self::rules::{RuleCheck, RuleViolation};
 pub use self::tables::spans;
 pub use self::written::{SECONDS_PER_DAY, day_of, hash_rate};
 pub use self::years::{DeviceOfYear, Year};
@@ -108,9 +108,15 @@ impl MiningOptions {
     /// The difficulty, its bits where they are known, and the moment of the history that it is from.
     fn difficulty(&self) -> Result<(Exact, Option<CompactBits>, Option<history::Moment>), Error> {
         let moment = match &self.at {
-            DifficultyChoice::Difficulty(difficulty) => return Ok((difficulty.clone(), None, None)),
-            DifficultyChoice::Bits(bits) => return Ok((self.coin.difficulty_of(*bits)?, Some(*bits), None)),
-            DifficultyChoice::Usual if self.histories.is_empty() && self.coin.name != PUBLISHED_COIN => {
+            DifficultyChoice::Difficulty(difficulty) => {
+                return Ok((difficulty.clone(), None, None));
+            }
+            DifficultyChoice::Bits(bits) => {
+                return Ok((self.coin.difficulty_of(*bits)?, Some(*bits), None));
+            }
+            DifficultyChoice::Usual
+                if self.histories.is_empty() && self.coin.name != PUBLISHED_COIN =>
+            {
                 return Err(Error::NoUsualDifficulty { coin: self.coin.name.clone() });
             }
             DifficultyChoice::Usual if self.histories.is_empty() => {

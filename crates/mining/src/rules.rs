@@ -142,7 +142,8 @@ impl RuleCheck {
         if most > difference - UNDER_S && least <= difference + OVER_S {
             self.within += 1;
         } else {
-            let outside = RuleViolation { height, implied_s: least, between_first_blocks_s: between };
+            let outside =
+                RuleViolation { height, implied_s: least, between_first_blocks_s: between };
             self.outside.push(outside);
         }
         let excess = difference - least;

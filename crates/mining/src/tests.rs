@@ -198,8 +198,10 @@ fn missing_days_are_marked_and_nothing_is_made_up_for_them() {
         2,
         "a day without, and the gap"
     );
-    let missing =
-        MiningOptions { at: DifficultyChoice::Day(day_of("2016-04-05").unwrap()), ..options(of(&[DAYS])) };
+    let missing = MiningOptions {
+        at: DifficultyChoice::Day(day_of("2016-04-05").unwrap()),
+        ..options(of(&[DAYS]))
+    };
     let said = run(&missing).unwrap_err().to_string();
     assert!(said.contains("no history has a difficulty for 2016-04-05"), "{said}");
     assert!(said.contains("from 2016-04-01 to 2016-04-08"), "{said}");
@@ -284,8 +286,10 @@ fn nonsense_is_refused_with_its_line() {
     assert!(matches!(two.add(History::parse("b", DAYS).unwrap()), Err(Error::TwoHistories { .. })));
     let none = options(of(&["date,price\n2016-04-01,5\n"]));
     assert!(matches!(run(&none), Err(Error::NoDifficulty { .. })));
-    let zero =
-        MiningOptions { at: DifficultyChoice::Difficulty("0".parse().unwrap()), ..options(Histories::default()) };
+    let zero = MiningOptions {
+        at: DifficultyChoice::Difficulty("0".parse().unwrap()),
+        ..options(Histories::default())
+    };
     assert!(run(&zero).is_err());
     let monero = MiningOptions { coin: coin("monero"), ..zero };
     assert!(run(&monero).is_err(), "where it counts hashes, too");

@@ -484,7 +484,8 @@ fn relay_words(
 ) -> Vec<String> {
     let mut words = ["nice", "-n", "-20"].map(str::to_owned).to_vec();
     words.push(program.display().to_string());
-    let one_way = if emulation.delay == EmulatedBy::Relay { emulation.one_way } else { Duration::ZERO };
+    let one_way =
+        if emulation.delay == EmulatedBy::Relay { emulation.one_way } else { Duration::ZERO };
     words.extend(["tcp", "link", "relay", "--card", CARD, "--delay-us"].map(str::to_owned));
     words.push(one_way.as_micros().to_string());
     for (option, end) in [("--first", &ends.sender), ("--second", &ends.receiver)] {

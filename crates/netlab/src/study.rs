@@ -26,7 +26,7 @@ pub use breakdown::{Breakdown, CategoryEstimate};
 pub use captured::CaptureComparison;
 pub use estimate::Estimate;
 pub use figures::{
-    FIGURES, Fetched, Figure, Figures, Idle, WakeCost, RunCounts, Window, disagreements, figures,
+    FIGURES, Fetched, Figure, Figures, Idle, RunCounts, WakeCost, Window, disagreements, figures,
 };
 pub use kernel_time::KernelTimeReport;
 pub use result::{CellReport, Report, Run, ScenarioReport};

@@ -86,8 +86,14 @@ pub fn run(
     probes.set_carriers(&devices.carriers())?;
     probes.start()?;
     let begin = monotonic();
-    let mut session =
-        Session { options, host, probes, accounting: StorageAccounting::new(MOST_ROWS), devices, begin };
+    let mut session = Session {
+        options,
+        host,
+        probes,
+        accounting: StorageAccounting::new(MOST_ROWS),
+        devices,
+        begin,
+    };
     let finished = session.follow(running, watcher)?;
     if options.sync {
         // What others have made dirty is written too: that is in their rows.

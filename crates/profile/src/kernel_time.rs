@@ -18,7 +18,7 @@ use nightwatt_meters::MeterSpec;
 use nightwatt_probes::{ProbeError, Samples, Watch};
 
 use crate::caliper;
-use crate::caliper::sampled::following::{FollowedTarget, Accounting, READ_EVERY};
+use crate::caliper::sampled::following::{Accounting, FollowedTarget, READ_EVERY};
 use crate::error::Error;
 use accounting::KernelTimeAccounting;
 use nightwatt_measure::run::{self, Running};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_load::generate::{
-    self, WindowEdge, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch,
+    self, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch, WindowEdge,
 };
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use nightwatt_mining::pure::{CompactBits, Exact};
 use nightwatt_mining::{
-    self as mining, DifficultyChoice, Coins, Devices, Error, Histories, Mining, MiningOptions,
+    self as mining, Coins, Devices, DifficultyChoice, Error, Histories, Mining, MiningOptions,
 };
 
 use crate::ExitStatus;

@@ -29,13 +29,14 @@ use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
 use nightwatt_transfer::send::{Doubt, Options, Plan, SendError, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Started, Target};
-use nightwatt_transfer::summary::{Summary, bytes, mix};
+use nightwatt_transfer::summary::{Summary, mix};
 
 use self::site::{Kept, SiteArgs};
 use crate::ExitStatus;
 use crate::args::MeterArgs;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
+use crate::figures::bytes;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
@@ -248,7 +249,7 @@ fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
             Failure::because(format!("cannot read {}", source.display()), &error)
         })?;
         if content.len() >= RECORDED {
-            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as f64)));
+            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as u64)));
             break;
         }
     }
@@ -443,7 +444,7 @@ impl Watch {
         let done = report.had_bytes + report.acknowledged_bytes;
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
-        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate), mix(report));
+        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate as u64), mix(report));
         self.progress.update(done, report.total_bytes, elapsed, None, what);
     }
 }

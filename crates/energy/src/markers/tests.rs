@@ -80,7 +80,8 @@ fn a_mark_that_comes_after_its_piece_counts_from_the_end_of_that() {
 
 #[test]
 fn a_piece_that_comes_after_a_later_one_is_not_lost() {
-    let merger = merged(&[begin(100, 0)], &[run(200, 210, RunEnd::Runs), run(100, 200, RunEnd::Waits)]);
+    let merger =
+        merged(&[begin(100, 0)], &[run(200, 210, RunEnd::Runs), run(100, 200, RunEnd::Waits)]);
     assert_eq!(itself(&merger, 0), 110);
 }
 

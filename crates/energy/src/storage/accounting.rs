@@ -167,8 +167,11 @@ mod tests {
         }
         let large = accounting.rows().find(|row| row.command == "large").unwrap();
         assert_eq!((large.path.as_deref(), large.folded), (Some("var/log"), 0));
-        let many: u64 =
-            accounting.rows().filter(|row| row.command == "many").map(|it| it.traffic.written).sum();
+        let many: u64 = accounting
+            .rows()
+            .filter(|row| row.command == "many")
+            .map(|it| it.traffic.written)
+            .sum();
         assert_eq!(many, 498);
     }
 }

@@ -97,7 +97,11 @@ impl Mix {
     }
 
     /// The first request is for `order[0]` of `wanted`, and so on; after the last there are no more.
-    pub fn in_order(wanted: &[MixEntry], order: Vec<u32>, defaults: &RequestDefaults) -> Result<Self, Error> {
+    pub fn in_order(
+        wanted: &[MixEntry],
+        order: Vec<u32>,
+        defaults: &RequestDefaults,
+    ) -> Result<Self, Error> {
         let is_known = |index: &u32| (*index as usize) < wanted.len();
         if order.is_empty() || !order.iter().all(is_known) {
             return Err(Error::NothingToAsk);
@@ -175,7 +179,11 @@ fn refuse(url: &str, why: &'static str) -> Error {
 }
 
 /// The bytes of a request; its place is added if it is a new one.
-fn ready(wanted: &MixEntry, defaults: &RequestDefaults, endpoints: &mut Vec<Endpoint>) -> Result<Request, Error> {
+fn ready(
+    wanted: &MixEntry,
+    defaults: &RequestDefaults,
+    endpoints: &mut Vec<Endpoint>,
+) -> Result<Request, Error> {
     let refuse = |why| refuse(&wanted.url, why);
     let uri: Uri = wanted.url.parse().map_err(|_| refuse("it is not a URL; try http://host/"))?;
     if uri.scheme_str() == Some("https") {
@@ -216,7 +224,12 @@ fn resolve(authority: &http::uri::Authority) -> Result<std::net::SocketAddr, Err
     found.next().ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))
 }
 
-fn head(method: &str, target: &str, host: &str, defaults: &RequestDefaults) -> Result<Vec<u8>, Error> {
+fn head(
+    method: &str,
+    target: &str,
+    host: &str,
+    defaults: &RequestDefaults,
+) -> Result<Vec<u8>, Error> {
     let agent = concat!("nightwatt-load/", env!("CARGO_PKG_VERSION"));
     let usual = [("Host", host), ("User-Agent", agent), ("Accept", "*/*")];
     let is_given =

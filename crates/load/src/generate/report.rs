@@ -334,7 +334,7 @@ mod tests {
     use nightwatt_policy::arrivals::{Arrivals, Rate};
 
     use super::*;
-    use crate::generate::{Carrier, RequestDefaults, Mix, Sample, Until, MixEntry};
+    use crate::generate::{Carrier, Mix, MixEntry, RequestDefaults, Sample, Until};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -358,7 +358,9 @@ mod tests {
     }
 
     fn report(samples: &[Sample]) -> LoadReport {
-        let mix = Mix::weighted(&[MixEntry::page("http://127.0.0.1:9/")], &RequestDefaults::default()).unwrap();
+        let mix =
+            Mix::weighted(&[MixEntry::page("http://127.0.0.1:9/")], &RequestDefaults::default())
+                .unwrap();
         let plan = Plan {
             arrivals: Arrivals::Constant(Rate::new(1000.0).unwrap()),
             mix,

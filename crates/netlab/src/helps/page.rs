@@ -6,7 +6,7 @@ use nightwatt_report::{
     Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
-use super::result::{ChangeReport, Effect, HelpsReport, LinkHelps, SHOWN, ComparedFigure};
+use super::result::{ChangeReport, ComparedFigure, Effect, HelpsReport, LinkHelps, SHOWN};
 use crate::study::page::{Energy, notes_section};
 use crate::study::units::with_prefix;
 

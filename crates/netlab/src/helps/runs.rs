@@ -12,7 +12,7 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::cards::{Feature, Features, Refusal};
 use crate::scenario::Scenario;
 use crate::study::fetching::{How, PILOT};
-use crate::study::lab::{CheckedLink, Lab, ReportProgress, ReadyLink, StepProgress, all_of};
+use crate::study::lab::{CheckedLink, Lab, ReadyLink, ReportProgress, StepProgress, all_of};
 use crate::study::result::EndReport;
 use crate::study::runs::left;
 use crate::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, StudyProgress};
@@ -234,8 +234,7 @@ impl Helps<'_> {
             let began = monotonic();
             let progress = experiment.progress();
             let outcome =
-                match self.step(ready, step, place, progress, &mut state, link, report_progress)
-                {
+                match self.step(ready, step, place, progress, &mut state, link, report_progress) {
                     Ok(outcome) => outcome,
                     Err(error) => {
                         ended = Err(error);

@@ -128,8 +128,13 @@ impl Line {
 mod tests {
     use super::*;
 
-    const WAY: LinkEmulation =
-        LinkEmulation { delay: Duration::ZERO, bits_per_second: None, queue: 0, loss: 0.0, seed: 1 };
+    const WAY: LinkEmulation = LinkEmulation {
+        delay: Duration::ZERO,
+        bits_per_second: None,
+        queue: 0,
+        loss: 0.0,
+        seed: 1,
+    };
 
     fn at(micros: u64) -> Mono {
         Mono(Duration::from_micros(micros))

@@ -10,7 +10,7 @@ use super::lab::{Lab, ReadyLink};
 use crate::capture::{Captured, Capturing, ROWS};
 use crate::check::ask;
 use crate::ends::{Running, programs};
-use crate::link::{FULL_PAYLOAD, EmulatedBy, InjectedLoss};
+use crate::link::{EmulatedBy, FULL_PAYLOAD, InjectedLoss};
 use crate::probe::Asking;
 use nightwatt_measure::counters::Network;
 

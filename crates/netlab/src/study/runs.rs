@@ -7,9 +7,9 @@ use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Progress, S
 use nightwatt_energy::time::Mono;
 
 use super::fetching::{How, PILOT};
-use super::figures::{Figures, Idle, Side, RunCounts, Window, disagreements, figures};
+use super::figures::{Figures, Idle, RunCounts, Side, Window, disagreements, figures};
 use super::kernel_time;
-use super::lab::{CheckedLink, Lab, NO_PROCESSES, ReportProgress, ReadyLink, StepProgress, all_of};
+use super::lab::{CheckedLink, Lab, NO_PROCESSES, ReadyLink, ReportProgress, StepProgress, all_of};
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Error, Plan};

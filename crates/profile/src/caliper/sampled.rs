@@ -19,7 +19,7 @@ use nightwatt_probes::Samples;
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
 use accounting::{FunctionRow, SampleAccounting};
-use following::{FollowedTarget, Accounting};
+use following::{Accounting, FollowedTarget};
 use nightwatt_measure::run::{self, Idle, Running};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};

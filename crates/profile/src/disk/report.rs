@@ -151,7 +151,8 @@ impl DiskReport {
             warnings: Vec::new(),
         };
         report.warnings = report.warned(lost);
-        let past = accounting.devices().into_iter().filter(|device| sums.is_past_the_cache(*device));
+        let past =
+            accounting.devices().into_iter().filter(|device| sums.is_past_the_cache(*device));
         for name in past.map(|device| devices.name(device)) {
             report.warnings.push(format!(
                 "{name} does its work past the page cache of the disk below: that is `stacked` there, \

@@ -149,7 +149,10 @@ impl KernelTimeAccounting {
         } else {
             let found = attribute(look.kernel.iter().map(|place| self.categories[*place]));
             let told = chain(look.kernel[..=found.by].iter().map(|place| name(*place)));
-            (SampleLocation { kind: found.kind, name: told }, (found.by > 0).then(|| look.kernel[0]))
+            (
+                SampleLocation { kind: found.kind, name: told },
+                (found.by > 0).then(|| look.kernel[0]),
+            )
         };
         let interrupted = look.kernel.iter().any(|place| self.interrupts[*place]);
         let is_own = look.is_watched || look.program.is_kernel || interrupted;

@@ -227,8 +227,11 @@ pub(super) fn table(
 ) -> CostTable {
     let mut fixed = bank.timeouts.finish(end);
     let ski_rental = PolicyResult::under(&fixed.remove(bank.ski_rental));
-    let outcomes: Vec<PolicyResult> =
-        policies.into_iter().map(|policy| PolicyResult::of(policy, end)).chain([ski_rental]).collect();
+    let outcomes: Vec<PolicyResult> = policies
+        .into_iter()
+        .map(|policy| PolicyResult::of(policy, end))
+        .chain([ski_rental])
+        .collect();
     let saved = |waking| plan(bank.busy.times(), Mono::ZERO, end, waking, rules).saved;
     let always_on = rules.states.on * end.0;
     let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));

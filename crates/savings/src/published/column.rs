@@ -69,7 +69,13 @@ pub(super) struct Column {
 
 impl Column {
     /// A request was answered; `again` if it is a page that was asked for again.
-    pub(super) fn enter(&mut self, by: Responder, answer: PublishedAnswer, delay: Duration, again: bool) {
+    pub(super) fn enter(
+        &mut self,
+        by: Responder,
+        answer: PublishedAnswer,
+        delay: Duration,
+        again: bool,
+    ) {
         let tally = &mut self.tally;
         tally.requests += 1;
         let (served, delays) = match by {

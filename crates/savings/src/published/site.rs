@@ -13,7 +13,7 @@ use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
-use super::column::{Responder, Column, PublishedAnswer};
+use super::column::{Column, PublishedAnswer, Responder};
 use super::{GRACE, REPLAY_AFTER, TIMEOUT};
 
 /// A request of the log, and the answer that it got there.
@@ -179,7 +179,12 @@ impl Sleeping {
         for (asked, again) in std::mem::take(&mut self.held) {
             let waited = woke.since(asked.at);
             if waited > TIMEOUT {
-                self.column.enter(Responder::Proxy, PublishedAnswer::Status(503), TIMEOUT + proxy, again);
+                self.column.enter(
+                    Responder::Proxy,
+                    PublishedAnswer::Status(503),
+                    TIMEOUT + proxy,
+                    again,
+                );
             } else {
                 self.cache.answered(&asked.resource, woke);
                 let answer = PublishedAnswer::Status(asked.status);
@@ -207,8 +212,12 @@ impl Sleeping {
                 self.held.push((*asked, again));
                 self.woke_at_once(asked, before);
             }
-            Route::Later(_) => self.column.enter(Responder::Proxy, PublishedAnswer::Later, proxy, again),
-            Route::Cache | Route::Stale => self.column.enter(Responder::Proxy, status, proxy, again),
+            Route::Later(_) => {
+                self.column.enter(Responder::Proxy, PublishedAnswer::Later, proxy, again)
+            }
+            Route::Cache | Route::Stale => {
+                self.column.enter(Responder::Proxy, status, proxy, again)
+            }
             Route::WaitingPage
             | Route::Refuse
             | Route::State

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_load::generate::sources::{self, Patterns, Traced};
-use nightwatt_load::generate::{RequestDefaults, LoadReport, Mix, Plan, Until, MixEntry};
+use nightwatt_load::generate::{LoadReport, Mix, MixEntry, Plan, RequestDefaults, Until};
 use nightwatt_policy::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
 use nightwatt_traffic::{LogReader, arrivals};
 use rand::{RngExt, SeedableRng};
@@ -132,7 +132,8 @@ fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
         url: format!("{base}{target}"),
     };
     let wanted: Vec<MixEntry> = traced.targets.iter().map(url).collect();
-    let mix = Mix::in_order(&wanted, traced.order, &defaults(args)?).map_err(|error| usage(&error))?;
+    let mix =
+        Mix::in_order(&wanted, traced.order, &defaults(args)?).map_err(|error| usage(&error))?;
     Ok((faster(traced.times).map_err(|error| usage(&error))?, mix))
 }
 

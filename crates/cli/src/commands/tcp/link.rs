@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueHint};
 use nightwatt_netlab::ends::agent;
 use nightwatt_netlab::probe::{self, Asking};
-use nightwatt_netlab::relay::{Relay, LinkEmulation};
+use nightwatt_netlab::relay::{LinkEmulation, Relay};
 
 use crate::ExitStatus;
 use crate::errors::Failure;

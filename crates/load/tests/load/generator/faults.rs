@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_load::generate::{Carrier, RequestDefaults, LoadReport, Mix, Plan, Until, MixEntry};
+use nightwatt_load::generate::{Carrier, LoadReport, Mix, MixEntry, Plan, RequestDefaults, Until};
 use socket2::{Domain, Socket, Type};
 
 use super::{Reply, ok, page, plan, run, run_until, serve};

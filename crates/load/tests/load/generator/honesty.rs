@@ -8,7 +8,7 @@ use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::histogram::RELATIVE_ERROR;
 use nightwatt_energy::stats::percentile;
 use nightwatt_load::generate::{
-    COLUMNS, RequestDefaults, Mix, Plan, Rows, Schedule, Sending, Until, generate,
+    COLUMNS, Mix, Plan, RequestDefaults, Rows, Schedule, Sending, Until, generate,
 };
 use nightwatt_policy::arrivals::Arrivals;
 

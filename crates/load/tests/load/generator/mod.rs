@@ -12,7 +12,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_load::generate::{RequestDefaults, LoadReport, Mix, Plan, Sample, Until, MixEntry, generate};
+use nightwatt_load::generate::{
+    LoadReport, Mix, MixEntry, Plan, RequestDefaults, Sample, Until, generate,
+};
 use nightwatt_policy::arrivals::{Arrivals, Rate};
 
 /// What a server does with a request: what it writes, and whether the connection lives on.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::Error;
-use nightwatt_load::generate::{RequestDefaults, Due, Mix, Plan, Schedule, Until, MixEntry, Window, generate};
+use nightwatt_load::generate::{
+    Due, Mix, MixEntry, Plan, RequestDefaults, Schedule, Until, Window, generate,
+};
 use nightwatt_policy::arrivals::{Arrivals, Trace};
 
 use super::{Reply, ok, page, plan, rate, run, serve};
@@ -161,7 +163,8 @@ fn fields_and_bodies_are_sent_as_given() {
     let fields = [field("user-agent", "me"), field("X-A", "1"), field("X-A", "2")];
     let host = [field("Host", "other")];
     let wanted = MixEntry { method: "HEAD".into(), ..page(address, "/x?y=1#part") };
-    let dress = RequestDefaults { fields: [&host[..], &fields[..]].concat(), ..RequestDefaults::default() };
+    let dress =
+        RequestDefaults { fields: [&host[..], &fields[..]].concat(), ..RequestDefaults::default() };
     let mix = Mix::weighted(&[wanted], &dress).unwrap();
     let (report, samples) = run(&Plan { mix, ..plan(address, 1000.0, 2) });
     assert_eq!((report.requests.answered, samples[0].status, samples[0].bytes), (2, 200, 0));
@@ -169,8 +172,9 @@ fn fields_and_bodies_are_sent_as_given() {
 
 #[test]
 fn what_cannot_be_sent_says_why() {
-    let said =
-        |url: &str| Mix::weighted(&[MixEntry::page(url)], &RequestDefaults::default()).unwrap_err().to_string();
+    let said = |url: &str| {
+        Mix::weighted(&[MixEntry::page(url)], &RequestDefaults::default()).unwrap_err().to_string()
+    };
     assert!(said("https://x/").contains("https is not spoken"));
     assert!(said("x").contains("http://"));
     assert!(said("http://me@x/").contains("user name"));
