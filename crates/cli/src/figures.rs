@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub(crate) use nightwatt_energy::display::bytes;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
@@ -83,15 +84,6 @@ pub(crate) fn provenance(provenance: &Provenance) -> String {
                 percent(*measured_share)
             )
         }
-    }
-}
-
-/// Bytes: `12.3 MB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} B"),
-        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
 

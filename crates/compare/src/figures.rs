@@ -58,9 +58,9 @@ const ROUNDING: f64 = 0.05;
 const A_SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What one copy's tool said.
-pub(crate) struct Said(pub(super) Outcome);
+pub(crate) struct ToolOutcome(pub(super) Outcome);
 
-impl Said {
+impl ToolOutcome {
     pub(crate) fn read(reader: &Reader, process: &Process) -> Result<Self, Error> {
         let (stdout, stderr) = (commands::text(&process.out)?, commands::text(&process.err)?);
         let output = Output { stdout: &stdout, stderr: &stderr, files: &[] };
@@ -168,7 +168,7 @@ pub fn check_energy(wanted: Option<&str>, meters: &Meters) -> Result<(), Error> 
 }
 
 /// Puts the figures of all copies' tools into a run, and what follows from them and the power.
-pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Option<f64>) {
+pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[ToolOutcome], idle: Option<f64>) {
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.0).collect();
     let watts = energy_watts(plan, &record.channels);
     let mut add = |name: &str, value: Option<f64>, unit: &str, better: Better| {
@@ -240,7 +240,10 @@ fn rate(outcomes: &[&Outcome], elapsed: f64) -> Option<f64> {
 }
 
 /// A tool cannot have taken longer than it ran: then its clock is read in the wrong unit.
-pub(crate) fn check_times(said: &[Said], elapsed: std::time::Duration) -> Result<(), String> {
+pub(crate) fn check_times(
+    said: &[ToolOutcome],
+    elapsed: std::time::Duration,
+) -> Result<(), String> {
     let limit = elapsed.mul_f64(1.0 + ROUNDING) + A_SECOND;
     match said.iter().filter_map(|said| said.0.duration).find(|told| *told > limit) {
         None => Ok(()),

@@ -96,37 +96,37 @@ fn temperature(host: &Host) -> Option<f64> {
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What the machine does from now on.
-pub(crate) struct Doings {
+pub(crate) struct HostActivity {
     host: Host,
     before: Option<Counts>,
     /// Where what is measured descends from us.
-    others: Option<Before>,
+    others: Option<CpuAtStart>,
     stop: Stop,
-    looks: JoinHandle<Looks>,
+    looks: JoinHandle<UsageSamples>,
 }
 
 /// Means over time.
 #[derive(Debug, Default)]
-struct Looks {
+struct UsageSamples {
     memory: Vec<f64>,
     load: Vec<f64>,
 }
 
-impl Looks {
+impl UsageSamples {
     fn look(&mut self, host: &Host) {
         self.memory.extend(memory_used(host));
         self.load.extend(load(host));
     }
 }
 
-impl Doings {
+impl HostActivity {
     /// `is_ours`: all that is measured runs in processes that we start.
     pub(crate) fn begin(host: &Host, is_ours: bool) -> Result<Self, Error> {
         let cannot = |source| Error::System { what: "watch what the machine does", source };
         let stop = Stop::new().map_err(cannot)?;
         let (theirs, machine) = (stop.clone(), host.clone());
         let watch = move || {
-            let mut looks = Looks::default();
+            let mut looks = UsageSamples::default();
             let mut due = monotonic();
             while !theirs.is_stopped() {
                 looks.look(&machine);
@@ -138,14 +138,14 @@ impl Doings {
         let looks = std::thread::Builder::new().name("doings".to_owned()).spawn(watch);
         let looks = looks.map_err(cannot)?;
         let busy = machine::busy(host).filter(|_| is_ours);
-        let others = busy.map(|busy| Before { busy, processes: Processes::read(host) });
+        let others = busy.map(|busy| CpuAtStart { busy, processes: Processes::read(host) });
         Ok(Self { host: host.clone(), before: Counts::read(host).ok(), others, stop, looks })
     }
 
     /// What it has done since, `time` ago.
-    pub(crate) fn end(self, time: Duration) -> Did {
+    pub(crate) fn end(self, time: Duration) -> HostUsage {
         let after = Counts::read(&self.host).ok();
-        let beside = self.others.as_ref().and_then(|others| Beside::since(&self.host, others));
+        let beside = self.others.as_ref().and_then(|others| CpuOfOthers::since(&self.host, others));
         self.stop.stop();
         let looks = self.looks.join().unwrap_or_default();
         let busy = after
@@ -169,7 +169,7 @@ impl Doings {
         };
         let figures = all.into_iter().filter_map(figure).collect();
         let is_beside = beside.is_some_and(|it| it.is_much(time));
-        Did { figures, warning: is_beside.then(|| MACHINE_WAS_BUSY.to_owned()) }
+        HostUsage { figures, warning: is_beside.then(|| MACHINE_WAS_BUSY.to_owned()) }
     }
 }
 
@@ -183,26 +183,26 @@ pub(crate) const MACHINE_WAS_BUSY: &str = "the machine was busy: other processes
 
 /// What the machine did in a run.
 #[derive(Debug, Default)]
-pub(crate) struct Did {
+pub(crate) struct HostUsage {
     pub(crate) figures: Vec<RunFigure>,
     pub(crate) warning: Option<String>,
 }
 
 /// CPU time of the machine, and of each process, when a run began.
-struct Before {
+struct CpuAtStart {
     busy: Duration,
     processes: Processes,
 }
 
 /// CPU time of the run, and of others.
 #[derive(Debug)]
-struct Beside {
+struct CpuOfOthers {
     ours: Duration,
     others: Duration,
 }
 
-impl Beside {
-    fn since(host: &Host, before: &Before) -> Option<Self> {
+impl CpuOfOthers {
+    fn since(host: &Host, before: &CpuAtStart) -> Option<Self> {
         let ours = Processes::read(host).used_by(&before.processes, std::process::id());
         let all = machine::busy(host)?.saturating_sub(before.busy);
         Some(Self { ours, others: all.saturating_sub(ours) })
@@ -283,7 +283,7 @@ mod tests {
         let kib = |available: u64| format!("MemTotal: 1000 kB\nMemAvailable: {available} kB\n");
         put(folder.path(), "/proc/meminfo", &kib(900));
         let host = Host::at(folder.path());
-        let mut looks = Looks::default();
+        let mut looks = UsageSamples::default();
         looks.look(&host);
         put(folder.path(), "/proc/meminfo", &kib(500));
         looks.look(&host);

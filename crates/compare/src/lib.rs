@@ -18,6 +18,7 @@ mod error;
 pub mod figures;
 pub mod host;
 mod lines;
+pub mod machine_lock;
 pub mod metering;
 mod page;
 mod plan;
@@ -33,7 +34,6 @@ mod setup;
 pub mod store;
 mod tables;
 mod text;
-pub mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ pub use result::{Consolidation, EnergySource, Failed, Report, ServiceTime};
 pub use runner::{RunProgress, Runs, drive, run};
 pub use schedule::{Schedule, environments, schedule, tools};
 pub use store::Store;
-pub use text::{in_a_line, percent, significant};
+pub use text::{in_a_line, percent};
 
 /// Civil time as RFC 3339 has it, to the second.
 fn civil(wall_ns: i64) -> String {

@@ -88,11 +88,11 @@ impl Meters {
                 return Err(error);
             }
         };
-        let mut books = Vec::new();
+        let mut totals = Vec::new();
         let sink = |meter: &Opened| -> Box<dyn Sink> {
-            let book = Arc::new(Mutex::new(Book::new(meter, self.interval, trim.last)));
-            let record = recorder.sink(books.len());
-            books.push(Arc::clone(&book));
+            let book = Arc::new(Mutex::new(MeterTotals::new(meter, self.interval, trim.last)));
+            let record = recorder.sink(totals.len());
+            totals.push(Arc::clone(&book));
             Box::new(Tee { book, record })
         };
         let sampler = Sampler::start(opened, self.interval, sink)
@@ -100,7 +100,7 @@ impl Meters {
         let from = Cell::new(Mono::NEVER);
         let begins = |begin: Mono| {
             from.set(begin + trim.first);
-            for book in &books {
+            for book in &totals {
                 lock(book).begin(from.get());
             }
         };
@@ -112,7 +112,7 @@ impl Meters {
         recorder.finish(&serde_json::json!({ "ended_ns": end.0.as_nanos() as u64 }))?;
         let (told, _) = done?;
         let until = (end - trim.last).max(from.get());
-        let totals: Vec<_> = books.iter().map(|book| lock(book).close(until)).collect();
+        let totals: Vec<_> = totals.iter().map(|book| lock(book).close(until)).collect();
         Ok((told, power(&measured, &totals, until.since(from.get()))))
     }
 
@@ -133,13 +133,13 @@ impl Meters {
 
 /// Adds up the channels of a meter. The end of the time that counts is not known in advance, so the last
 /// samples wait.
-struct Book {
+struct MeterTotals {
     tracks: Vec<Track>,
     waiting: VecDeque<Sample>,
     wait: Duration,
 }
 
-impl Book {
+impl MeterTotals {
     fn new(meter: &Opened, interval: Option<Duration>, wait: Duration) -> Self {
         let longest_gap = meter.interval(interval).mul_f64(GAP_AFTER);
         let track = |channel: &Channel| {
@@ -181,7 +181,7 @@ impl Book {
 
 /// Hands samples to the book and to the recording.
 struct Tee {
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<MeterTotals>>,
     record: Box<dyn Sink>,
 }
 
@@ -192,7 +192,7 @@ impl Sink for Tee {
     }
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+fn lock(book: &Mutex<MeterTotals>) -> MutexGuard<'_, MeterTotals> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use nightwatt_energy::stats::equivalence::Verdict;
+use nightwatt_report::figures::significant;
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::figures::RATE;
 use super::result::{Comparison, Failed, Report};
-use super::text::{percent, significant, words};
+use super::text::{percent, words};
 
 impl Report {
     /// The report for a terminal.

@@ -20,14 +20,14 @@ use nightwatt_meters::machine::others::{self, Busy};
 
 use super::commands::{self, Process, Processes};
 use super::error::Error;
-use super::figures::{self, Said};
-use super::host::{self, Doings};
+use super::figures::{self, ToolOutcome};
+use super::host::{self, HostActivity};
+use super::machine_lock::MachineLock;
 use super::metering::{Meters, Trim};
 use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::setup::{CopyOf, Setup};
 use super::store::Store;
-use super::turn::Turn;
 
 /// What is told while runs go on.
 pub struct RunProgress<'a> {
@@ -141,7 +141,7 @@ struct Runner<'a> {
     guard: Guard,
     setup: Option<Setup>,
     /// Prevents other comparisons from changing settings meanwhile.
-    _turn: Turn,
+    _machine_lock: MachineLock,
 }
 
 /// What came of an attempt that has a number.
@@ -199,8 +199,8 @@ impl<'a> Runner<'a> {
         figures::check_energy(plan.energy.as_deref(), &meters)?;
         let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
         let is_setting = |it: &Factor| matches!(it.kind, FactorKind::Setting(_));
-        let turn = Turn::take(plan.factors.iter().any(is_setting))?;
-        if turn.is_shared {
+        let machine_lock = MachineLock::take(plan.factors.iter().any(is_setting))?;
+        if machine_lock.is_shared {
             tracing::warn!(
                 "another `nightwatt compare` runs on this machine: each is in the figures of the other"
             );
@@ -210,7 +210,17 @@ impl<'a> Runner<'a> {
         // Now nothing keeps it from running: what `--fresh` forgets goes only now.
         store.begin(plan.subject())?;
         let setup = None;
-        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, _turn: turn })
+        Ok(Self {
+            plan,
+            store,
+            stop,
+            experiment,
+            meters,
+            host,
+            guard,
+            setup,
+            _machine_lock: machine_lock,
+        })
     }
 
     /// Ends what runs, and says whether all was undone.
@@ -265,7 +275,7 @@ impl<'a> Runner<'a> {
         let is_ours = self.plan.environments[cell.environment].starts_processes();
         let work = |begins: &dyn Fn(Mono)| {
             let mut running = Processes::default();
-            doings.set(Some(Doings::begin(&self.host, is_ours)?));
+            doings.set(Some(HostActivity::begin(&self.host, is_ours)?));
             let begin = monotonic();
             begins(begin);
             for (name, command) in lines {
@@ -291,8 +301,11 @@ impl<'a> Runner<'a> {
                 (trim.first + trim.last).as_secs_f64()
             )));
         }
-        let said: Result<Vec<Said>, Error> =
-            processes.0.iter().map(|process| Said::read(&workload.reader, process)).collect();
+        let said: Result<Vec<ToolOutcome>, Error> = processes
+            .0
+            .iter()
+            .map(|process| ToolOutcome::read(&workload.reader, process))
+            .collect();
         let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();

@@ -37,20 +37,6 @@ pub fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
-/// A number with four digits that count.
-pub fn significant(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    if (-4..9).contains(&magnitude) {
-        let decimals = usize::try_from(3 - magnitude).unwrap_or(0);
-        format!("{value:.decimals$}")
-    } else {
-        format!("{value:.3e}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,20 +45,5 @@ mod tests {
     fn seven_per_cent_are_seven() {
         assert_eq!(percent(0.07).to_string(), "7");
         assert_eq!(percent(0.0125).to_string(), "1.25");
-    }
-
-    #[test]
-    fn numbers_keep_four_digits_that_count() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.001_234_56, "0.001235"),
-            (1.0, "1.000"),
-            (43.25, "43.25"),
-            (123_456.0, "123456"),
-            (1e-9, "1.000e-9"),
-            (-2.5, "-2.500"),
-        ] {
-            assert_eq!(significant(value), text);
-        }
     }
 }

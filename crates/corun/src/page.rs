@@ -1,7 +1,8 @@
 //! The result as a page, and as tables.
 
-use nightwatt_compare::{Failed, percent, significant};
+use nightwatt_compare::{Failed, percent};
 use nightwatt_energy::stats::equivalence::Verdict;
+use nightwatt_report::figures::significant;
 use nightwatt_report::{
     Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Rows, Scale,
     Section, Series, Table, Text, grouped,

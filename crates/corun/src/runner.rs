@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
 use nightwatt_compare::commands::{self, Ending, Process, Processes};
+use nightwatt_compare::machine_lock::MachineLock;
 use nightwatt_compare::metering::{Meters, Power, Trim};
 use nightwatt_compare::pure::experiment::{Done, Experiment, Outcome, Step};
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
-use nightwatt_compare::turn::Turn;
 use nightwatt_compare::{Error as RunError, RunProgress, Runs, Store, drive, figures, host};
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::guard::Guard;
@@ -126,7 +126,7 @@ struct Runner<'a> {
     placement: Placement,
     host: Host,
     /// Prevents comparisons from changing settings meanwhile.
-    _turn: Turn,
+    _machine_lock: MachineLock,
 }
 
 impl Runs for Runner<'_> {
@@ -210,8 +210,8 @@ impl<'a> Runner<'a> {
         let placement = placement(plan)?;
         same_cpus(plan, store.folder(), &store.done, &placement)?;
         let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
-        let turn = Turn::take(false)?;
-        if turn.is_shared {
+        let machine_lock = MachineLock::take(false)?;
+        if machine_lock.is_shared {
             tracing::warn!(
                 "another nightwatt measures on this machine: each is in the figures of the other"
             );
@@ -230,7 +230,7 @@ impl<'a> Runner<'a> {
             adopted,
             placement,
             host,
-            _turn: turn,
+            _machine_lock: machine_lock,
         })
     }
 

@@ -66,7 +66,7 @@ pub struct Mark {
 
 /// What became of a thread at the end of a piece of running time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum RunEnd {
     /// It runs on.
     Runs,
     /// Its CPU was given to another, though it was ready to go on.
@@ -98,7 +98,7 @@ pub struct Run {
     /// Time on a CPU within the piece, ns; a hypervisor took the rest.
     pub ran: u64,
     /// And then.
-    pub then: Then,
+    pub then: RunEnd,
 }
 
 /// Calls of a section. Times are ns.
@@ -256,7 +256,7 @@ impl Merger {
         self.accounting.run(thread, run);
         process.waiting -= waited - thread.waiting.len();
         process.silent += usize::from(thread.is_silent());
-        if run.then == Then::Gone && thread.waiting.is_empty() {
+        if run.then == RunEnd::Gone && thread.waiting.is_empty() {
             process.silent -= usize::from(thread.is_silent());
             process.threads.remove(&thread_number);
             if process.threads.is_empty() {
@@ -378,8 +378,8 @@ impl Accounting {
         }
         self.advance(thread, piece.end, &mut piece);
         self.give(thread, piece.ran - piece.given);
-        thread.was_preempted = run.then == Then::Preempted;
-        if run.then == Then::Gone {
+        thread.was_preempted = run.then == RunEnd::Preempted;
+        if run.then == RunEnd::Gone {
             self.leave(thread);
             // What is left was said by another that has its number now.
             let waiting = std::mem::take(&mut thread.waiting);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::admission::Budget;
 use nightwatt_policy::awake_budget::UNLIMITED;
-use nightwatt_policy::manager::{Payer, Spent};
+use nightwatt_policy::manager::{Payer, SpentBudget};
 use nightwatt_traffic::{ClientKey, Known};
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +52,8 @@ pub struct SpentStatus {
     pub ends_in_s: f64,
 }
 
-impl From<Spent> for SpentStatus {
-    fn from(Spent { budget, wait }: Spent) -> Self {
+impl From<SpentBudget> for SpentStatus {
+    fn from(SpentBudget { budget, wait }: SpentBudget) -> Self {
         let unrecognised_only = budget.is_of_all() || budget == Budget::UnrecognisedOfNetwork;
         Self { rule: budget.as_str().to_owned(), unrecognised_only, ends_in_s: wait.as_secs_f64() }
     }

@@ -24,7 +24,7 @@ pub struct NamedDevice {
     /// Which hash it computes, if its table says so: `sha256d`.
     pub algorithm: Option<String>,
     /// Since when it can be had: a year, or a month.
-    pub since: Option<Since>,
+    pub since: Option<AvailableFrom>,
     /// Its efficiency as it was printed, Mhash/J.
     pub printed_mhash_j: Option<f64>,
     /// That, digit by digit.
@@ -36,13 +36,13 @@ pub struct NamedDevice {
 
 /// A year, or a month.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Since {
+pub struct AvailableFrom {
     text: String,
     /// Its first day, in days since 1970.
     pub(super) day: i64,
 }
 
-impl Since {
+impl AvailableFrom {
     fn of(text: &str) -> Option<Self> {
         let first = match text.len() {
             4 => format!("{text}-01-01"),
@@ -58,13 +58,13 @@ impl Since {
     }
 }
 
-impl std::fmt::Display for Since {
+impl std::fmt::Display for AvailableFrom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Serialize for Since {
+impl Serialize for AvailableFrom {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
@@ -139,7 +139,7 @@ impl Devices {
                 since: row
                     .cell(since)
                     .map(|cell| {
-                        Since::of(cell).ok_or_else(|| {
+                        AvailableFrom::of(cell).ok_or_else(|| {
                             bad(format!(
                                 "`{cell}` is no year or month; write it as in 2016 or 2016-07"
                             ))

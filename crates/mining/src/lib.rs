@@ -23,11 +23,11 @@ use crate::pure::{Coin, CompactBits, Exact, Market};
 
 pub use self::band::{BAND_GW, Band, EFFICIENCIES, Span, band};
 pub use self::coins::Coins;
-pub use self::devices::{Devices, NamedDevice, Since};
+pub use self::devices::{AvailableFrom, Devices, NamedDevice};
 pub use self::error::Error;
 pub use self::history::{Gap, Histories, History, Point, Unread};
 pub use self::result::{DeviceRow, Mining};
-pub use self::rules::{Outside, RuleCheck};
+pub use self::rules::{RuleCheck, RuleViolation};
 pub use self::tables::spans;
 pub use self::written::{SECONDS_PER_DAY, day_of, hash_rate};
 pub use self::years::{DeviceOfYear, Year};
@@ -43,7 +43,7 @@ const PUBLISHED_HEIGHT: u64 = 405_216;
 
 /// The difficulty to calculate with.
 #[derive(Debug, Clone, PartialEq)]
-pub enum At {
+pub enum DifficultyChoice {
     /// The published one; with a history, its last.
     Usual,
     /// As given.
@@ -60,7 +60,7 @@ pub struct MiningOptions {
     /// Of which coin.
     pub coin: Coin,
     /// At which difficulty.
-    pub at: At,
+    pub at: DifficultyChoice,
     /// Hashes a second of the reader's own device.
     pub hash_rate: Exact,
     /// Devices to be looked at.
@@ -86,7 +86,7 @@ pub struct MiningOptions {
 pub fn run(options: &MiningOptions) -> Result<Mining, Error> {
     options.coin.check()?;
     let (difficulty, bits, moment) = options.difficulty()?;
-    let published = options.at == At::Usual && options.histories.is_empty();
+    let published = options.at == DifficultyChoice::Usual && options.histories.is_empty();
     let height = options.height.or(published.then_some(PUBLISHED_HEIGHT));
     let reward = match height {
         Some(height) => options.coin.rewards.at(height),
@@ -108,16 +108,22 @@ impl MiningOptions {
     /// The difficulty, its bits where they are known, and the moment of the history that it is from.
     fn difficulty(&self) -> Result<(Exact, Option<CompactBits>, Option<history::Moment>), Error> {
         let moment = match &self.at {
-            At::Difficulty(difficulty) => return Ok((difficulty.clone(), None, None)),
-            At::Bits(bits) => return Ok((self.coin.difficulty_of(*bits)?, Some(*bits), None)),
-            At::Usual if self.histories.is_empty() && self.coin.name != PUBLISHED_COIN => {
+            DifficultyChoice::Difficulty(difficulty) => {
+                return Ok((difficulty.clone(), None, None));
+            }
+            DifficultyChoice::Bits(bits) => {
+                return Ok((self.coin.difficulty_of(*bits)?, Some(*bits), None));
+            }
+            DifficultyChoice::Usual
+                if self.histories.is_empty() && self.coin.name != PUBLISHED_COIN =>
+            {
                 return Err(Error::NoUsualDifficulty { coin: self.coin.name.clone() });
             }
-            At::Usual if self.histories.is_empty() => {
+            DifficultyChoice::Usual if self.histories.is_empty() => {
                 return Ok((PUBLISHED_DIFFICULTY.parse()?, None, None));
             }
-            At::Usual => self.histories.last(&self.coin)?,
-            At::Day(day) => self.histories.on(*day, &self.coin)?,
+            DifficultyChoice::Usual => self.histories.last(&self.coin)?,
+            DifficultyChoice::Day(day) => self.histories.on(*day, &self.coin)?,
         };
         let difficulty = match (moment.bits, &moment.difficulty) {
             (Some(bits), _) => self.coin.difficulty_of(bits)?,

@@ -148,7 +148,7 @@ pub(super) fn draw_up(options: &MiningOptions, conditions: &Conditions) -> Resul
     let of_coin = options.devices.clone().of_coin(coin);
     let mut devices = Vec::new();
     for device in of_coin.iter() {
-        let over = Over { history: &history, market: &conditions.market, per_difficulty };
+        let over = HistoryCosts { history: &history, market: &conditions.market, per_difficulty };
         devices.push(over.row(device, hashes.to_f64())?);
     }
     Ok(Mining {
@@ -187,13 +187,13 @@ pub(super) fn draw_up(options: &MiningOptions, conditions: &Conditions) -> Resul
 }
 
 /// A history, and what electricity costs over it.
-struct Over<'a> {
+struct HistoryCosts<'a> {
     history: &'a [Point],
     market: &'a Market,
     per_difficulty: f64,
 }
 
-impl Over<'_> {
+impl HistoryCosts<'_> {
     fn row(&self, device: &NamedDevice, hashes: f64) -> Result<DeviceRow, Error> {
         let runs = device.device()?;
         let assessment = self.market.assess(hashes, &runs)?;

@@ -31,7 +31,7 @@ pub struct RuleCheck {
     /// to the first of the next, which the file does not have.
     pub within: usize,
     /// Those that do not.
-    pub outside: Vec<Outside>,
+    pub outside: Vec<RuleViolation>,
     /// Heights at which a change was bounded by the rule.
     pub bounded: Vec<u64>,
     /// Heights at which the target stayed, or became, the easiest one.
@@ -46,7 +46,7 @@ pub struct RuleCheck {
 
 /// An epoch whose end contradicts the rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outside {
+pub struct RuleViolation {
     /// Height at which the new target began.
     pub height: u64,
     /// What the change says that its epoch took, s.
@@ -142,7 +142,8 @@ impl RuleCheck {
         if most > difference - UNDER_S && least <= difference + OVER_S {
             self.within += 1;
         } else {
-            let outside = Outside { height, implied_s: least, between_first_blocks_s: between };
+            let outside =
+                RuleViolation { height, implied_s: least, between_first_blocks_s: between };
             self.outside.push(outside);
         }
         let excess = difference - least;

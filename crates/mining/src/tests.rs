@@ -12,7 +12,7 @@ fn coin(name: &str) -> Coin {
 fn options(histories: Histories) -> MiningOptions {
     MiningOptions {
         coin: coin("bitcoin"),
-        at: At::Usual,
+        at: DifficultyChoice::Usual,
         hash_rate: hash_rate("1 Mhash/s").unwrap(),
         devices: Devices::ours().unwrap(),
         histories,
@@ -124,7 +124,7 @@ fn days_and_epochs_are_one_history() {
         return;
     };
     let mut options = options(Histories::read(&[days, epochs]).unwrap());
-    options.at = At::Day(day_of("2016-04-01").unwrap());
+    options.at = DifficultyChoice::Day(day_of("2016-04-01").unwrap());
     let mining = run(&options).unwrap();
     // The difficulty that the thesis rounds to 166,851,513,283, of the epoch that began that day.
     assert_eq!(mining.bits, Some(CompactBits(0x1806_96f4)));
@@ -198,8 +198,10 @@ fn missing_days_are_marked_and_nothing_is_made_up_for_them() {
         2,
         "a day without, and the gap"
     );
-    let missing =
-        MiningOptions { at: At::Day(day_of("2016-04-05").unwrap()), ..options(of(&[DAYS])) };
+    let missing = MiningOptions {
+        at: DifficultyChoice::Day(day_of("2016-04-05").unwrap()),
+        ..options(of(&[DAYS]))
+    };
     let said = run(&missing).unwrap_err().to_string();
     assert!(said.contains("no history has a difficulty for 2016-04-05"), "{said}");
     assert!(said.contains("from 2016-04-01 to 2016-04-08"), "{said}");
@@ -215,7 +217,7 @@ fn an_epoch_that_is_missing_is_a_gap_too() {
     let mining = run(&options(of(&[text]))).unwrap();
     assert_eq!(mining.gaps.len(), 1, "{:?}", mining.gaps);
     let at = |day: &str| {
-        let at = At::Day(day_of(day).unwrap());
+        let at = DifficultyChoice::Day(day_of(day).unwrap());
         run(&MiningOptions { at, ..options(of(&[text])) })
     };
     assert_eq!(at("2009-01-20").unwrap().difficulty, "1", "it holds until the next");
@@ -284,8 +286,10 @@ fn nonsense_is_refused_with_its_line() {
     assert!(matches!(two.add(History::parse("b", DAYS).unwrap()), Err(Error::TwoHistories { .. })));
     let none = options(of(&["date,price\n2016-04-01,5\n"]));
     assert!(matches!(run(&none), Err(Error::NoDifficulty { .. })));
-    let zero =
-        MiningOptions { at: At::Difficulty("0".parse().unwrap()), ..options(Histories::default()) };
+    let zero = MiningOptions {
+        at: DifficultyChoice::Difficulty("0".parse().unwrap()),
+        ..options(Histories::default())
+    };
     assert!(run(&zero).is_err());
     let monero = MiningOptions { coin: coin("monero"), ..zero };
     assert!(run(&monero).is_err(), "where it counts hashes, too");
@@ -354,7 +358,7 @@ fn only_bitcoin_has_a_usual_difficulty_and_a_published_band() {
 
 #[test]
 fn a_device_mines_coins_of_the_hash_that_it_computes() {
-    let at = || At::Difficulty("2.5e7".parse().unwrap());
+    let at = || DifficultyChoice::Difficulty("2.5e7".parse().unwrap());
     let of_ours = |name: &str| {
         let options = MiningOptions { coin: coin(name), at: at(), ..options(Histories::default()) };
         run(&options).unwrap()
@@ -447,7 +451,7 @@ rewards = { units_per_coin = 100, first = 700, halving_blocks = 10, least = 100 
 "#;
     std::fs::write(&path, text).unwrap();
     let gold = Coins::with(Some(&path)).unwrap().get("goldcoin").unwrap().clone();
-    let at = At::Difficulty("6e9".parse().unwrap());
+    let at = DifficultyChoice::Difficulty("6e9".parse().unwrap());
     let mining =
         run(&MiningOptions { coin: gold, at, height: Some(15), ..options(Histories::default()) });
     let mining = mining.unwrap();

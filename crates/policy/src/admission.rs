@@ -238,11 +238,11 @@ pub fn route(
 pub struct WakeBudget {
     wakes: u32,
     per: Duration,
-    spent: HashMap<u64, Spent, FixedState>,
+    spent: HashMap<u64, WakeBucket, FixedState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Spent {
+struct WakeBucket {
     /// When the bucket would be full again: each wake-up moves it on by `per / wakes`.
     full_at: Mono,
 }
@@ -294,7 +294,7 @@ impl WakeBudget {
         if self.spent.len() >= CLIENTS && !self.spent.contains_key(&client) {
             self.forget(now);
         }
-        self.spent.insert(client, Spent { full_at: after });
+        self.spent.insert(client, WakeBucket { full_at: after });
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use self::awake_hours::AwakeHours;
 pub use self::awake_hours::AwakeRun;
 use self::breaker::Breaker;
 use self::budgets::WakeBudgets;
-pub use self::budgets::{BudgetLeft, Payer, Spent};
+pub use self::budgets::{BudgetLeft, Payer, SpentBudget};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;

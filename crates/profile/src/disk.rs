@@ -1,8 +1,8 @@
 //! `nightwatt disk`: whose bytes go to which device, deferred writes included, and what that takes.
 //!
 //! ```text
-//! probes in ─► [command] ─► every interval: what the kernel has summed up ─► books ─► table, log
-//!                           at the end: [sync] ─────────────────────────────► books ─► report
+//! probes in ─► [command] ─► every interval: what the kernel has summed up ─► accounting ─► table, log
+//!                           at the end: [sync] ─────────────────────────────► accounting ─► report
 //! ```
 
 mod devices;
@@ -70,7 +70,7 @@ struct Session<'a> {
     options: &'a DiskOptions,
     host: Host,
     probes: DiskProbes,
-    books: StorageAccounting,
+    accounting: StorageAccounting,
     devices: Devices,
     begin: Mono,
 }
@@ -87,8 +87,14 @@ pub fn run(
     probes.set_carriers(&devices.carriers())?;
     probes.start()?;
     let begin = monotonic();
-    let mut session =
-        Session { options, host, probes, books: StorageAccounting::new(MOST_ROWS), devices, begin };
+    let mut session = Session {
+        options,
+        host,
+        probes,
+        accounting: StorageAccounting::new(MOST_ROWS),
+        devices,
+        begin,
+    };
     let finished = session.follow(running, watcher)?;
     if options.sync {
         // What others have made dirty is written too: that is in their rows.
@@ -157,7 +163,7 @@ impl Session<'_> {
                 // Another process's write was the first of the file that we saw.
                 one.command = command_of(&self.host, one.whose.process);
             }
-            self.books.add(one.whose, &one.command, path.clone(), &one.traffic);
+            self.accounting.add(one.whose, &one.command, path.clone(), &one.traffic);
             rows.push(self.row_of(&one, path));
         }
         let failed = |source| Error::System { what: "write what was seen", source };
@@ -175,7 +181,7 @@ impl Session<'_> {
         if file.inode == File::ITSELF {
             return Ok(Some(format!("/dev/{}", self.devices.name(file.device))));
         }
-        if !file.is_named() || self.books.is_named(one.whose) {
+        if !file.is_named() || self.accounting.is_named(one.whose) {
             return Ok(None);
         }
         let path = self.probes.path(file)?;
@@ -196,8 +202,8 @@ impl Session<'_> {
     fn report(&self, finished: Option<&Finished>) -> Result<DiskReport, Error> {
         let end = finished.map_or_else(monotonic, |finished| finished.end.max(self.begin));
         let lost = self.probes.lost()?;
-        let (elapsed, books) = (end.since(self.begin), &self.books);
-        Ok(DiskReport::of(self.options, finished, elapsed, books, &self.devices, lost))
+        let (elapsed, accounting) = (end.since(self.begin), &self.accounting);
+        Ok(DiskReport::of(self.options, finished, elapsed, accounting, &self.devices, lost))
     }
 }
 

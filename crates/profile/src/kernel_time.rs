@@ -18,7 +18,7 @@ use nightwatt_meters::MeterSpec;
 use nightwatt_probes::{ProbeError, Samples, Watch};
 
 use crate::caliper;
-use crate::caliper::sampled::following::{Followed, Kept, READ_EVERY};
+use crate::caliper::sampled::following::{Accounting, FollowedTarget, READ_EVERY};
 use crate::error::Error;
 use accounting::KernelTimeAccounting;
 use nightwatt_measure::run::{self, Running};
@@ -64,7 +64,7 @@ pub fn run(
     let (sender, events) = channel();
     let metering = caliper::start(meters, options.interval, &sender)?;
     let (command, is_gone) = (options.command.as_deref(), || false);
-    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
+    let followed = FollowedTarget { command, time: options.time, is_gone: &is_gone, running };
     let target_run =
         followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
     accounting.end(target_run.end);
@@ -121,7 +121,7 @@ impl Prepared {
                 }
             });
             // It ends the thread however the work ends.
-            let _over = Over(&stop);
+            let _over = StopOnDrop(&stop);
             (work(), monotonic())
         });
         accounting.end(end);
@@ -134,9 +134,9 @@ impl Prepared {
 }
 
 /// Ends a thread that waits.
-struct Over<'a>(&'a Stop);
+struct StopOnDrop<'a>(&'a Stop);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }

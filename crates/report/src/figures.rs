@@ -23,22 +23,38 @@ pub fn grouped(value: f64, decimals: usize) -> String {
 }
 
 /// A value with the digits that its half-width leaves sure: down to the half-width's first digit, or its second if the
-/// first is 1 or 2. At least one digit stays. Without a half-width above 0, four digits.
+/// first is 1 or 2. At least one digit stays. Without a half-width above 0, as
+/// [`significant`].
 pub fn rounded(value: f64, half_width: Option<f64>) -> String {
+    let Some(half_width) = half_width.filter(|it| it.is_finite() && *it > 0.0) else {
+        return significant(value);
+    };
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
     let exponent = |value: f64| value.abs().log10().floor() as i32;
-    let last = match half_width.filter(|it| it.is_finite() && *it > 0.0) {
-        Some(it) => exponent(it) - i32::from(it / 10_f64.powi(exponent(it)) < 3.0),
-        None => exponent(value) - 3,
-    };
-    let last = last.min(exponent(value));
+    let digit =
+        exponent(half_width) - i32::from(half_width / 10_f64.powi(exponent(half_width)) < 3.0);
+    let last = digit.min(exponent(value));
     if last > 0 {
         let step = 10_f64.powi(last);
         return format!("{:.0}", (value / step).round() * step);
     }
     format!("{value:.*}", usize::try_from(-last).unwrap_or(0))
+}
+
+/// A number with four digits that count.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    if (-4..9).contains(&magnitude) {
+        let decimals = usize::try_from(3 - magnitude).unwrap_or(0);
+        format!("{value:.decimals$}")
+    } else {
+        format!("{value:.3e}")
+    }
 }
 
 /// How far a figure may be off, as a share of it: `± 3.0 %`, or beyond all of it as a factor.
@@ -52,7 +68,7 @@ pub fn accuracy(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{accuracy, grouped, rounded};
+    use super::{accuracy, grouped, rounded, significant};
 
     /// By hand, from JCGM 100:2008, 7.2.6: digits beyond the uncertainty say nothing.
     #[test]
@@ -93,6 +109,21 @@ mod tests {
             (f64::INFINITY, 2, "–"),
         ] {
             assert_eq!(grouped(value, decimals), text);
+        }
+    }
+
+    #[test]
+    fn numbers_keep_four_digits_that_count() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.001_234_56, "0.001235"),
+            (1.0, "1.000"),
+            (43.25, "43.25"),
+            (123_456.0, "123456"),
+            (1e-9, "1.000e-9"),
+            (-2.5, "-2.500"),
+        ] {
+            assert_eq!(significant(value), text);
         }
     }
 }

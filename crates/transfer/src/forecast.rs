@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use nightwatt_energy::display::bytes;
 use serde::Serialize;
 
-use crate::pure::shown::{self, bytes};
+use crate::pure::shown;
 use crate::send::Session;
 use crate::wire::What;
 
@@ -67,7 +68,7 @@ impl Forecast {
             text,
             "nothing was changed: {} to write ({}), {} with other permissions, {} to delete, {} refused",
             write.len(),
-            bytes(self.write_bytes as f64),
+            bytes(self.write_bytes),
             permissions.len(),
             delete.len(),
             refused.len()

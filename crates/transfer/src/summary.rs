@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use nightwatt_energy::display::bytes;
 use nightwatt_energy::energy::{Energy, Provenance};
 use serde::Serialize;
 
 use crate::pure::arm::Arm;
 use crate::pure::bill::{Bill, Objective};
-use crate::pure::shown::{self, between, bytes};
+use crate::pure::shown::{self, between};
 use crate::send::{ArmTotals, Report, Session};
 use crate::wire::Spent;
 
@@ -94,18 +95,14 @@ impl Summary {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "{line}");
         };
-        let rate = bytes(taken as f64 / self.seconds.max(1e-9));
+        let rate = bytes((taken as f64 / self.seconds.max(1e-9)) as u64);
         let time = format!("{:.1} s", self.seconds);
-        line(format!(
-            "sent       {} as {} in {time} ({rate}/s)",
-            bytes(taken as f64),
-            bytes(wire_bytes as f64)
-        ));
+        line(format!("sent       {} as {} in {time} ({rate}/s)", bytes(taken), bytes(wire_bytes)));
         if had_bytes > 0 {
-            line(format!("was there  {}", bytes(had_bytes as f64)));
+            line(format!("was there  {}", bytes(had_bytes)));
         }
         if hole_bytes > 0 {
-            line(format!("holes      {}, not sent", bytes(hole_bytes as f64)));
+            line(format!("holes      {}, not sent", bytes(hole_bytes)));
         }
         if !self.sent.arms.is_empty() {
             line(format!("codecs     {}", mix(&self.sent)));

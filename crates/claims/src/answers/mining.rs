@@ -3,8 +3,8 @@
 use nightwatt_mining::pure::Exact;
 
 use nightwatt_mining::{
-    At, BAND_GW, Band, Coins, Devices, Histories, History, MiningOptions, PUBLISHED_DIFFICULTY,
-    Point, SECONDS_PER_DAY, band, day_of, hash_rate, spans,
+    BAND_GW, Band, Coins, Devices, DifficultyChoice, Histories, History, MiningOptions,
+    PUBLISHED_DIFFICULTY, Point, SECONDS_PER_DAY, band, day_of, hash_rate, spans,
 };
 
 use crate::{Answer, Context, Error, Figure, Printed};
@@ -17,7 +17,9 @@ const SECONDS_PER_YEAR: f64 = 365.0 * 86_400.0;
 pub(crate) fn expected_time(_: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     let options = MiningOptions {
         coin: Coins::with(None)?.get("bitcoin")?.clone(),
-        at: At::Difficulty(PUBLISHED_DIFFICULTY.parse().map_err(nightwatt_mining::Error::from)?),
+        at: DifficultyChoice::Difficulty(
+            PUBLISHED_DIFFICULTY.parse().map_err(nightwatt_mining::Error::from)?,
+        ),
         hash_rate: hash_rate("1 Mhash/s")?,
         devices: Devices::ours()?,
         histories: Histories::default(),

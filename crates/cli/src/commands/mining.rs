@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use nightwatt_mining::pure::{CompactBits, Exact};
 use nightwatt_mining::{
-    self as mining, At, Coins, Devices, Error, Histories, Mining, MiningOptions,
+    self as mining, Coins, Devices, DifficultyChoice, Error, Histories, Mining, MiningOptions,
 };
 
 use crate::ExitStatus;
@@ -118,10 +118,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn work(args: &Args) -> Result<Mining, Error> {
     let at = match (&args.difficulty, args.bits, args.date) {
-        (Some(difficulty), ..) => At::Difficulty(difficulty.clone()),
-        (None, Some(bits), _) => At::Bits(bits),
-        (None, None, Some(day)) => At::Day(day),
-        (None, None, None) => At::Usual,
+        (Some(difficulty), ..) => DifficultyChoice::Difficulty(difficulty.clone()),
+        (None, Some(bits), _) => DifficultyChoice::Bits(bits),
+        (None, None, Some(day)) => DifficultyChoice::Day(day),
+        (None, None, None) => DifficultyChoice::Usual,
     };
     let devices = match &args.devices {
         Some(path) => Devices::read(path)?,

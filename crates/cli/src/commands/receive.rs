@@ -12,7 +12,6 @@ use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_transfer::net::{Ends, Listener, Refusal, close_gently};
-use nightwatt_transfer::pure::shown::bytes;
 use nightwatt_transfer::receive::{self, Folder, Gauges, Pipe, ReceiveError, Received, Store};
 use nightwatt_transfer::send::Report;
 use nightwatt_transfer::wire::Spent;
@@ -23,6 +22,7 @@ use crate::args::{MeterArgs, ticket};
 use crate::commands::send::priced::{Priced, metered};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
+use crate::figures::bytes;
 use crate::{output, written};
 
 /// Receive what `nightwatt send` sends, through ssh or on a port
@@ -177,7 +177,7 @@ fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatu
     let spent = receipt.spent.as_ref();
     let words = format!(
         "received {} in {} entries; energy {}",
-        bytes(receipt.bytes as f64),
+        bytes(receipt.bytes),
         receipt.entries,
         spent.map_or_else(|| "unknown".to_owned(), Spent::text)
     );

@@ -21,7 +21,6 @@ use nightwatt_transfer::forecast::Forecast;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::exclude::Exclude;
-use nightwatt_transfer::pure::shown::bytes;
 use nightwatt_transfer::send::{Options, Plan, SendError, Session, Stream, Wanted, walk};
 use nightwatt_transfer::summary::{Basis, Summary, mix};
 use nightwatt_transfer::wire::Stamp;
@@ -33,6 +32,7 @@ use crate::ExitStatus;
 use crate::args::MeterArgs;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
+use crate::figures::bytes;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
@@ -325,7 +325,7 @@ impl Watch {
         let done = report.had_bytes + report.acknowledged_bytes;
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
-        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate), mix(report));
+        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate as u64), mix(report));
         self.progress.update(done, report.total_bytes, elapsed, None, what);
     }
 }

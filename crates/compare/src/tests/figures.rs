@@ -4,7 +4,7 @@ use std::time::Duration;
 use nightwatt_meters::Scope;
 use nightwatt_workloads::{Better, Figure, Operations, Outcome};
 
-use super::super::figures::{self, Said};
+use super::super::figures::{self, ToolOutcome};
 use super::*;
 
 fn operations(count: u64, what: &'static str, seconds: u64) -> Outcome {
@@ -26,7 +26,7 @@ fn filled(copies: Vec<Outcome>) -> RunRecord {
     let plan = plan("");
     let mut record = run_of(0, 1);
     record.channels = vec![channel("plug/wall", Scope::Wall, Some(50.0))];
-    let said: Vec<Said> = copies.into_iter().map(Said).collect();
+    let said: Vec<ToolOutcome> = copies.into_iter().map(ToolOutcome).collect();
     figures::fill(&plan, &mut record, &said, None);
     record
 }

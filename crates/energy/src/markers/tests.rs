@@ -15,7 +15,7 @@ fn end(at: u64, section: u32) -> Mark {
     Mark { at, section, edge: Edge::End }
 }
 
-fn run(begin: u64, end: u64, then: Then) -> Run {
+fn run(begin: u64, end: u64, then: RunEnd) -> Run {
     Run { thread: ME, begin, end, ran: end - begin, then }
 }
 
@@ -41,7 +41,7 @@ fn the_time_that_others_had_the_cpu_is_in_the_length_and_not_in_the_cpu_time() {
     // On its CPU from 100 to 200 and, after another thread, from 250 to 300. In section 0 from 150 to 290, in
     // section 1 inside of it from 180 to 260.
     let marks = [begin(150, 0), begin(180, 1), end(260, 1), end(290, 0)];
-    let merger = merged(&marks, &[run(100, 200, Then::Preempted), run(250, 300, Then::Waits)]);
+    let merger = merged(&marks, &[run(100, 200, RunEnd::Preempted), run(250, 300, RunEnd::Waits)]);
     let (outer, inner) = (merger.calls(0), merger.calls(1));
     assert_eq!((outer.length, outer.ran, outer.preempted), (140, 90, 50));
     assert_eq!((inner.length, inner.ran, inner.preempted), (80, 30, 50));
@@ -51,7 +51,7 @@ fn the_time_that_others_had_the_cpu_is_in_the_length_and_not_in_the_cpu_time() {
 #[test]
 fn whoever_waits_was_not_preempted() {
     let marks = [begin(150, 0), end(290, 0)];
-    let merger = merged(&marks, &[run(100, 200, Then::Waits), run(250, 300, Then::Waits)]);
+    let merger = merged(&marks, &[run(100, 200, RunEnd::Waits), run(250, 300, RunEnd::Waits)]);
     let calls = merger.calls(0);
     assert_eq!((calls.length, calls.ran, calls.preempted), (140, 90, 0));
 }
@@ -63,31 +63,32 @@ fn what_a_hypervisor_took_is_spread_over_the_piece_it_was_taken_from() {
     for mark in [begin(100, 0), end(125, 0)] {
         merger.mark(ME, mark);
     }
-    merger.run(&Run { thread: ME, begin: 100, end: 200, ran: 60, then: Then::Runs });
+    merger.run(&Run { thread: ME, begin: 100, end: 200, ran: 60, then: RunEnd::Runs });
     let calls = merger.calls(0);
     assert_eq!((calls.length, calls.ran, calls.preempted), (25, 15, 10));
 }
 
 #[test]
 fn a_mark_that_comes_after_its_piece_counts_from_the_end_of_that() {
-    let mut merger = merged(&[], &[run(100, 200, Then::Preempted)]);
+    let mut merger = merged(&[], &[run(100, 200, RunEnd::Preempted)]);
     merger.mark(ME, begin(199, 0));
     merger.mark(ME, end(260, 0));
-    merger.run(&run(250, 300, Then::Waits));
+    merger.run(&run(250, 300, RunEnd::Waits));
     let calls = merger.calls(0);
     assert_eq!((calls.length, calls.ran, calls.preempted), (61, 10, 50));
 }
 
 #[test]
 fn a_piece_that_comes_after_a_later_one_is_not_lost() {
-    let merger = merged(&[begin(100, 0)], &[run(200, 210, Then::Runs), run(100, 200, Then::Waits)]);
+    let merger =
+        merged(&[begin(100, 0)], &[run(200, 210, RunEnd::Runs), run(100, 200, RunEnd::Waits)]);
     assert_eq!(itself(&merger, 0), 110);
 }
 
 #[test]
 fn an_end_without_a_beginning_and_a_beginning_without_an_end_are_told_and_not_invented() {
     let marks = [end(110, 0), begin(120, 1), begin(130, 2), end(140, 2)];
-    let mut merger = merged(&marks, &[run(100, 200, Then::Gone)]);
+    let mut merger = merged(&marks, &[run(100, 200, RunEnd::Gone)]);
     let told = |merger: &Merger, section| {
         let calls = merger.calls(section);
         (calls.begun, calls.ended, calls.unbegun, calls.unended)
@@ -96,14 +97,14 @@ fn an_end_without_a_beginning_and_a_beginning_without_an_end_are_told_and_not_in
     assert_eq!(told(&merger, 1), (1, 0, 0, 1));
     assert_eq!(told(&merger, 2), (1, 1, 0, 0));
     // Its number is another's now, which is in no section.
-    merger.run(&run(300, 400, Then::Waits));
+    merger.run(&run(300, 400, RunEnd::Waits));
     assert_eq!(itself(&merger, 1), 70);
 }
 
 #[test]
 fn what_a_thread_said_that_has_the_number_of_one_before_is_its_own() {
     let marks = [begin(110, 0), begin(250, 1), end(260, 1)];
-    let merger = merged(&marks, &[run(100, 200, Then::Gone), run(240, 300, Then::Gone)]);
+    let merger = merged(&marks, &[run(100, 200, RunEnd::Gone), run(240, 300, RunEnd::Gone)]);
     assert_eq!((itself(&merger, 0), itself(&merger, 1)), (90, 10));
     assert_eq!((merger.calls(0).unended, merger.calls(1).ended), (1, 1));
 }
@@ -112,7 +113,7 @@ fn what_a_thread_said_that_has_the_number_of_one_before_is_its_own() {
 fn sections_that_overlap_end_each_at_their_own_end() {
     // a from 0 to 30, b from 10 to 50: 20 ns in a;b, then 20 in b alone.
     let marks = [begin(0, 0), begin(10, 1), end(30, 0), end(50, 1)];
-    let merger = merged(&marks, &[run(0, 60, Then::Waits)]);
+    let merger = merged(&marks, &[run(0, 60, RunEnd::Waits)]);
     assert_eq!((merger.calls(0).ran, merger.calls(1).ran), (30, 40));
     let nodes = merger.usage(Usage::default()).nodes;
     let paths: Vec<_> =
@@ -124,7 +125,7 @@ fn sections_that_overlap_end_each_at_their_own_end() {
 fn calls_inside_of_sixteen_others_are_told_and_their_ends_end_nothing_else() {
     let mut marks: Vec<Mark> = (0..20).map(|at| begin(at, 0)).collect();
     marks.extend((20..40).map(|at| end(at, 0)));
-    let merger = merged(&marks, &[run(0, 50, Then::Waits)]);
+    let merger = merged(&marks, &[run(0, 50, RunEnd::Waits)]);
     let calls = merger.calls(0);
     assert_eq!((calls.begun, calls.ended, calls.too_deep, calls.unbegun), (16, 16, 4, 0));
     // The n-th from outside, 39 - 2 n ns long, for n from 0 to 15.
@@ -133,7 +134,7 @@ fn calls_inside_of_sixteen_others_are_told_and_their_ends_end_nothing_else() {
 
 #[test]
 fn time_in_sections_is_taken_from_that_of_all_watched_threads() {
-    let merger = merged(&[begin(100, 0), end(125, 0)], &[run(100, 200, Then::Waits)]);
+    let merger = merged(&[begin(100, 0), end(125, 0)], &[run(100, 200, RunEnd::Waits)]);
     let all = Usage { nodes: vec![Duration::from_nanos(300)], ..Usage::default() };
     let nodes = merger.usage(all).nodes;
     assert_eq!(nodes, [Duration::from_nanos(275), Duration::from_nanos(25)]);
@@ -153,7 +154,7 @@ fn a_process_that_names_ever_more_threads_is_not_believed_forever_and_takes_noth
         begin: 90,
         end: 110,
         ran: 20,
-        then: Then::Gone,
+        then: RunEnd::Gone,
     });
     assert!(merger.mark(ThreadId { process: 7, thread: 1 << 20 }, begin(100, 0)));
     assert!(!merger.mark(ThreadId { process: 7, thread: 1 << 21 }, begin(100, 0)));
@@ -161,7 +162,7 @@ fn a_process_that_names_ever_more_threads_is_not_believed_forever_and_takes_noth
 
 #[test]
 fn threads_that_the_kernel_never_told_of_are_counted() {
-    let mut merger = merged(&[begin(100, 0)], &[run(90, 110, Then::Waits)]);
+    let mut merger = merged(&[begin(100, 0)], &[run(90, 110, RunEnd::Waits)]);
     merger.mark(ThreadId { process: 7, thread: 9 }, begin(100, 0));
     merger.mark(ThreadId { process: 7, thread: 9 }, end(105, 0));
     merger.finish();
@@ -179,7 +180,7 @@ struct Reference {
 
 /// A thread that is in turn on its CPU, without it though it wants it, and waiting; at some moments it
 /// says something.
-fn reference(turns: &[(u64, Then)], marks: &[Mark]) -> Reference {
+fn reference(turns: &[(u64, RunEnd)], marks: &[Mark]) -> Reference {
     let mut reference = Reference::default();
     // Section, length, CPU time, preempted.
     let mut open: Vec<(u32, u64, u64, u64)> = Vec::new();
@@ -204,10 +205,10 @@ fn reference(turns: &[(u64, Then)], marks: &[Mark]) -> Reference {
         }
         for (_, length, ran, preempted) in &mut open {
             *length += 1;
-            *ran += u64::from(state == Then::Runs);
-            *preempted += u64::from(state == Then::Preempted);
+            *ran += u64::from(state == RunEnd::Runs);
+            *preempted += u64::from(state == RunEnd::Preempted);
         }
-        if state == Then::Runs && !open.is_empty() {
+        if state == RunEnd::Runs && !open.is_empty() {
             let stack = open.iter().map(|it| it.0).collect();
             *reference.stacks.entry(stack).or_default() += 1;
         }
@@ -216,19 +217,19 @@ fn reference(turns: &[(u64, Then)], marks: &[Mark]) -> Reference {
 }
 
 /// The pieces of time that the kernel would tell of it, cut at `cuts`, and the moments at which it does.
-fn pieces(turns: &[(u64, Then)], cuts: &[u64]) -> Vec<Run> {
+fn pieces(turns: &[(u64, RunEnd)], cuts: &[u64]) -> Vec<Run> {
     let mut pieces = Vec::new();
     let mut at = 0;
     for (place, (time, state)) in turns.iter().enumerate() {
-        if *state == Then::Runs && *time > 0 {
-            let next = turns.get(place + 1).map_or(Then::Waits, |turn| turn.1);
+        if *state == RunEnd::Runs && *time > 0 {
+            let next = turns.get(place + 1).map_or(RunEnd::Waits, |turn| turn.1);
             let mut inner: Vec<u64> =
                 cuts.iter().copied().filter(|cut| *cut > at && *cut < at + time).collect();
             inner.sort_unstable();
             inner.dedup();
             let mut from = at;
             for cut in inner {
-                pieces.push(run(from, cut, Then::Runs));
+                pieces.push(run(from, cut, RunEnd::Runs));
                 from = cut;
             }
             pieces.push(run(from, at + time, next));
@@ -245,18 +246,18 @@ proptest! {
         marks in prop::collection::vec((0..600_u64, 0..3_u32, any::<bool>()), 0..60),
         cuts in prop::collection::vec(0..600_u64, 0..10),
     ) {
-        let mut turns: Vec<(u64, Then)> = turns
+        let mut turns: Vec<(u64, RunEnd)> = turns
             .into_iter()
-            .map(|(time, which)| (time, [Then::Runs, Then::Preempted, Then::Waits][which]))
+            .map(|(time, which)| (time, [RunEnd::Runs, RunEnd::Preempted, RunEnd::Waits][which]))
             .collect();
         // A thread that is taken away comes back before anything else becomes of it, and is there at
         // the end, so that all it said is known.
         for place in 1..turns.len() {
-            if turns[place - 1].1 != Then::Runs {
-                turns[place].1 = Then::Runs;
+            if turns[place - 1].1 != RunEnd::Runs {
+                turns[place].1 = RunEnd::Runs;
             }
         }
-        turns.push((1, Then::Runs));
+        turns.push((1, RunEnd::Runs));
         let all: u64 = turns.iter().map(|turn| turn.0).sum();
         // A thread that sets a mark is running.
         let runs = pieces(&turns, &cuts);
@@ -307,7 +308,7 @@ proptest! {
         }
         let mut ran = 0;
         for (from, length, took, then) in runs {
-            let then = [Then::Runs, Then::Preempted, Then::Waits, Then::Gone][then];
+            let then = [RunEnd::Runs, RunEnd::Preempted, RunEnd::Waits, RunEnd::Gone][then];
             merger.run(&Run { thread: ME, begin: from, end: from + length, ran: took, then });
             ran += took;
         }

@@ -137,38 +137,41 @@ mod tests {
         fn however_many_files_there_are_no_byte_is_lost_and_rows_stay_few(
             entries in prop::collection::vec((1..400_u64, 0..300_u32, 0..3_u32, 0..1_u64 << 30), 1..800),
         ) {
-            let mut books = StorageAccounting::new(40);
+            let mut accounting = StorageAccounting::new(40);
             let mut sums = HashMap::new();
             for (inode, pid, device, bytes) in entries {
                 let file = File { device: Device(device), inode, generation: 0 };
                 let process = Process { pid, started: 0 };
                 let traffic = Traffic { written: bytes, dirtied: bytes, ..Traffic::default() };
-                books.add(Whose { file, process }, "writer", None, &traffic);
+                accounting.add(Whose { file, process }, "writer", None, &traffic);
                 *sums.entry(device).or_insert(0) += bytes;
-                prop_assert!(books.rows().count() <= 41);
+                prop_assert!(accounting.rows().count() <= 41);
             }
             for (device, bytes) in sums {
-                prop_assert_eq!(books.of_device(Device(device)).written, bytes);
+                prop_assert_eq!(accounting.of_device(Device(device)).written, bytes);
             }
         }
     }
 
     #[test]
     fn the_largest_rows_keep_their_names() {
-        let mut books = StorageAccounting::new(16);
+        let mut accounting = StorageAccounting::new(16);
         let whose = |pid, inode| Whose {
             file: File { device: Device(1), inode, generation: 0 },
             process: Process { pid, started: 1 },
         };
         let bytes = |written| Traffic { written, ..Traffic::default() };
-        books.add(whose(1, 1), "large", Some("var/log".into()), &bytes(1 << 40));
+        accounting.add(whose(1, 1), "large", Some("var/log".into()), &bytes(1 << 40));
         for inode in 2..500 {
-            books.add(whose(2, inode), "many", Some(inode.to_string()), &bytes(1));
+            accounting.add(whose(2, inode), "many", Some(inode.to_string()), &bytes(1));
         }
-        let large = books.rows().find(|row| row.command == "large").unwrap();
+        let large = accounting.rows().find(|row| row.command == "large").unwrap();
         assert_eq!((large.path.as_deref(), large.folded), (Some("var/log"), 0));
-        let many: u64 =
-            books.rows().filter(|row| row.command == "many").map(|it| it.traffic.written).sum();
+        let many: u64 = accounting
+            .rows()
+            .filter(|row| row.command == "many")
+            .map(|it| it.traffic.written)
+            .sum();
         assert_eq!(many, 498);
     }
 }

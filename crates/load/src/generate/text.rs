@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use nightwatt_energy::display::bytes;
 use nightwatt_report::grouped;
 
 use super::report::{LoadReport, Quantiles};
@@ -112,13 +113,4 @@ fn row(name: &str, times: &Quantiles) -> String {
 
 fn thousands(n: u64) -> String {
     grouped(n as f64, 0)
-}
-
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} B"),
-        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
 }

@@ -99,7 +99,7 @@ impl<'a> Worker<'a> {
             connections: Vec::new(),
             uses: Vec::new(),
             free: Vec::new(),
-            idle: vec![Vec::new(); plan.mix.places.len()],
+            idle: vec![Vec::new(); plan.mix.endpoints.len()],
             most: most.max(1),
             open: 0,
             under_way: 0,
@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
             waited,
             ..Self::over(due, Some(fault))
         };
-        let connection = match Connection::begin(place, self.plan.mix.places[place].address, flight)
+        let connection = match Connection::begin(place, self.plan.mix.endpoints[place].address, flight)
         {
             Ok(connection) => connection,
             Err(fault) => return self.finish(failed(fault)),

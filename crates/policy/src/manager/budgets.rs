@@ -60,7 +60,7 @@ impl Payer {
 
 /// A budget that is spent, and in how long it allows a wake-up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpentBudget {
     /// Which.
     pub budget: Budget,
     /// In how long.
@@ -81,7 +81,7 @@ pub struct BudgetLeft {
     /// How long it may still keep the server awake alone; `None`: no bound.
     pub awake: Option<Duration>,
     /// Those that are spent.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<SpentBudget>,
 }
 
 /// The budgets of wake-ups.
@@ -143,7 +143,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub(super) fn spend(&mut self, now: Now, knock: &AdmissionRequest) -> Option<Route> {
         let payer = Payer::of(knock);
         let spent = self.spent(now.mono, &payer);
-        if let Some(Spent { budget, wait }) = spent.into_iter().max_by_key(|it| it.wait) {
+        if let Some(SpentBudget { budget, wait }) = spent.into_iter().max_by_key(|it| it.wait) {
             return Some(Route::OverBudget { budget, wait });
         }
         for (budget, whose) in charges(&payer) {
@@ -156,12 +156,12 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// The budgets of a client that do not allow a wake-up now.
-    fn spent(&mut self, now: Mono, payer: &Payer) -> Vec<Spent> {
+    fn spent(&mut self, now: Mono, payer: &Payer) -> Vec<SpentBudget> {
         let awake = self.awake_budget.wait(now, payer.network);
-        let awake = awake.map(|wait| Spent { budget: Budget::AwakeTime, wait });
+        let awake = awake.map(|wait| SpentBudget { budget: Budget::AwakeTime, wait });
         let of_wakes = charges(payer).filter_map(|(budget, whose)| {
             let wait = self.wake_budgets.budget(budget)?.may(now, whose).err()?;
-            Some(Spent { budget, wait })
+            Some(SpentBudget { budget, wait })
         });
         of_wakes.chain(awake).collect()
     }

@@ -15,29 +15,29 @@ const GAIN: f64 = 0.25;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WakeTime {
     configured: Duration,
-    seen: Option<Duration>,
+    observed: Option<Duration>,
 }
 
 impl WakeTime {
     /// With what was seen by an earlier process.
-    pub(super) fn new(configured: Duration, seen: Option<Duration>) -> Self {
-        Self { configured, seen }
+    pub(super) fn new(configured: Duration, observed: Option<Duration>) -> Self {
+        Self { configured, observed }
     }
 
     /// From the wake command to the first answer.
     pub(super) fn expected(&self) -> Duration {
-        self.seen.unwrap_or(self.configured)
+        self.observed.unwrap_or(self.configured)
     }
 
     /// The mean that was seen, if any was.
-    pub(super) fn seen(&self) -> Option<Duration> {
-        self.seen
+    pub(super) fn observed(&self) -> Option<Duration> {
+        self.observed
     }
 
     /// Adds the length of one more wake-up.
-    pub(super) fn saw(&mut self, took: Duration) {
-        let mean = self.seen.unwrap_or(took);
-        self.seen = Some(mean.mul_f64(1.0 - GAIN) + took.mul_f64(GAIN));
+    pub(super) fn observe(&mut self, took: Duration) {
+        let mean = self.observed.unwrap_or(took);
+        self.observed = Some(mean.mul_f64(1.0 - GAIN) + took.mul_f64(GAIN));
     }
 }
 
@@ -48,7 +48,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             Change::Waking => self.waking_since = Some(now),
             Change::Woke => {
                 if let Some(since) = self.waking_since.take() {
-                    self.wake_time.saw(now.since(since));
+                    self.wake_time.observe(now.since(since));
                 }
             }
             Change::WokenByOthers if !self.lifecycle.came_back() => {

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use nightwatt_energy::markers::{Run, Then, ThreadId};
+use nightwatt_energy::markers::{Run, RunEnd, ThreadId};
 
 use crate::error::ProbeError;
 use crate::loaded::{Loaded, half_word, refused, word};
@@ -65,10 +65,10 @@ fn run_of(bytes: &[u8]) -> Run {
         ran: word(bytes, 2),
         thread: ThreadId { process: half_word(bytes, 24), thread: half_word(bytes, 28) },
         then: match half_word(bytes, 32) {
-            0 => Then::Runs,
-            1 => Then::Preempted,
-            2 => Then::Waits,
-            _ => Then::Gone,
+            0 => RunEnd::Runs,
+            1 => RunEnd::Preempted,
+            2 => RunEnd::Waits,
+            _ => RunEnd::Gone,
         },
     }
 }

@@ -64,11 +64,11 @@ pub(super) struct Live {
     begin: Mono,
     before: Mono,
     covered: Duration,
-    sections: Vec<Before>,
+    sections: Vec<PreviousReport>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Before {
+struct PreviousReport {
     calls: u64,
     length: Duration,
     on_cpu: Duration,
@@ -78,7 +78,7 @@ struct Before {
 
 impl Live {
     pub(super) fn new(names: Vec<String>, channel: Option<String>, begin: Mono) -> Self {
-        let sections = vec![Before::default(); names.len()];
+        let sections = vec![PreviousReport::default(); names.len()];
         Self { names, channel, begin, before: begin, covered: Duration::ZERO, sections }
     }
 

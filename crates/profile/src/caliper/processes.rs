@@ -114,7 +114,7 @@ struct Process {
 
 /// What came of a look.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Looked {
+pub(super) struct RingFill {
     /// The most records that were in a ring.
     pub(super) fullest: u64,
 }
@@ -219,7 +219,7 @@ impl Processes {
     }
 
     /// Takes what there is.
-    pub(super) fn look(&mut self, merger: &mut Merger) -> Looked {
+    pub(super) fn look(&mut self, merger: &mut Merger) -> RingFill {
         self.find_all_wanted();
         loop {
             match self.listener.accept() {
@@ -240,7 +240,7 @@ impl Processes {
         for caller in std::mem::take(&mut self.callers) {
             self.hear(caller);
         }
-        let mut looked = Looked::default();
+        let mut looked = RingFill::default();
         let (sections, trouble) = (&mut self.sections, &mut self.trouble);
         self.read.retain_mut(|process| {
             // First, so that what it said last is read.
@@ -255,8 +255,8 @@ impl Processes {
 
     fn hear(&mut self, caller: UnixStream) {
         let file = match received(&caller) {
-            Ok(Heard::File(file)) => File::from(file),
-            Ok(Heard::NoRoom) => {
+            Ok(CallerMessage::File(file)) => File::from(file),
+            Ok(CallerMessage::NoRoom) => {
                 self.trouble.unheard += 1;
                 return;
             }
@@ -264,7 +264,7 @@ impl Processes {
                 self.callers.push(caller);
                 return;
             }
-            Ok(Heard::Nothing) | Err(_) => return,
+            Ok(CallerMessage::Nothing) | Err(_) => return,
         };
         let peer = rustix::net::sockopt::socket_peercred(&caller);
         let number = peer.ok().and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
@@ -392,7 +392,7 @@ fn introduce(file: &File, number: u32) -> io::Result<()> {
 }
 
 /// What a caller says.
-enum Heard {
+enum CallerMessage {
     /// Here is its memory.
     File(OwnedFd),
     /// That was to come, and we had no file for it.
@@ -401,7 +401,7 @@ enum Heard {
     Nothing,
 }
 
-fn received(caller: &UnixStream) -> io::Result<Heard> {
+fn received(caller: &UnixStream) -> io::Result<CallerMessage> {
     let mut byte = [0];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -412,9 +412,9 @@ fn received(caller: &UnixStream) -> io::Result<Heard> {
         _ => None,
     });
     Ok(match file {
-        Some(file) => Heard::File(file),
-        None if message.flags.contains(ReturnFlags::CTRUNC) => Heard::NoRoom,
-        None => Heard::Nothing,
+        Some(file) => CallerMessage::File(file),
+        None if message.flags.contains(ReturnFlags::CTRUNC) => CallerMessage::NoRoom,
+        None => CallerMessage::Nothing,
     })
 }
 

@@ -18,8 +18,8 @@ use nightwatt_probes::Samples;
 
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
-use accounting::{Named, SampleAccounting};
-use following::{Followed, Kept};
+use accounting::{FunctionRow, SampleAccounting};
+use following::{Accounting, FollowedTarget};
 use nightwatt_measure::run::{self, Idle, Running};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
@@ -36,7 +36,7 @@ pub fn run(
         return Err(Error::SampledPair);
     }
     let sections = super::sections(&options.sections)?;
-    let sections = sections.iter().map(Named::of).collect::<Result<Vec<_>, _>>()?;
+    let sections = sections.iter().map(FunctionRow::of).collect::<Result<Vec<_>, _>>()?;
     let watch = options.target.watch()?;
     let mut samples = Samples::open(hz)?;
     let (meters, idle) =
@@ -60,7 +60,7 @@ pub fn run(
         Target::Processes(_) | Target::Everything => None,
     };
     let is_gone = || options.target.is_gone();
-    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
+    let followed = FollowedTarget { command, time: options.time, is_gone: &is_gone, running };
     let target_run =
         followed.to_its_end(&mut samples, &mut accounting, &metering, sender, &events)?;
     let used =

@@ -125,19 +125,19 @@ impl DiskReport {
         options: &DiskOptions,
         finished: Option<&Finished>,
         elapsed: Duration,
-        books: &StorageAccounting,
+        accounting: &StorageAccounting,
         devices: &Devices,
         lost: Lost,
     ) -> Self {
-        let sums = Sums::of(books, devices);
+        let sums = Sums::of(accounting, devices);
         let row = |row: &Row| DiskRow::of(row, devices, sums.energy(row).as_ref());
         let mut rows: Vec<DiskRow> =
-            books.rows().map(row).filter(|row| !row.is_systems()).collect();
+            accounting.rows().map(row).filter(|row| !row.is_systems()).collect();
         rows.sort_by(|one, other| {
             let size = |row: &DiskRow| row.written.max(row.dirtied) + row.direct + row.read;
             (size(other), other.pid).cmp(&(size(one), one.pid))
         });
-        let all = |device: &Device| DeviceReport::of(*device, books, &sums);
+        let all = |device: &Device| DeviceReport::of(*device, accounting, &sums);
         let mut report = Self {
             schema: SCHEMA,
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
@@ -146,12 +146,13 @@ impl DiskReport {
             programs: totals::by_program(&rows),
             folders: totals::by_folder(&rows),
             rows,
-            devices: books.devices().iter().map(all).collect(),
+            devices: accounting.devices().iter().map(all).collect(),
             lost_bytes: lost.sums,
             warnings: Vec::new(),
         };
         report.warnings = report.warned(lost);
-        let past = books.devices().into_iter().filter(|device| sums.is_past_the_cache(*device));
+        let past =
+            accounting.devices().into_iter().filter(|device| sums.is_past_the_cache(*device));
         for name in past.map(|device| devices.name(device)) {
             report.warnings.push(format!(
                 "{name} does its work past the page cache of the disk below: that is `stacked` there, \
@@ -218,7 +219,7 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn of(books: &StorageAccounting, devices: &'a Devices) -> Self {
+    fn of(accounting: &StorageAccounting, devices: &'a Devices) -> Self {
         let mut sums = Self {
             devices,
             of_devices: HashMap::new(),
@@ -229,7 +230,7 @@ impl<'a> Sums<'a> {
             let entry = sum.entry(device).or_default();
             *entry = entry.and(traffic);
         };
-        for row in books.rows() {
+        for row in accounting.rows() {
             let file = row.whose.file;
             add(&mut sums.of_devices, file.device, &row.traffic);
             if file.inode == File::STACKED {
@@ -294,12 +295,12 @@ impl<'a> Sums<'a> {
 }
 
 impl DeviceReport {
-    fn of(device: Device, books: &StorageAccounting, sums: &Sums) -> Self {
+    fn of(device: Device, accounting: &StorageAccounting, sums: &Sums) -> Self {
         let devices = sums.devices;
         let all = sums.of_device(device);
         let known = devices.get(device);
         let (kernel_written, kernel_read) = known.map_or((0, 0), Known::by_kernel);
-        let unattributed = books
+        let unattributed = accounting
             .rows()
             .filter(|row| row.whose.file.device == device && row.whose.process == Process::NONE)
             .filter(|row| row.folded == 0)

@@ -1,5 +1,6 @@
 //! The report for people.
 
+use nightwatt_energy::display::bytes;
 use nightwatt_energy::energy::Provenance;
 use nightwatt_report::Table;
 
@@ -114,15 +115,9 @@ impl DeviceReport {
     }
 }
 
-/// `12.3 MB`; nothing of nothing.
-fn size(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    match bytes {
-        _ if bytes == 0.0 => String::new(),
-        _ if bytes >= 1e9 => format!("{:.2} GB", bytes / 1e9),
-        _ if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        _ => format!("{:.1} kB", bytes / 1e3),
-    }
+/// A byte count, empty for 0.
+fn size(count: u64) -> String {
+    if count == 0 { String::new() } else { bytes(count) }
 }
 
 /// Joules with three digits that count.

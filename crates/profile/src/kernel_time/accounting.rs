@@ -12,7 +12,7 @@ use nightwatt_probes::{CpuSample, Samples};
 
 use crate::caliper::Event;
 use crate::caliper::sampled::channels::Channels;
-use crate::caliper::sampled::following::Kept;
+use crate::caliper::sampled::following::Accounting;
 
 /// Length of the slices of time from which blocks are made.
 const SLICE: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ pub(super) const fn is_others(cell: usize) -> bool {
 
 /// Where a CPU was found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Spot {
+pub(super) struct SampleLocation {
     pub(super) kind: SampleKind,
     /// The function; `its < whom it serves` of a helper.
     pub(super) name: String,
@@ -72,13 +72,13 @@ struct Waiting {
     spot: usize,
     whose: Whose,
     helper: Option<usize>,
-    program: Ran,
+    program: RunningProgram,
     stack: Vec<usize>,
 }
 
 /// A program, and whether it was in the kernel for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Ran {
+pub(super) struct RunningProgram {
     pub(super) program: String,
     pub(super) is_under_test: bool,
     pub(super) is_kernel: bool,
@@ -94,14 +94,14 @@ pub(super) struct KernelTimeAccounting {
     categories: Vec<Option<Category>>,
     /// By function: does the kernel enter it when it interrupts a task?
     interrupts: Vec<bool>,
-    spots: HashMap<Spot, usize>,
+    spots: HashMap<SampleLocation, usize>,
     pub(super) channels: Channels,
     pub(super) clusters: Clusters<CELLS>,
     /// Samples by spot: own, and of others.
     pub(super) counts: Vec<[u64; 2]>,
     /// Samples in helpers, by function: own, and of others.
     pub(super) helpers: HashMap<usize, [u64; 2]>,
-    pub(super) programs: HashMap<Ran, u64>,
+    pub(super) programs: HashMap<RunningProgram, u64>,
     /// By program and functions, the innermost first.
     pub(super) stacks: HashMap<(String, Vec<usize>), u64>,
     pub(super) stacks_dropped: u64,
@@ -145,11 +145,14 @@ impl KernelTimeAccounting {
             let os = if look.is_watched { Os::Application } else { Os::Other };
             let own = look.user.first().map_or(&*look.program.name, |place| name(*place));
             let name = if look.is_watched { own } else { &*look.program.name };
-            (Spot { kind: SampleKind::Busy(os, None), name: name.to_owned() }, None)
+            (SampleLocation { kind: SampleKind::Busy(os, None), name: name.to_owned() }, None)
         } else {
             let found = attribute(look.kernel.iter().map(|place| self.categories[*place]));
             let told = chain(look.kernel[..=found.by].iter().map(|place| name(*place)));
-            (Spot { kind: found.kind, name: told }, (found.by > 0).then(|| look.kernel[0]))
+            (
+                SampleLocation { kind: found.kind, name: told },
+                (found.by > 0).then(|| look.kernel[0]),
+            )
         };
         let interrupted = look.kernel.iter().any(|place| self.interrupts[*place]);
         let is_own = look.is_watched || look.program.is_kernel || interrupted;
@@ -161,7 +164,7 @@ impl KernelTimeAccounting {
             spot,
             whose: if is_own { Whose::Own } else { Whose::Others },
             helper,
-            program: Ran {
+            program: RunningProgram {
                 program: look.program.name.clone(),
                 is_under_test: look.is_watched,
                 is_kernel: look.program.is_kernel,
@@ -208,12 +211,12 @@ impl KernelTimeAccounting {
     }
 
     /// Every spot and its number.
-    pub(super) fn spots(&self) -> impl Iterator<Item = (&Spot, usize)> {
+    pub(super) fn spots(&self) -> impl Iterator<Item = (&SampleLocation, usize)> {
         self.spots.iter().map(|(spot, number)| (spot, *number))
     }
 }
 
-impl Kept for KernelTimeAccounting {
+impl Accounting for KernelTimeAccounting {
     fn begin(&mut self, at: Mono) {
         self.from = at;
         self.channels.skip_to(at);

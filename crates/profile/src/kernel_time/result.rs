@@ -12,7 +12,7 @@ use nightwatt_meters::sampler::Measured;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 
-use super::accounting::{KernelTimeAccounting, Spot, Whose, cell, is_others};
+use super::accounting::{KernelTimeAccounting, SampleLocation, Whose, cell, is_others};
 use crate::caliper::ChannelTotal;
 use crate::caliper::result::of_meters;
 use crate::caliper::sampled::channels::OneChannel;
@@ -274,7 +274,7 @@ fn category(
     channels: &[(&OneChannel, ChannelTotal)],
     group: &Group<'_>,
 ) -> CategoryReport {
-    let spots: Vec<(&Spot, usize)> =
+    let spots: Vec<(&SampleLocation, usize)> =
         accounting.spots().filter(|(spot, _)| (group.holds)(spot.kind)).collect();
     let count = |number: usize| accounting.counts.get(number).copied().unwrap_or_default();
     let functions = spots

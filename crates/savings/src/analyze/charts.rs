@@ -8,7 +8,7 @@ use super::result::{Analysis, BySequence};
 use super::tables::{DAYS, SEQUENCES};
 
 /// The figure of one sequence.
-type Of = fn(&BySequence<Option<f64>>) -> Option<f64>;
+type FigureOf = fn(&BySequence<Option<f64>>) -> Option<f64>;
 
 impl Analysis {
     /// What each policy saves, against the visits that it delays.
@@ -73,7 +73,7 @@ impl Analysis {
              nobody waited. The curve is flat where gaps of that length hardly occur; left of the \
              break-even a sleep costs more than it saves.",
         );
-        let of: [Of; 4] =
+        let of: [FigureOf; 4] =
             [|it| it.all, |it| it.without_crawlers, |it| it.behind_cache, |it| it.both];
         for (name, joules) in SEQUENCES.iter().zip(of) {
             let points = self.ideal.iter().filter_map(|(&s, row)| {

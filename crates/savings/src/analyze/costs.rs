@@ -36,7 +36,7 @@ pub(super) struct Admitted {
     pub(super) utc_offset: i32,
 }
 
-type Boxed = Box<dyn SleepPolicy + Send>;
+type BoxedPolicy = Box<dyn SleepPolicy + Send>;
 
 /// One policy under way.
 pub(super) struct PolicyCost {
@@ -47,7 +47,7 @@ pub(super) struct PolicyCost {
     kind: &'static str,
     /// It hears of requests that the cache answers, too.
     learns: bool,
-    run: Run<Boxed>,
+    run: Run<BoxedPolicy>,
 }
 
 impl PolicyCost {
@@ -186,7 +186,7 @@ impl Costs {
 }
 
 /// What a policy came to.
-struct Came {
+struct PolicyResult {
     price: Option<u32>,
     name: String,
     /// Without its settings.
@@ -196,7 +196,7 @@ struct Came {
     delayed_requests: u64,
 }
 
-impl Came {
+impl PolicyResult {
     fn of(policy: PolicyCost, end: Mono) -> Self {
         let PolicyCost { price, name, kind, run, .. } = policy;
         let Outcome { bill, delayed_visits, delayed_requests, .. } = run.finish(end);
@@ -226,9 +226,12 @@ pub(super) fn table(
     end: Mono,
 ) -> CostTable {
     let mut fixed = bank.timeouts.finish(end);
-    let ski_rental = Came::under(&fixed.remove(bank.ski_rental));
-    let outcomes: Vec<Came> =
-        policies.into_iter().map(|policy| Came::of(policy, end)).chain([ski_rental]).collect();
+    let ski_rental = PolicyResult::under(&fixed.remove(bank.ski_rental));
+    let outcomes: Vec<PolicyResult> = policies
+        .into_iter()
+        .map(|policy| PolicyResult::of(policy, end))
+        .chain([ski_rental])
+        .collect();
     let saved = |waking| plan(bank.busy.times(), Mono::ZERO, end, waking, rules).saved;
     let always_on = rules.states.on * end.0;
     let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));
@@ -271,7 +274,7 @@ pub(super) fn table(
 
 fn frontier(
     fixed: &[UnderTimeout],
-    outcomes: &[Came],
+    outcomes: &[PolicyResult],
     scenario: &Scenario,
     oracle: Joules,
     end: Mono,

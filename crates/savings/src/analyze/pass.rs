@@ -91,7 +91,7 @@ pub(super) struct Pass {
 }
 
 /// What is left of the pass when it has ended.
-pub(super) struct Ended {
+pub(super) struct PassResult {
     pub(super) crawler_hours: Hours,
     pub(super) jobs: Vec<Job>,
     pub(super) resources: Names,
@@ -237,8 +237,8 @@ impl Pass {
     }
 
     /// Ends the pass.
-    pub(super) fn end(self) -> Ended {
-        Ended {
+    pub(super) fn end(self) -> PassResult {
+        PassResult {
             crawler_hours: self.crawler_hours.end(),
             jobs: self.crew.end(),
             resources: self.resources,

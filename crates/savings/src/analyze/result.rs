@@ -18,7 +18,7 @@ use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, Purpose, SiteJob};
 use super::holes::{self, Hole};
-use super::pass::{Ended, Pass, Sequences};
+use super::pass::{PassResult, Pass, Sequences};
 use super::sla::{self, SlaFigures};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
@@ -279,9 +279,9 @@ pub(super) fn draw_up(
     let (from, utc_offset) = (pass.start, pass.utc_offset);
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
     let (holes, hole) = holes(&pass, end);
-    let Ended { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
+    let PassResult { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
     let bills = Bills::of(scenario, &zones, end);
-    let done = Done::of(jobs, scenario, &bills, &zones, end);
+    let done = JobResults::of(jobs, scenario, &bills, &zones, end);
     let rules = rules(&done.seen);
     let (tried, span_s) = try_each(trace, &rules, scenario, from, utc_offset, end);
     let wakers = WakerFigures::of(&done.seen, &resources, &clients, &rules, &tried, span_s);
@@ -395,7 +395,7 @@ fn end_of(pass: &Pass, options: &AnalyzeOptions, resolution_s: f64) -> Mono {
 }
 
 /// What the jobs came to.
-struct Done {
+struct JobResults {
     policies: BTreeMap<String, PolicyFigures>,
     mirror: MirrorFigures,
     without_sla: Option<PolicyFigures>,
@@ -406,7 +406,7 @@ struct Done {
     seen: Wakers,
 }
 
-impl Done {
+impl JobResults {
     fn of(
         jobs: Vec<Job>,
         scenario: &Scenario,

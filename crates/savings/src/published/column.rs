@@ -8,7 +8,7 @@ use super::delays::Delays;
 
 /// Who answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum Responder {
     Origin,
     Proxy,
 }
@@ -69,12 +69,18 @@ pub(super) struct Column {
 
 impl Column {
     /// A request was answered; `again` if it is a page that was asked for again.
-    pub(super) fn enter(&mut self, by: By, answer: PublishedAnswer, delay: Duration, again: bool) {
+    pub(super) fn enter(
+        &mut self,
+        by: Responder,
+        answer: PublishedAnswer,
+        delay: Duration,
+        again: bool,
+    ) {
         let tally = &mut self.tally;
         tally.requests += 1;
         let (served, delays) = match by {
-            By::Origin => (&mut tally.served_by_origin, &mut self.origin),
-            By::Proxy => (&mut tally.served_by_proxy, &mut self.proxy),
+            Responder::Origin => (&mut tally.served_by_origin, &mut self.origin),
+            Responder::Proxy => (&mut tally.served_by_proxy, &mut self.proxy),
         };
         *served += 1;
         delays.add(delay);

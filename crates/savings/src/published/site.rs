@@ -13,7 +13,7 @@ use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
-use super::column::{By, Column, PublishedAnswer};
+use super::column::{Column, PublishedAnswer, Responder};
 use super::{GRACE, REPLAY_AFTER, TIMEOUT};
 
 /// A request of the log, and the answer that it got there.
@@ -71,15 +71,15 @@ impl AlwaysOn {
         let Service { origin, proxy } = self.service;
         let answer = PublishedAnswer::Status(asked.status);
         let Some(cache) = &mut self.cache else {
-            self.column.enter(By::Origin, answer, origin, false);
+            self.column.enter(Responder::Origin, answer, origin, false);
             return false;
         };
         let by_cache = cache.lookup(&asked.resource, asked.at) != Cached::Nothing;
         if by_cache {
-            self.column.enter(By::Proxy, answer, proxy, false);
+            self.column.enter(Responder::Proxy, answer, proxy, false);
         } else {
             cache.answered(&asked.resource, asked.at);
-            self.column.enter(By::Origin, answer, proxy + origin, false);
+            self.column.enter(Responder::Origin, answer, proxy + origin, false);
         }
         by_cache
     }
@@ -179,11 +179,16 @@ impl Sleeping {
         for (asked, again) in std::mem::take(&mut self.held) {
             let waited = woke.since(asked.at);
             if waited > TIMEOUT {
-                self.column.enter(By::Proxy, PublishedAnswer::Status(503), TIMEOUT + proxy, again);
+                self.column.enter(
+                    Responder::Proxy,
+                    PublishedAnswer::Status(503),
+                    TIMEOUT + proxy,
+                    again,
+                );
             } else {
                 self.cache.answered(&asked.resource, woke);
                 let answer = PublishedAnswer::Status(asked.status);
-                self.column.enter(By::Origin, answer, waited + proxy + origin, again);
+                self.column.enter(Responder::Origin, answer, waited + proxy + origin, again);
             }
         }
     }
@@ -195,26 +200,30 @@ impl Sleeping {
         match self.route(asked) {
             Route::Forward => {
                 self.cache.answered(&asked.resource, asked.at);
-                self.column.enter(By::Origin, status, proxy + origin, again);
+                self.column.enter(Responder::Origin, status, proxy + origin, again);
             }
             // A page cannot repeat a request that changes something. Nor is there a second page for a
             // client that finds the server asleep again.
             Route::Hold if self.waiting_page && asked.resource.is_read && !again => {
-                self.column.enter(By::Proxy, PublishedAnswer::WaitingPage, proxy, again);
+                self.column.enter(Responder::Proxy, PublishedAnswer::WaitingPage, proxy, again);
                 self.replays.push_back(PublishedRequest { at: asked.at + REPLAY_AFTER, ..*asked });
             }
             Route::Hold => {
                 self.held.push((*asked, again));
                 self.woke_at_once(asked, before);
             }
-            Route::Later(_) => self.column.enter(By::Proxy, PublishedAnswer::Later, proxy, again),
-            Route::Cache | Route::Stale => self.column.enter(By::Proxy, status, proxy, again),
+            Route::Later(_) => {
+                self.column.enter(Responder::Proxy, PublishedAnswer::Later, proxy, again)
+            }
+            Route::Cache | Route::Stale => {
+                self.column.enter(Responder::Proxy, status, proxy, again)
+            }
             Route::WaitingPage
             | Route::Refuse
             | Route::State
             | Route::OverBudget { .. }
             | Route::Unavailable(_) => {
-                self.column.enter(By::Proxy, PublishedAnswer::Status(503), proxy, again);
+                self.column.enter(Responder::Proxy, PublishedAnswer::Status(503), proxy, again);
             }
         }
     }

@@ -12,19 +12,6 @@ pub fn name(bytes: &[u8]) -> String {
     line(&String::from_utf8_lossy(bytes))
 }
 
-/// Bytes in a unit that fits.
-pub fn bytes(count: f64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let mut count = count;
-    let mut place = 0;
-    while count >= 999.5 && place + 1 < units.len() {
-        count /= 1000.0;
-        place += 1;
-    }
-    let digits = usize::from(place > 0 && count < 99.95);
-    format!("{count:.digits$} {}", units[place])
-}
-
 /// What lies between two amounts, without a unit; a single figure if they look the same.
 pub fn between(low: f64, high: f64) -> String {
     let [low, high] = [low, high].map(|amount| format!("{amount:.1}"));
@@ -45,11 +32,5 @@ mod tests {
     fn an_interval_with_ends_that_look_the_same_is_one_figure() {
         assert_eq!(between(15.91, 15.94), "15.9");
         assert_eq!(between(15.91, 15.96), "15.9 to 16.0");
-    }
-
-    #[test]
-    fn bytes_are_shown_in_a_unit_that_fits() {
-        let shown = [0.0, 999.0, 1000.0, 12_345.0, 999_600.0, 123_456_789.0, 5e15].map(bytes);
-        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "12.3 kB", "1.0 MB", "123 MB", "5000 TB"]);
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use nightwatt_energy::display::bytes;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags, chmod,
     fsetxattr, fstat, fstatvfs, getxattr, listxattr, openat, removexattr, setxattr, unlinkat,
@@ -14,7 +15,6 @@ use rustix::io::Errno;
 
 use super::session::StoreError;
 use crate::pure::grain::Grain;
-use crate::pure::shown::bytes;
 use crate::wire::{Attribute, Entry, OF_USERS, Stamp};
 
 /// Bytes of a list of attributes, more than Linux ever has.
@@ -107,7 +107,7 @@ impl Explained<'_> {
     pub(super) fn error(&self, error: &io::Error) -> io::Error {
         let folder = self.folder.display();
         let to_come = match self.to_come {
-            Some(count @ 1..) => format!(", and {} are still to come", bytes(count as f64)),
+            Some(count @ 1..) => format!(", and {} are still to come", bytes(count)),
             _ => String::new(),
         };
         let text = match error.kind() {
@@ -136,9 +136,8 @@ impl Explained<'_> {
             return format!("all of its {} files are in use", there.f_files);
         }
         let count = there.f_bavail.saturating_mul(there.f_frsize);
-        format!("{} of {} are free", bytes(count as f64), {
-            bytes(there.f_blocks.saturating_mul(there.f_frsize) as f64)
-        })
+        let all = there.f_blocks.saturating_mul(there.f_frsize);
+        format!("{} of {} are free", bytes(count), bytes(all))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_measure::spectrum::{self, SpectrumOptions, SpectrumReport};
 use nightwatt_meters::MeterSpec;
+use nightwatt_report::figures::significant;
 
 use super::Args;
 use crate::ExitStatus;
@@ -97,11 +98,4 @@ fn text(report: &SpectrumReport) -> String {
         );
     }
     text
-}
-
-/// Rounds to four significant digits.
-fn significant(figure: f64) -> String {
-    let before = if figure > 0.0 { figure.log10().floor() } else { 0.0 };
-    let digits = (3.0 - before).clamp(0.0, 9.0) as usize;
-    format!("{figure:.digits$}")
 }

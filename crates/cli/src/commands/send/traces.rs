@@ -8,7 +8,6 @@ use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::Bill;
 use nightwatt_transfer::pure::comparison::Comparison;
 use nightwatt_transfer::pure::policy::block_bytes;
-use nightwatt_transfer::pure::shown::bytes;
 use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
 use nightwatt_transfer::send::walk;
@@ -16,6 +15,7 @@ use nightwatt_transfer::send::walk;
 use super::{Args, wanted};
 use crate::ExitStatus;
 use crate::errors::Failure;
+use crate::figures::bytes;
 use crate::output;
 
 /// Prints what every policy would have done with a trace.
@@ -46,7 +46,7 @@ pub(super) fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
             Failure::because(format!("cannot read {}", source.display()), &error)
         })?;
         if content.len() >= RECORDED {
-            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as f64)));
+            output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as u64)));
             break;
         }
     }

@@ -14,7 +14,7 @@ use nightwatt_probes::{Function, Sample, Samples};
 
 use super::Section;
 use super::channels::Channels;
-use super::following::Kept;
+use super::following::Accounting;
 use crate::caliper::Event;
 use crate::error::Error;
 
@@ -37,8 +37,8 @@ pub(super) struct SampleAccounting {
     /// Samples that may prove to be later than the end.
     waiting: VecDeque<(Mono, Counted)>,
     /// What the numbers on stacks stand for: the sections that were asked for, else every function.
-    pub(super) sections: Vec<Named>,
-    asked: bool,
+    pub(super) sections: Vec<FunctionRow>,
+    has_sections: bool,
     /// By function: which section it is.
     section_of: Vec<Option<usize>>,
 }
@@ -80,7 +80,7 @@ impl Counts {
 
 /// A function that has a row.
 #[derive(Debug, Clone)]
-pub(super) struct Named {
+pub(super) struct FunctionRow {
     pub(super) name: String,
     pub(super) file: String,
     /// See [`Function::begins`].
@@ -92,7 +92,7 @@ impl SampleAccounting {
     pub(super) fn new(
         meters: &[Opened],
         idle: Option<&[Option<Mean>]>,
-        sections: Vec<Named>,
+        sections: Vec<FunctionRow>,
     ) -> Self {
         Self {
             stacks: Stacks::default(),
@@ -101,15 +101,15 @@ impl SampleAccounting {
             to: Mono::NEVER,
             counts: Counts::default(),
             waiting: VecDeque::new(),
-            asked: !sections.is_empty(),
+            has_sections: !sections.is_empty(),
             sections,
             section_of: Vec::new(),
         }
     }
 
     /// Were sections asked for?
-    pub(super) const fn asked(&self) -> bool {
-        self.asked
+    pub(super) const fn has_sections(&self) -> bool {
+        self.has_sections
     }
 
     /// What is later does not count, whether it has come already or comes yet.
@@ -128,10 +128,10 @@ impl SampleAccounting {
     /// The number of a stack of functions, or of the sections on it.
     fn number(&mut self, stack: &[usize], functions: &[Function]) -> usize {
         for function in functions.iter().skip(self.section_of.len()) {
-            let section = if self.asked {
+            let section = if self.has_sections {
                 self.sections.iter().position(|section| section.is(function))
             } else {
-                self.sections.push(Named::seen(function));
+                self.sections.push(FunctionRow::observed(function));
                 Some(self.sections.len() - 1)
             };
             self.section_of.push(section);
@@ -149,7 +149,7 @@ impl SampleAccounting {
     /// Names code that was made as programs ran: they may have written its names last of all.
     pub(super) fn name_generated(&mut self, samples: &mut Samples) {
         // Where functions were asked for, none of that code is one of them.
-        if self.asked || !samples.name_generated() {
+        if self.has_sections || !samples.name_generated() {
             return;
         }
         let mut first: HashMap<(&str, &Path), usize> = HashMap::new();
@@ -162,7 +162,7 @@ impl SampleAccounting {
         });
         let one: Vec<usize> = one.collect();
         for (section, function) in self.sections.iter_mut().zip(samples.functions()) {
-            *section = Named::seen(function);
+            *section = FunctionRow::observed(function);
         }
         let (stacks, numbers) = self.stacks.regrouped(&one);
         self.stacks = stacks;
@@ -175,7 +175,7 @@ impl SampleAccounting {
     }
 }
 
-impl Kept for SampleAccounting {
+impl Accounting for SampleAccounting {
     fn begin(&mut self, at: Mono) {
         self.from = at;
         self.channels.skip_to(at);
@@ -210,7 +210,7 @@ impl Kept for SampleAccounting {
     }
 }
 
-impl Named {
+impl FunctionRow {
     /// What was asked for.
     pub(super) fn of(section: &Section) -> Result<Self, Error> {
         let place = &section.begin;
@@ -225,7 +225,7 @@ impl Named {
     }
 
     /// What was seen.
-    fn seen(function: &Function) -> Self {
+    fn observed(function: &Function) -> Self {
         let (name, file) = (function.name.clone(), function.file.display().to_string());
         Self { name, file, begins: function.begins }
     }
@@ -238,12 +238,12 @@ impl Named {
 /// Was the stack followed to where its thread begins? Names of the C library's own functions are mostly not
 /// known: then it begins where that library calls another file.
 fn is_whole(stack: &[usize], functions: &[Function]) -> bool {
-    let mut seen = stack.iter().filter_map(|number| functions.get(*number)).peekable();
-    let Some(outermost) = seen.peek().copied() else { return false };
+    let mut observed = stack.iter().filter_map(|number| functions.get(*number)).peekable();
+    let Some(outermost) = observed.peek().copied() else { return false };
     let is_libc = outermost.file.file_name().is_some_and(|name| {
         name.as_encoded_bytes().starts_with(b"libc.") || name.as_encoded_bytes().starts_with(b"ld-")
     });
-    seen.any(|function| {
+    observed.any(|function| {
         ROOTS.contains(&&*function.name)
             || is_libc && function.file != outermost.file && function.file.is_absolute()
     })
@@ -255,17 +255,17 @@ mod tests {
 
     #[test]
     fn samples_that_came_before_the_end_was_known_and_are_later_do_not_count() {
-        let mut books = SampleAccounting::new(&[], None, Vec::new());
+        let mut accounting = SampleAccounting::new(&[], None, Vec::new());
         let at = |seconds: u64| Mono(Duration::from_secs(seconds));
         for second in 1..=10 {
-            books.waiting.push_back((at(second), Counted::Other));
+            accounting.waiting.push_back((at(second), Counted::Other));
         }
-        books.count_to(at(8));
-        assert_eq!(books.counts.others, 8);
+        accounting.count_to(at(8));
+        assert_eq!(accounting.counts.others, 8);
         // It ended at 9 s, and the end became known later.
-        books.end(at(9));
-        books.waiting.push_back((at(11), Counted::Idle));
-        books.close();
-        assert_eq!((books.counts.others, books.counts.idle), (9, 0));
+        accounting.end(at(9));
+        accounting.waiting.push_back((at(11), Counted::Idle));
+        accounting.close();
+        assert_eq!((accounting.counts.others, accounting.counts.idle), (9, 0));
     }
 }

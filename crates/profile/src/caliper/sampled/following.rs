@@ -17,8 +17,8 @@ use nightwatt_measure::run::{Running, child};
 /// How often samples are read: there is room for those of a second.
 pub(crate) const READ_EVERY: Duration = Duration::from_millis(50);
 
-/// Books that are kept meanwhile.
-pub(crate) trait Kept {
+/// What counts the samples meanwhile.
+pub(crate) trait Accounting {
     /// From here on it counts.
     fn begin(&mut self, at: Mono);
     /// Takes the samples that have come.
@@ -28,7 +28,7 @@ pub(crate) trait Kept {
 }
 
 /// What is followed.
-pub(crate) struct Followed<'a> {
+pub(crate) struct FollowedTarget<'a> {
     /// A command, which is started and followed to its end.
     pub(crate) command: Option<&'a [OsString]>,
     /// The command is asked to end after this time; without a command the measurement ends.
@@ -39,12 +39,12 @@ pub(crate) struct Followed<'a> {
     pub(crate) running: &'a Running,
 }
 
-impl Followed<'_> {
+impl FollowedTarget<'_> {
     /// To its end.
     pub(crate) fn to_its_end(
         &self,
         samples: &mut Samples,
-        accounting: &mut impl Kept,
+        accounting: &mut impl Accounting,
         metering: &Sampler,
         sender: Sender<Event>,
         events: &Receiver<Event>,

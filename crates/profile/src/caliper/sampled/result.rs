@@ -60,7 +60,7 @@ pub struct SampledReport {
     /// What the reader has to know.
     pub warnings: Vec<String>,
     #[serde(skip)]
-    asked: bool,
+    has_sections: bool,
 }
 
 /// Samples of all CPUs.
@@ -152,7 +152,7 @@ impl SampledReport {
             functions,
             stacks: seen.stacks(),
             channels,
-            asked: seen.accounting.asked(),
+            has_sections: seen.accounting.has_sections(),
         }
     }
 
@@ -163,8 +163,8 @@ impl SampledReport {
     }
 
     /// Were functions asked for?
-    pub(super) const fn asked(&self) -> bool {
-        self.asked
+    pub(super) const fn has_sections(&self) -> bool {
+        self.has_sections
     }
 
     /// A line for each stack, as [`super::super::CaliperReport::folded`] has it.
@@ -214,7 +214,7 @@ impl Observations<'_> {
             })
             .collect();
         let period = self.samples.period().as_secs_f64();
-        let function = |(number, named): (usize, &super::accounting::Named)| {
+        let function = |(number, named): (usize, &super::accounting::FunctionRow)| {
             let (all, alone) = counts.get(&number).copied().unwrap_or_default();
             SampledFunction {
                 name: named.name.clone(),
@@ -234,7 +234,7 @@ impl Observations<'_> {
         };
         let mut functions: Vec<SampledFunction> =
             self.accounting.sections.iter().enumerate().map(function).collect();
-        if !self.accounting.asked() {
+        if !self.accounting.has_sections() {
             functions.retain(|function| function.samples > 0);
             let dearness = |function: &SampledFunction| {
                 function.energy.first().map_or(function.self_s, |energy| energy.self_j.get())
@@ -336,7 +336,7 @@ fn warnings(
             used.as_secs_f64()
         ));
     }
-    if !seen.accounting.asked() {
+    if !seen.accounting.has_sections() {
         warnings.extend(unnamed(functions, samples.watched));
     }
     if samples.lost > 0 {

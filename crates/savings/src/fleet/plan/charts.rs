@@ -204,8 +204,8 @@ impl PlanResult {
 
     /// Requests per watt, servers on and power against the rate, for each kind and response time.
     pub(super) fn by_the_queue(&self) -> Vec<Chart> {
-        type Of = fn(&CurvePoint) -> f64;
-        let charts: [(&str, &str, Scale, Of); 3] = [
+        type FigureOf = fn(&CurvePoint) -> f64;
+        let charts: [(&str, &str, Scale, FigureOf); 3] = [
             ("Requests a second per watt", "1/J", Scale::Log, |it| it.requests_per_joule),
             ("Servers on", "", Scale::FromZero, |it| it.servers),
             ("Power", "W", Scale::Log, |it| it.watts),

@@ -15,13 +15,13 @@ const FOLDER: &str = "/run/lock";
 
 /// While it exists, no other comparison changes settings; if this one changes them, no other one runs.
 #[derive(Debug)]
-pub struct Turn {
+pub struct MachineLock {
     _lock: Option<File>,
     /// Another comparison runs, too.
     pub is_shared: bool,
 }
 
-impl Turn {
+impl MachineLock {
     /// Takes the machine for a comparison, for itself alone if it changes settings.
     pub fn take(changes_settings: bool) -> Result<Self, Error> {
         let folder =
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn whoever_changes_settings_is_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let take = |changes| Turn::take_in(folder.path(), changes);
+        let take = |changes| MachineLock::take_in(folder.path(), changes);
         let first = take(false).unwrap();
         assert!(!first.is_shared);
         let second = take(false).unwrap();
@@ -100,6 +100,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("nightwatt-compare.lock");
         std::os::unix::fs::symlink("/etc/passwd", link).unwrap();
-        assert!(Turn::take_in(folder.path(), true).is_err());
+        assert!(MachineLock::take_in(folder.path(), true).is_err());
     }
 }
