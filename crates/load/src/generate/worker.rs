@@ -278,11 +278,11 @@ impl<'a> Worker<'a> {
             waited,
             ..Self::over(due, Some(fault))
         };
-        let connection = match Connection::begin(place, self.plan.mix.endpoints[place].address, flight)
-        {
-            Ok(connection) => connection,
-            Err(fault) => return self.finish(failed(fault)),
-        };
+        let connection =
+            match Connection::begin(place, self.plan.mix.endpoints[place].address, flight) {
+                Ok(connection) => connection,
+                Err(fault) => return self.finish(failed(fault)),
+            };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.uses.push(0);

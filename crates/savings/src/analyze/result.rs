@@ -18,7 +18,7 @@ use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, Purpose, SiteJob};
 use super::holes::{self, Hole};
-use super::pass::{PassResult, Pass, Sequences};
+use super::pass::{Pass, PassResult, Sequences};
 use super::sla::{self, SlaFigures};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
