@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -64,6 +64,7 @@ help:
 	@echo '                 send beside fixed codecs, zstd --adapt, scp, rsync and tar over slow and fast links (needs root)'
 	@echo 'make bench-tcp-where'
 	@echo '                 share of scheduler, idle and interrupt functions over links a, d, f, g (ARGS="--most 5"; needs root)'
+	@echo 'make bench-schedule six jobs by nightwatt schedule, all at once, and in turn; a lone job; ARGS="--runs 8"'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
 	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; up to an hour of CPU time for all)'
 	@echo 'make bench-tcp   nightwatt tcp beside iperf3 on loopback (ARGS="--seconds 10 --send")'
@@ -95,6 +96,7 @@ help:
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
+	@echo '                 the sched_ext scheduler on two kernels (tools/vm/sched);'
 	@echo '                 three guests cut off while they write the disk cache (tools/vm/cut-off);'
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
@@ -196,6 +198,10 @@ bench-disk:
 	@tools/need rust cc bpf bzip2
 	@cargo bench --locked --quiet -p nightwatt-probes --bench disk
 
+bench-schedule:
+	@tools/need rust cc bpf
+	@benches/schedule/live $(ARGS) "$$(tools/program)"
+
 bench-fleet:
 	@tools/need rust cc bpf
 	@benches/fleet/run $(ARGS)
@@ -295,6 +301,7 @@ test-vm:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
 	@cargo test --locked -p nightwatt-profile --tests -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/sched
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests 3
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked --workspace --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 

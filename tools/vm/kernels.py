@@ -1,8 +1,8 @@
 """Kernels of the test machine, fetched once from Debian's mirrors and kept in the cache.
 
-`debian` is this machine's own release's; `current` the newest that Debian builds, from the backports
-of a newer release, by lists of packages of its own: nothing is installed on the host, and what its
-apt knows stays as it is.
+`debian` is this machine's own release's; `current` the newest that Debian builds, and `6.18` the last
+one of that series, both from the backports of a newer release, by lists of packages of their own:
+nothing is installed on the host, and what its apt knows stays as it is.
 """
 
 import glob
@@ -17,7 +17,11 @@ PACKAGE = "linux-image-cloud-amd64"
 BUSYBOX = "/usr/bin/busybox"
 BACKPORTS = ("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
              "http://deb.debian.org/debian trixie-backports main\n")
+# What tests run on that name no kernel.
 NAMES = ("debian", "current")
+# The scheduler needs 6.18 or later (`tools/vm/sched`).
+SCHEDULERS = ("6.18", "current")
+ALL = ("debian", "6.18", "current")
 
 _chosen = "debian"
 
@@ -31,7 +35,8 @@ def choose(name):
 def folder():
     """The folder of the unpacked kernel: `vmlinuz`, `version`, `lib/modules/VERSION`."""
     # A newer kernel on the mirror is no reason to fetch one again: remove the cache for that.
-    return once(f"kernel-{_chosen}", {"debian": fetch_debian, "current": fetch_current}[_chosen])
+    fetch = {"debian": fetch_debian, "6.18": fetch_6_18, "current": fetch_current}[_chosen]
+    return once(f"kernel-{_chosen}", fetch)
 
 
 def version():
@@ -55,6 +60,20 @@ def fetch_debian(product):
 
 
 def fetch_current(product):
+    fetch_backport(product, lambda own: PACKAGE)
+
+
+def fetch_6_18(product):
+    def last(own):
+        names = run("apt-cache", *own, "pkgnames", "linux-image-6.18.").split()
+        images = [name for name in names if name.endswith("+deb13-cloud-amd64")]
+        return max(images, key=lambda name: int(name.split("-")[2].split(".")[2].split("+")[0]))
+
+    fetch_backport(product, last)
+
+
+def fetch_backport(product, package):
+    """The kernel of trixie-backports that `package` chooses, by apt's options for lists of its own."""
     need("apt-get", "dpkg-deb")
     work = os.path.dirname(product)
     apt = os.path.join(work, "apt")
@@ -66,19 +85,21 @@ def fetch_current(product):
            "-oDir::Etc::sourceparts=-", f"-oDir::Cache={apt}/cache"]
     try:
         run("apt-get", *own, "update", "-qq")
-        download(work, own)
-    except (Failure, IndexError) as reason:
+        download(work, own, package(own))
+    except (Failure, IndexError, ValueError) as reason:
         raise Skip(f"cannot fetch {PACKAGE} of trixie-backports: {reason}") from reason
     unpack(work, product)
 
 
-def download(work, options=()):
-    """The packages of the kernel that the meta package names: one up to 7.1, then two."""
+def download(work, options=(), package=PACKAGE):
+    """The packages of a kernel, or of that which the meta package names: one up to 7.1, then two."""
     def depends(package):
         lines = run("apt-cache", *options, "depends", "--important", package).splitlines()
         return [line.split()[-1].strip("<>") for line in lines if "Depends:" in line]
 
-    image = [name for name in depends(PACKAGE) if name.startswith("linux-image-")][-1]
+    image = package
+    if package == PACKAGE:
+        image = [name for name in depends(package) if name.startswith("linux-image-")][-1]
     parts = [name for name in depends(image) if name.startswith(("linux-binary-", "linux-modules-"))]
     run("apt-get", *options, "download", "-qq", *(parts or [image]), cwd=work)
 

@@ -1,4 +1,4 @@
-//! Runs of an experiment, with their progress and a way to stop them: `compare`, `corun`.
+//! Runs of an experiment, with their progress and a way to stop them: `compare`, `corun`, `schedule`.
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
@@ -29,4 +29,20 @@ pub(crate) fn with_progress<T>(
     });
     progress.end();
     Ok(ran)
+}
+
+/// The exit status that a shell reports for a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// `done` is kept, and the same command continues: `3 runs, which are kept`.
+pub(crate) fn interrupted(done: &str) -> Failure {
+    Failure::saying(format!("interrupted after {done}"))
+        .hint("the same command continues from there")
+        .ending_with(INTERRUPTED)
+}
+
+/// Why `corun` or `schedule` could not go on.
+pub(crate) fn of_corun(error: &nightwatt_corun::Error) -> Failure {
+    let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
+    failure.maybe_hint(error.hint())
 }

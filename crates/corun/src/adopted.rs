@@ -51,6 +51,12 @@ impl Adopted {
 
     /// What still runs after a moment, in words.
     pub(crate) fn find(&self, stop: &Stop) -> Option<String> {
+        let all = self.find_all(stop);
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Each of these processes, in words.
+    pub(crate) fn find_all(&self, stop: &Stop) -> Vec<String> {
         let deadline = monotonic() + PATIENCE;
         loop {
             let running = self.running();
@@ -58,7 +64,7 @@ impl Adopted {
                 let words = running
                     .iter()
                     .map(|it| format!("`{}` (process {})", it.name, it.pid.as_raw_nonzero()));
-                return (!running.is_empty()).then(|| words.collect::<Vec<_>>().join(", "));
+                return words.collect();
             }
             stop.wait_until(monotonic() + STEP);
         }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::adopted::Adopted;
 use crate::error::Error;
 use crate::job_list::{Batches, JobList, ListedJob, Profile};
-use crate::left_over::LeftOver;
+use crate::left_over::{ADVICE, LeftOver};
 use crate::plan::SECONDS;
 use crate::pure::batches::Batch;
 use crate::runner::{line, place_of};
@@ -41,6 +41,8 @@ pub struct EndedJob {
     pub seconds: f64,
     /// Why it failed, if it did.
     pub failed: Option<String>,
+    /// What else was wrong.
+    pub warnings: Vec<String>,
 }
 
 impl JobsDone {
@@ -50,6 +52,7 @@ impl JobsDone {
             job: list.jobs[record.cell].clone(),
             seconds: record.elapsed_s,
             failed: record.failed.clone(),
+            warnings: record.warnings.clone(),
         });
         Self { jobs: list.jobs.len(), ended: ended.collect() }
     }
@@ -57,6 +60,11 @@ impl JobsDone {
     /// Jobs that failed.
     pub fn failed(&self) -> impl Iterator<Item = &EndedJob> {
         self.ended.iter().filter(|job| job.failed.is_some())
+    }
+
+    /// Whether no job failed, and none has left anything running.
+    pub fn is_good(&self) -> bool {
+        self.ended.iter().all(|job| job.failed.is_none() && job.warnings.is_empty())
     }
 
     /// For a terminal.
@@ -76,6 +84,9 @@ impl JobsDone {
                 nightwatt_compare::in_a_line(why)
             );
             text.push_str(&line);
+        }
+        for warning in self.ended.iter().flat_map(|job| &job.warnings) {
+            text.push_str(&format!("\n  {warning}"));
         }
         text
     }
@@ -99,7 +110,7 @@ pub fn run_batches(
     let guard = Guard::start(&store.undo_file()).map_err(RunError::from)?;
     let adopted = Adopted::begin(guard.guardian())?;
     store.begin(list.subject())?;
-    let mut runner = Runner { profile, list, store, stop, guard: &guard };
+    let mut runner = Runner { profile, list, store, stop, guard: &guard, adopted: &adopted };
     let mut result = Ok(());
     for batch in &batches.batches {
         tell(batch, runner.store.done.len());
@@ -119,6 +130,15 @@ struct Runner<'a> {
     store: &'a mut Store,
     stop: &'a Stop,
     guard: &'a Guard,
+    adopted: &'a Adopted,
+}
+
+/// A job that runs.
+struct RunningJob {
+    /// Its place in the list.
+    job: usize,
+    process: Process,
+    left_over: LeftOver,
 }
 
 /// The end of a job.
@@ -141,47 +161,74 @@ impl Runner<'_> {
             places.push(place_of(&job.kind, cpus, self.guard, self.stop)?);
         }
         let began = Stamp::now();
-        let mut processes = Vec::new();
+        let mut running = Vec::new();
         for ((job, at), place) in jobs.iter().zip(&batch.jobs).zip(&places) {
             let left_over = LeftOver::new(*at as u32, 0);
             let command = line(place, &job.command, &left_over);
             // Its number is that of the job: of several that run, any may be noted first.
             let folder = self.store.run_folder(*at as u32 + 1)?;
-            processes.push(Process::start(command, &folder, "job")?);
+            let process = Process::start(command, &folder, "job")?;
+            running.push(RunningJob { job: *at, process, left_over });
         }
-        let result = self.note_ends(batch, began, &mut processes);
+        let result = self.note_ends(began, &mut running);
         // What was interrupted is ended, and then its place.
-        drop(processes);
+        drop(running);
         let ended = places.into_iter().map(Started::stop);
         let ended = ended.fold(Ok(()), Result::and);
         result.and(ended.map_err(|error| RunError::of_run(error, self.stop)))
     }
 
     /// Notes each end when it comes: after a power cut, only what has not ended runs again.
-    fn note_ends(
-        &mut self,
-        batch: &Batch,
-        began: Stamp,
-        processes: &mut [Process],
-    ) -> Result<(), RunError> {
+    fn note_ends(&mut self, began: Stamp, running: &mut [RunningJob]) -> Result<(), RunError> {
         let stop = self.stop;
+        let batch: Vec<usize> = running.iter().map(|it| it.job).collect();
         thread::scope(|scope| {
             let (sender, ends) = mpsc::channel();
-            for (job, process) in batch.jobs.iter().copied().zip(processes) {
+            for running in running {
                 let sender = sender.clone();
                 scope.spawn(move || {
                     // The receiver is there until all have sent.
-                    let _ = sender.send((job, end_of(process, stop)));
+                    let _ = sender.send((running.job, end_of(running, stop)));
                 });
             }
             drop(sender);
             let mut result = Ok(());
-            for (job, end) in ends {
-                let noted = end.and_then(|end| self.note(job, began, end));
+            let mut known = Vec::new();
+            for (number, (job, end)) in ends.into_iter().enumerate() {
+                let is_last = number + 1 == batch.len();
+                let noted = end.and_then(|mut end| {
+                    known.extend(end.failed.clone());
+                    let left = if is_last { self.left_by(&batch, &known) } else { None };
+                    let warnings = match left {
+                        Some(left) if batch.len() == 1 => {
+                            end.failed.get_or_insert(left);
+                            Vec::new()
+                        }
+                        left => left.into_iter().collect(),
+                    };
+                    self.note(job, began, end, warnings)
+                });
                 result = result.and(noted);
             }
             result
         })
+    }
+
+    /// What still runs when all jobs of a batch have ended, and is not `known` by the mark of one: it has cleared its
+    /// environment.
+    fn left_by(&self, batch: &[usize], known: &[String]) -> Option<String> {
+        let mut left = self.adopted.find_all(self.stop);
+        left.retain(|it| !known.iter().any(|known| known.contains(it)));
+        if left.is_empty() || self.stop.is_stopped() {
+            return None;
+        }
+        let lines: Vec<String> =
+            batch.iter().map(|job| self.list.jobs[*job].line.to_string()).collect();
+        let which = match &lines[..] {
+            [_] => "it has ended, and left".to_owned(),
+            lines => format!("one of the jobs of lines {} has left", lines.join(", ")),
+        };
+        Some(format!("{which} {} running, which was ended: {ADVICE}", left.join(", ")))
     }
 
     fn note(
@@ -189,6 +236,7 @@ impl Runner<'_> {
         job: usize,
         began: Stamp,
         JobEnd { at, failed }: JobEnd,
+        warnings: Vec<String>,
     ) -> Result<(), RunError> {
         let step = Step { block: 0, cell: job, attempt: 0, fresh_environment: false };
         let number = self.store.done.len() as u32 + 1;
@@ -198,15 +246,21 @@ impl Runner<'_> {
         self.store.push(RunRecord {
             elapsed_s,
             failed,
+            warnings,
             figures: vec![figure],
             ..RunRecord::begin(number, &step, began.wall_ns)
         })
     }
 }
 
-/// Waits for the end of a job. There is no limit of time.
-fn end_of(process: &mut Process, stop: &Stop) -> Result<JobEnd, RunError> {
+/// Waits for the end of a job. There is no limit of time. What it leaves running is ended after the batch.
+fn end_of(running: &mut RunningJob, stop: &Stop) -> Result<JobEnd, RunError> {
+    let RunningJob { process, left_over, .. } = running;
     let ending = process.wait(Mono::NEVER, stop)?;
     let at = monotonic();
-    Ok(JobEnd { at, failed: commands::complaint(ending, Duration::MAX, process) })
+    let failed = commands::complaint(ending, Duration::MAX, process).or_else(|| {
+        let left = left_over.find(stop)?;
+        Some(format!("it has ended, and left {left} running, which was ended: {ADVICE}"))
+    });
+    Ok(JobEnd { at, failed })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nightwatt_compare::{EnergySource, Subject, store};
+use nightwatt_compare::{EnergySource, Error as RunError, Subject, store};
 use nightwatt_report::{Document, Section, Table, Text};
 use serde::Serialize;
 
@@ -65,9 +65,20 @@ impl Profile {
         let text = std::fs::read_to_string(&path)
             .map_err(|source| wrong(format!("cannot read {}: {source}", path.display())))?;
         let plan = Plan::read(&path.display().to_string(), "profile", &text)?;
-        let runs = store::runs(folder, plan.groups.len())?;
+        // `--fresh`, which these errors name elsewhere, is not about the profile here.
+        let runs = store::runs(folder, plan.groups.len()).map_err(|error| match error {
+            RunError::BadRun { line, why, .. } => {
+                wrong(format!("line {line} of runs.jsonl is no run of this plan: {why}"))
+            }
+            error => error.into(),
+        })?;
         let placement = runner::placement(&plan)?;
-        runner::same_cpus(&plan, folder, &runs, &placement)?;
+        runner::same_cpus(&plan, folder, &runs, &placement).map_err(|error| match error {
+            Error::OtherCpus { then, now, .. } => {
+                wrong(format!("its runs were made on CPUs {then}, and jobs would run on {now}"))
+            }
+            error => error,
+        })?;
         let report = report(&plan, &placement, &runs)?;
         let unknown: Vec<&str> =
             report.answers.unknown_alone.iter().map(|job| plan.jobs[*job].name.as_str()).collect();

@@ -12,6 +12,9 @@ const NAME: &str = "NIGHTWATT_JOB";
 /// What ends on its own just after the job has this time for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What a job is to do that leaves something running.
+pub(crate) const ADVICE: &str = "let it wait for what it starts, and start no daemons";
+
 /// Between two looks.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 

@@ -19,7 +19,7 @@ use nightwatt_workloads::Output;
 
 use crate::adopted::Adopted;
 use crate::error::Error;
-use crate::left_over::LeftOver;
+use crate::left_over::{ADVICE, LeftOver};
 use crate::plan::{Job, Plan, SECONDS};
 use crate::pure::failures::{self, Ended};
 use crate::pure::placement::Placement;
@@ -292,7 +292,6 @@ impl<'a> Runner<'a> {
         members: &[Member<'_>],
         record: &mut RunRecord,
     ) -> Result<(), RunError> {
-        const ADVICE: &str = "let it wait for what it starts, and start no daemons";
         for Member { job, left_over, .. } in members {
             if let Some(left) = left_over.find(self.stop) {
                 let why =

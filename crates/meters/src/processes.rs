@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nightwatt_energy::attribution::User;
 use nightwatt_host::Host;
+use nightwatt_host::proc_stat::{self, ProcStat};
 
 /// CPU time of each process so far. A number that is given to another process is another.
 #[derive(Debug, Default)]
@@ -68,25 +69,14 @@ fn all(host: &Host) -> impl Iterator<Item = Process> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
         // It may have ended since.
-        let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        process(number, &String::from_utf8_lossy(&stat))
+        process(number, &proc_stat::read(&entry.path()).ok()?)
     })
 }
 
-/// `42 (name) S 1 42 42 0 -1 4194560 ... utime stime cutime cstime ... starttime ...`, where the name
-/// may have anything in it.
 fn process(number: u32, stat: &str) -> Option<Process> {
-    let (head, rest) = stat.rsplit_once(')')?;
-    let (_, name) = head.split_once('(')?;
-    // The first is the state, field 3 in proc(5).
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(Process {
-        number,
-        name: name.to_owned(),
-        started: field(22)?,
-        ticks: field(14)?.saturating_add(field(15)?),
-    })
+    let stat = ProcStat::of(stat)?;
+    let (started, ticks) = (stat.field(22)?, stat.ticks()?);
+    Some(Process { number, name: stat.name.to_owned(), started, ticks })
 }
 
 #[cfg(test)]

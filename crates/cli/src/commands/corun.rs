@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_compare::Store;
-use nightwatt_corun::{self as corun, Error, Plan, Report};
+use nightwatt_corun::{self as corun, Plan, Report};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
@@ -55,9 +55,6 @@ Examples:
 
 Docs: docs/corun.md";
 
-/// The exit status that a shell reports for a command that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (plan, default_folder) = match &args.plan {
@@ -65,14 +62,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         None => (of_commands(&args.jobs, &args.prepare)?, PathBuf::from("corun.results")),
     };
     let folder = args.output.clone().unwrap_or(default_folder);
-    let placement = corun::placement(&plan).map_err(|error| failure(&error))?;
+    let placement = corun::placement(&plan).map_err(|error| experiment::of_corun(&error))?;
     if args.dry_run {
-        let schedule = corun::schedule(&plan, placement).map_err(|error| failure(&error))?;
+        let schedule =
+            corun::schedule(&plan, placement).map_err(|error| experiment::of_corun(&error))?;
         output::say_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
     let store = Store::open(&folder, plan.subject(), args.fresh);
-    let mut store = store.map_err(|error| failure(&error.into()))?;
+    let mut store = store.map_err(|error| experiment::of_corun(&error.into()))?;
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
@@ -82,19 +80,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         |stop, tell| corun::run(&plan, &mut store, stop, tell),
     )?;
     // However the run ended, show what was measured so far.
-    let report = corun::report(&plan, &placement, &store.done).map_err(|error| failure(&error))?;
+    let report = corun::report(&plan, &placement, &store.done)
+        .map_err(|error| experiment::of_corun(&error))?;
     if !store.done.is_empty() {
         write(&report, &folder)?;
     }
     match ran {
         Ok(()) => {}
         Err(error) if error.is_interrupted() => {
-            let what = format!("interrupted after {} runs, which are kept", store.done.len());
-            return Err(Failure::saying(what)
-                .hint("the same command continues from there")
-                .ending_with(INTERRUPTED));
+            let done = format!("{} runs, which are kept", store.done.len());
+            return Err(experiment::interrupted(&done));
         }
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(experiment::of_corun(&error)),
     }
     output::say_result(&report, args.json, || report.text(), &report.warnings)?;
     if !args.json {
@@ -114,7 +111,7 @@ fn read(path: &Path) -> Result<Plan, Failure> {
     })?;
     let title = path.file_stem().unwrap_or_default().to_string_lossy();
     let plan = Plan::read(&path.display().to_string(), &title, &text);
-    plan.map_err(|error| failure(&error.into()))
+    plan.map_err(|error| experiment::of_corun(&error.into()))
 }
 
 /// Commands are separated by `--`.
@@ -126,15 +123,10 @@ fn of_commands(words: &[String], prepare: &[String]) -> Result<Plan, Failure> {
             .hint("write: nightwatt corun -- 'COMMAND A' -- 'COMMAND B'")
             .into_usage());
     }
-    Plan::of_commands(&commands, prepare).map_err(|error| failure(&error.into()))
+    Plan::of_commands(&commands, prepare).map_err(|error| experiment::of_corun(&error.into()))
 }
 
 /// Writes a report in all its forms into the folder of its results.
 fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
     report_pages::folder(folder, report, |by| report.document(by), &report.tables())
-}
-
-fn failure(error: &Error) -> Failure {
-    let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
-    failure.maybe_hint(error.hint())
 }

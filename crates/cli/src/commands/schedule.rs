@@ -13,7 +13,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{output, signals};
+use crate::{experiment, output, signals};
 
 /// Run many jobs, together those that `corun` found to belong together
 #[derive(Debug, clap::Args)]
@@ -66,20 +66,19 @@ Examples:
 
 Docs: docs/corun.md";
 
-/// The exit status that a shell reports for a command that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (name, text) = read(&args.jobs)?;
-    let profile = Profile::read(&args.profile).map_err(|error| failure(&error))?;
-    let list = JobList::read(&name, &text, &profile).map_err(|error| failure(&error))?;
+    let profile = Profile::read(&args.profile).map_err(|error| experiment::of_corun(&error))?;
+    let list =
+        JobList::read(&name, &text, &profile).map_err(|error| experiment::of_corun(&error))?;
     let goal = match args.goal {
         For::Time => Goal::Time,
         For::Energy => Goal::Energy,
     };
     let batches = |done: &[usize]| {
-        list.batches(&profile, goal, args.max_wait, done).map_err(|error| failure(&error))
+        list.batches(&profile, goal, args.max_wait, done)
+            .map_err(|error| experiment::of_corun(&error))
     };
     let folder = args.output.clone().unwrap_or_else(|| beside(&args.jobs));
     if args.dry_run && !folder.exists() {
@@ -87,8 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say_result(&batches, args.json, || batches.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
-    let store = Store::open(&folder, list.subject(), args.fresh);
-    let mut store = store.map_err(|error| failure(&error.into()))?;
+    let mut store = Store::open(&folder, list.subject(), args.fresh).map_err(of_folder)?;
     let batches = batches(&corun::jobs_done(&store))?;
     if args.dry_run {
         output::say_result(&batches, args.json, || batches.text(), &[])?;
@@ -101,17 +99,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     match ran {
         Ok(()) => {}
         Err(error) if error.is_interrupted() => {
-            let what =
-                format!("interrupted after {} jobs, which are not run again", store.done.len());
-            return Err(Failure::saying(what)
-                .hint("the same command continues from there")
-                .ending_with(INTERRUPTED));
+            let done = format!("{} jobs, which are not run again", store.done.len());
+            return Err(experiment::interrupted(&done));
         }
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(experiment::of_corun(&error)),
     }
     let done = JobsDone::of(&list, &store.done);
     output::say_result(&done, args.json, || done.text(), &[])?;
-    Ok(if done.failed().next().is_none() { ExitStatus::Success } else { ExitStatus::Failed })
+    Ok(if done.is_good() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
 fn run_all(
@@ -156,7 +151,16 @@ fn beside(list: &Path) -> PathBuf {
     list.with_added_extension("done")
 }
 
-fn failure(error: &Error) -> Failure {
-    let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
-    failure.maybe_hint(error.hint())
+/// The folder has what became of a list, which is neither a plan nor results.
+fn of_folder(error: nightwatt_compare::Error) -> Failure {
+    let nightwatt_compare::Error::OtherPlan(folder) = error else {
+        return experiment::of_corun(&error.into());
+    };
+    let what = format!(
+        "{} has the jobs of another list (or this one was changed since)",
+        folder.display()
+    );
+    Failure::saying(what)
+        .hint("`--output` names another folder, and `--fresh` forgets which jobs have ended")
+        .into_usage()
 }

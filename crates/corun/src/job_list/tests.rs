@@ -65,6 +65,37 @@ fn lists_that_cannot_run_are_refused_with_their_line() {
 }
 
 #[test]
+fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
+    let _alone = adopted::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let number = format!("6{}", std::process::id());
+    // a and c run together, b alone. Of two jobs, the one that has cleared the environment is not known.
+    let marked = format!("setsid sleep {number} & exit 0");
+    let cleared = format!("env -i setsid /bin/sleep {number} & exit 0");
+    for (text, failed, part) in [
+        (format!("a: true\nb: true\nc: {marked}\n"), Some(3), "it has ended, and left `sleep` (p"),
+        (format!("a: true\nb: {cleared}\nc: true\n"), Some(2), "it has ended, and left `sleep` (p"),
+        (format!("a: {cleared}\nb: true\nc: true\n"), None, "jobs of lines 1, 3 has left `sleep`"),
+        ("a: true\nb: true\nc: sleep 0.01 & wait\n".to_owned(), None, "0 of them failed"),
+    ] {
+        let (list, profile, stop) = (list(&text).unwrap(), profile(), Stop::new().unwrap());
+        let out = folder.path().join(format!("{failed:?}-{}", part.len()));
+        let mut store = Store::open(&out, list.subject(), false).unwrap();
+        let batches = list.batches(&profile, Goal::Time, None, &[]).unwrap();
+        run_batches(&profile, &list, &batches, &mut store, &stop, &mut |_, _| ()).unwrap();
+        let done = JobsDone::of(&list, &store.done);
+        let lines: Vec<usize> = done.failed().map(|it| it.job.line).collect();
+        assert_eq!(lines, failed.into_iter().collect::<Vec<_>>(), "{}", done.text());
+        assert!(done.text().contains(part), "{}", done.text());
+        assert_eq!(done.is_good(), !text.contains("setsid"), "{}", done.text());
+        let words = format!("sleep\0{number}\0");
+        let runs = fs::read_dir("/proc").unwrap().flatten();
+        let mut runs = runs.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());
+        assert!(!runs.any(|it| it.contains(&words)), "it was ended: {text}");
+    }
+}
+
+#[test]
 fn every_job_runs_once_also_after_an_interruption_and_failures_are_listed() {
     let _alone = adopted::alone();
     let folder = tempfile::tempdir().unwrap();

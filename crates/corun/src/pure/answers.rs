@@ -454,7 +454,13 @@ impl<'a> Runs<'a> {
 fn mean(values: impl Iterator<Item = Option<f64>>, rules: Rules<'_>) -> Option<Mean> {
     let values: Vec<f64> = values.collect::<Option<_>>()?;
     let moments = Moments::of(&values);
-    Some(Mean { mean: moments.mean()?, interval: rules.stop.interval(&moments) })
+    let interval = rules.stop.interval(&moments).map(not_below_0);
+    Some(Mean { mean: moments.mean()?, interval })
+}
+
+/// Times and energies are positive, and so are their ratios. An interval of few and very different runs does not know.
+fn not_below_0(interval: Interval) -> Interval {
+    Interval { low: interval.low.max(0.0), ..interval }
 }
 
 /// Ratios that are judged together; `None` of what is not compared, and of fewer than two blocks.
@@ -473,7 +479,9 @@ fn judged(pairs: &[Option<Pairs>], rules: Rules<'_>) -> Vec<Option<Judged>> {
         let (ratio, blocks) = ratio?;
         Some(Judged {
             ratio: ratio.estimate(),
-            interval: ratio.interval(rules.stop.quantile(ratio.degrees_of_freedom())),
+            interval: ratio
+                .interval(rules.stop.quantile(ratio.degrees_of_freedom()))
+                .map(not_below_0),
             blocks,
             verdict: judgements.next()?.verdict,
             is_unsure_by_model: false,

@@ -169,8 +169,14 @@ impl RunQueue {
 
     /// Chooses the task that runs for the next quantum, and removes it from the queue.
     pub fn pick(&mut self, now: Duration, rng: &mut impl Rng) -> Option<Pick> {
+        self.pick_by(now, |tasks| rng.random_range(0..tasks))
+    }
+
+    /// The same; `draw` gets the number of tasks when one is promoted, and returns its rank, counted from 0 for the
+    /// lowest.
+    pub fn pick_by(&mut self, now: Duration, draw: impl FnOnce(usize) -> usize) -> Option<Pick> {
         if self.rules.promotes && self.quanta >= self.len() {
-            self.promote(rng);
+            self.promote(draw);
             self.quanta = 0;
         }
         self.quanta += 1;
@@ -182,6 +188,15 @@ impl RunQueue {
     pub fn take_lowest(&mut self, now: Duration) -> Option<Pick> {
         let entry = *self.ranked.nth(0)?;
         Some(self.take(entry, now))
+    }
+
+    /// Removes a task that no longer wants to run. `false` if it does not wait.
+    pub fn remove(&mut self, task: TaskId) -> bool {
+        let entry = self.waiting.values().find(|it| it.task == task).copied();
+        entry.is_some_and(|entry| {
+            self.waiting.remove(&entry.arrival);
+            self.ranked.remove(&entry)
+        })
     }
 
     /// The longest wait that the bound allows with this many tasks: the last of n cannot run before n - 1 others have.
@@ -201,11 +216,11 @@ impl RunQueue {
     }
 
     /// Promotes a task of a random rank, and returns the rank, from 0.
-    fn promote(&mut self, rng: &mut impl Rng) -> Option<usize> {
+    fn promote(&mut self, draw: impl FnOnce(usize) -> usize) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
-        let rank = rng.random_range(0..self.len());
+        let rank = draw(self.len());
         let entry = *self.ranked.nth(rank)?;
         self.ranked.remove(&entry);
         self.put(Entry { is_promoted: true, ..entry });

@@ -1,5 +1,8 @@
 //! Figures of this process from the kernel, with the names that Prometheus's own clients use.
 
+use std::path::Path;
+
+use nightwatt_host::proc_stat::{self, ProcStat};
 use nightwatt_report::exposition::{Exposition, Family, MetricKind};
 
 /// `/proc` counts processor time in hundredths of a second, whatever the kernel's own clock does.
@@ -59,16 +62,8 @@ fn proc_file(name: &str) -> Option<String> {
 }
 
 fn cpu_seconds() -> Option<f64> {
-    cpu_ticks(&proc_file("stat")?).map(|ticks| ticks as f64 / TICKS_PER_SECOND)
-}
-
-/// User and system time of `/proc/self/stat` (proc(5): fields 14 and 15). The second field is the
-/// command's name in brackets, and may contain anything.
-fn cpu_ticks(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    let stat = proc_stat::read(Path::new("/proc/self")).ok()?;
+    Some(ProcStat::of(&stat)?.ticks()? as f64 / TICKS_PER_SECOND)
 }
 
 fn status_field(name: &str) -> Option<f64> {
@@ -92,15 +87,6 @@ fn max_fds() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processor_time_is_found_behind_any_name() {
-        // Fields numbered as in proc(5): 14 is 250, 15 is 50.
-        let stat = "4242 (a) b ( c) S 1 4242 4242 0 -1 4194304 9 0 0 0 250 50 7 8 20 0 3 0 99";
-        assert_eq!(cpu_ticks(stat), Some(300));
-        assert_eq!(cpu_ticks(""), None);
-        assert_eq!(cpu_ticks("1 (a) S 1 2"), None);
-    }
 
     #[test]
     fn this_process_has_memory_threads_and_descriptors() {

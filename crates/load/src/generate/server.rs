@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use serde::Serialize;
 
 use super::WindowEdge;
@@ -111,17 +112,9 @@ struct Stat {
     pages: u64,
 }
 
-/// `42 (name) S 1 ...`, where the name may have anything in it: `proc_pid_stat(5)`, fields 4, 14, 15
-/// and 24.
 fn stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    // The state is field 3.
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(Stat {
-        parent: u32::try_from(field(4)?).ok()?,
-        ticks: field(14)? + field(15)?,
-        pages: field(24)?,
-    })
+    let stat = ProcStat::of(text)?;
+    Some(Stat { parent: stat.field(4)?, ticks: stat.ticks()?, pages: stat.field(24)? })
 }
 
 fn family(proc: &Path, first: u32) -> Option<ServerUsage> {
@@ -129,7 +122,7 @@ fn family(proc: &Path, first: u32) -> Option<ServerUsage> {
     for entry in fs::read_dir(proc).ok()?.flatten() {
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
         // It may have ended since.
-        let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let text = proc_stat::read(&entry.path()).unwrap_or_default();
         if let Some((number, stat)) = number.zip(stat(&text)) {
             all.insert(number, stat);
         }

@@ -2,12 +2,13 @@
 //! nothing of that.
 
 use std::collections::HashMap;
-use std::fs;
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::attribution::AcceleratorTime;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use nightwatt_meters::nvml::{Used, Users};
 use nightwatt_meters::sampler::Opened;
 
@@ -112,9 +113,8 @@ impl Family {
 }
 
 fn parent(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may have anything in it; behind it come the state and the parent.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    let stat = proc_stat::read(Path::new(&format!("/proc/{process}"))).ok()?;
+    ProcStat::of(&stat)?.field(4)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_host::Host;
+use nightwatt_host::proc_stat::{self, ProcStat};
 use serde::Serialize;
 
 /// Below this share of one CPU, the machine is as idle as machines are.
@@ -48,7 +49,7 @@ impl Processes {
         let processes = folders.iter().filter_map(|folder| {
             let pid = folder.file_name()?.to_str()?.parse().ok()?;
             // It may be gone by now.
-            let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+            let stat = proc_stat::read(folder).ok()?;
             let (begun, mut process) = Process::of(&stat)?;
             process.command = whole_name(folder, process.command);
             Some(((pid, begun), process))
@@ -116,16 +117,12 @@ fn descends(parents: &HashMap<u32, u32>, pid: u32, from: u32) -> bool {
 }
 
 impl Process {
-    /// Of `/proc/PID/stat`: its second field, the name, is in brackets and may contain anything. Field 4 is
-    /// the parent, 14 to 17 are ticks (in programs and in the kernel, its own and its children's), 22 is the start.
+    /// Of `/proc/PID/stat`: field 4 is the parent, 16 and 17 are ticks of its children, 22 is the start.
     fn of(stat: &str) -> Option<(u64, Self)> {
-        let (front, rest) = stat.rsplit_once(')')?;
-        let (_, command) = front.split_once('(')?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
-        let (parent, begun) = (u32::try_from(number(4)?).ok()?, number(22)?);
-        let (ticks, waited) = (number(14)? + number(15)?, number(16)? + number(17)?);
-        Some((begun, Self { command: command.to_owned(), parent, ticks, waited }))
+        let stat = ProcStat::of(stat)?;
+        let (parent, begun) = (stat.field(4)?, stat.field(22)?);
+        let (ticks, waited) = (stat.ticks()?, stat.field::<u64>(16)? + stat.field::<u64>(17)?);
+        Some((begun, Self { command: stat.name.to_owned(), parent, ticks, waited }))
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use nightwatt_host::proc_stat::{self, ProcStat};
 use rustix::process::Pid;
 
 /// One process, as `/proc/<pid>/stat` describes it.
@@ -22,7 +23,7 @@ pub(super) struct Stat {
 
 /// The process with this id; `None` if there is no such process.
 pub(super) fn stat(pid: Pid) -> io::Result<Option<Stat>> {
-    match fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) {
+    match proc_stat::read(Path::new(&format!("/proc/{}", pid.as_raw_nonzero()))) {
         Ok(text) => parse_stat(&text).map(Some).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("/proc stat line `{text}`"))
         }),
@@ -80,20 +81,14 @@ pub(super) fn boot_id() -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The name in parentheses may hold anything, parentheses and line breaks too; nothing after it
-/// does.
 fn parse_stat(text: &str) -> Option<Stat> {
     let pid = parse_pid(text.split(' ').next()?)?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = parse_pid(fields.next()?);
-    let group = fields.next()?.parse().ok()?;
-    // Fields 20 and 22 of the line; the group was field 5.
-    let threads: u32 = fields.nth(14)?.parse().ok()?;
-    let started = fields.nth(1)?.parse().ok()?;
+    let stat = ProcStat::of(text)?;
+    let (state, threads): (char, u32) = (stat.field(3)?, stat.field(20)?);
+    let parent = parse_pid(&stat.field::<String>(4)?);
+    let (group, started) = (stat.field(5)?, stat.field(22)?);
     // A main thread that left early looks like a zombie while the others work on.
-    let zombie = matches!(state, "Z" | "X" | "x") && threads <= 1;
+    let zombie = matches!(state, 'Z' | 'X' | 'x') && threads <= 1;
     Some(Stat { pid, parent, group, zombie, started })
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 
 use nightwatt_energy::samples::Record;
+use nightwatt_host::proc_stat::{self, ProcStat};
 
 /// A process of the kernel itself, in its flags (`include/linux/sched.h`).
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -35,7 +37,7 @@ impl Programs {
             if pid == 0 {
                 return Program { name: "swapper".to_owned(), is_kernel: true };
             }
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let stat = proc_stat::read(Path::new(&format!("/proc/{pid}"))).unwrap_or_default();
             parse_stat(&stat)
                 .unwrap_or_else(|| Program { name: format!("process {pid}"), is_kernel: false })
         })
@@ -62,10 +64,9 @@ impl Programs {
 
 /// `4242 (a name) S 1 ...`: proc(5), fields 2 and 9.
 fn parse_stat(stat: &str) -> Option<Program> {
-    let (before, after) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let flags: u64 = after.split_ascii_whitespace().nth(6)?.parse().ok()?;
-    Some(Program { name: name.to_owned(), is_kernel: flags & PF_KTHREAD != 0 })
+    let stat = ProcStat::of(stat)?;
+    let flags: u64 = stat.field(9)?;
+    Some(Program { name: stat.name.to_owned(), is_kernel: flags & PF_KTHREAD != 0 })
 }
 
 #[cfg(test)]

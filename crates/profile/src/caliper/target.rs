@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 
+use nightwatt_host::proc_stat::{self, ProcStat};
 use nightwatt_probes::Watch;
 
 use super::is_there;
@@ -72,9 +74,8 @@ fn parents() -> HashMap<u32, u32> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parents = pids.filter_map(|pid| {
         // It may be gone by now.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(')')?;
-        Some((pid, fields.split_ascii_whitespace().nth(1)?.parse().ok()?))
+        let stat = proc_stat::read(Path::new(&format!("/proc/{pid}"))).ok()?;
+        Some((pid, ProcStat::of(&stat)?.field(4)?))
     });
     parents.collect()
 }

@@ -138,6 +138,24 @@ fn jobs_that_stop_each_other_are_better_apart() {
 }
 
 #[test]
+fn intervals_of_few_and_different_runs_end_at_0() {
+    let mut ends_at_0 = 0;
+    for seed in 0..100 {
+        let answers = answered(&samples(2, [1.2, 1.1], 0.25, seed));
+        for group in &answers.groups {
+            let ratios = group.slowdowns.iter().map(|it| it.slowdown).chain(group.time);
+            let of_ratios = ratios.filter_map(|it| it.interval);
+            let of_means = group.seconds.and_then(|it| it.interval);
+            for interval in of_ratios.chain(of_means) {
+                assert!(interval.low >= 0.0 && interval.high > 0.0, "{interval:?}");
+                ends_at_0 += u32::from(interval.low == 0.0);
+            }
+        }
+    }
+    assert!(ends_at_0 > 0, "two runs that differ by a quarter hardly bound a ratio from below");
+}
+
+#[test]
 fn noise_gives_no_advice() {
     // Together as long as one after the other: 30 s.
     let answers = answered(&samples(8, [3.0, 1.5], 0.2, 1));

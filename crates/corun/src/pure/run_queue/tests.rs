@@ -40,6 +40,19 @@ fn the_highest_runs_next_and_of_equals_the_one_that_waited_longest() {
 }
 
 #[test]
+fn a_task_that_leaves_is_not_chosen() {
+    let mut queue = RunQueue::new(Policy::Bounded(Duration::ZERO).rules());
+    (0..3_u32).for_each(|task| queue.add(task as usize, f64::from(task), Duration::ZERO));
+    assert!(queue.remove(2) && !queue.remove(2));
+    // Neither as the highest, nor as one that has waited long, nor by promotion.
+    let mut order = Vec::new();
+    while let Some(pick) = queue.pick_by(QUANTUM, |tasks| tasks - 1) {
+        order.push(pick.task);
+    }
+    assert_eq!((order, queue.len()), (vec![0, 1], 0));
+}
+
+#[test]
 fn relative_compares_a_task_with_itself() {
     // Slow by nature, and undisturbed; fast, and slowed down to two thirds.
     let (slow, fast) =
@@ -57,7 +70,7 @@ fn promotion_is_uniform_over_all_ranks() {
     }
     let mut counts = vec![0.0; tasks];
     for _ in 0..rounds {
-        let rank = queue.promote(&mut rng).unwrap();
+        let rank = queue.promote(|tasks| rng.random_range(0..tasks)).unwrap();
         counts[rank] += 1.0;
         // The task of that rank runs next, and goes back to where it was.
         let pick = queue.pick(Duration::ZERO, &mut rng).unwrap();
