@@ -41,6 +41,7 @@ pub enum ColumnKind {
     Other(&'static str),
     /// Megawatts, or milliwatts in capitals.
     Ambiguous,
+    /// None of these.
     Unknown,
 }
 
