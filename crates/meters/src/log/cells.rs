@@ -41,6 +41,7 @@ pub enum ColumnKind {
     Other(&'static str),
     /// Megawatts, or milliwatts in capitals.
     Ambiguous,
+    /// Nothing of these, as far as the name says.
     Unknown,
 }
 
