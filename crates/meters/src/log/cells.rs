@@ -41,7 +41,7 @@ pub enum ColumnKind {
     Other(&'static str),
     /// Megawatts, or milliwatts in capitals.
     Ambiguous,
-    /// None of these.
+    /// None of these, as far as the name shows.
     Unknown,
 }
 

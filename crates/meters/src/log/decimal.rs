@@ -115,8 +115,12 @@ impl Shown {
         match (points, commas) {
             (0, 0) if cell.len() <= 3 => self.has_small = true,
             (0, 0) => self.has_large = true,
-            (0, 1) if are_groups(cell, ',') => self.maybe_comma = Some(cell.to_owned()),
-            (1, 0) if are_groups(cell, '.') => self.maybe_point = Some(cell.to_owned()),
+            (0, 1) if are_groups(cell, ',') => {
+                self.maybe_comma.get_or_insert_with(|| cell.to_owned());
+            }
+            (1, 0) if are_groups(cell, '.') => {
+                self.maybe_point.get_or_insert_with(|| cell.to_owned());
+            }
             // Between thousands, as several of them are.
             (0, 2..) => self.point = true,
             (2.., 0) => self.comma = true,

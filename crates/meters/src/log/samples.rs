@@ -8,7 +8,6 @@ use nightwatt_energy::integration::Reading;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 
-use super::cells;
 use super::decimal;
 use super::input::Input;
 use super::rows::{Refused, Rows};
