@@ -18,9 +18,12 @@ impl Reproduction {
         let mut document = Document::new("Published claims, ours beside theirs");
         let counts =
             Verdict::ALL.map(|verdict| format!("{} {}", self.ids(verdict).len(), verdict.as_str()));
+        let claims = match self.claims.len() {
+            1 => "1 claim".to_owned(),
+            count => format!("{count} claims"),
+        };
         let log = self.log.as_ref().map(|log| format!(" Log: {log}.")).unwrap_or_default();
-        document.verdict =
-            Text::from(format!("{} claims: {}.{log}", self.claims.len(), counts.join(", ")));
+        document.verdict = Text::from(format!("{claims}: {}.{log}", counts.join(", ")));
         document.generated = generated;
         let figures = Verdict::ALL.map(|verdict| {
             let ids = self.ids(verdict);

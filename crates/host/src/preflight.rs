@@ -37,9 +37,7 @@ impl Preflight {
     /// One of these capabilities (numbers as in `linux/capability.h`) is needed, or root.
     pub fn capability(&mut self, name: &str, numbers: &[u32]) {
         if !numbers.iter().any(|number| self.has_capability(*number)) {
-            self.note(format!(
-                "the capability {name}: run it as root (`sudo`), or give it to the program with `setcap`"
-            ));
+            self.note(format!("the capability {name}, which root has"));
         }
     }
 

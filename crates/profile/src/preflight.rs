@@ -21,8 +21,8 @@ pub fn of_disk(host: &Host) -> Vec<String> {
     flight.missing()
 }
 
-/// What `caliper` lacks: rights and the kernel's offers, and if any is missing also programs and processes that it names.
-/// (Otherwise the command itself reports those, with the exit status that scripts expect.)
+/// What `caliper` lacks: rights and what the kernel offers, and if any is missing also programs and processes that it
+/// names. (Otherwise the command itself reports those, with the exit status that scripts expect.)
 pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Vec<String> {
     let mut flight = Preflight::default();
     if is_sampled {

@@ -22,19 +22,23 @@ impl Document {
 
 fn page(document: &Document) -> String {
     let mut body = Body::default();
+    let leads = has_leading_figures(document);
     for (index, section) in document.sections.iter().enumerate() {
         let _ = write!(body.html, "<section aria-labelledby=\"s{index}\"><h2 id=\"s{index}\">");
         escape::html(&section.title, &mut body.html);
         body.html.push_str("</h2>\n");
         body.blocks(&section.blocks);
         body.html.push_str("</section>\n");
+        if leads && index == 0 {
+            warnings(document, &mut body.html);
+        }
     }
     let scripts = assets::scripts(!body.charts.is_empty());
     let mut out = head(document, &assets::policy(&scripts));
     contents(document, &mut out);
     out.push_str("<main>\n");
-    for warning in &document.warnings {
-        note(&Note::new(Origin::Caution, Text::marked(warning)), &mut out);
+    if !leads {
+        warnings(document, &mut out);
     }
     out.push_str(&body.html);
     out.push_str("</main>\n");
@@ -83,6 +87,18 @@ fn head(document: &Document, policy: &str) -> String {
     }
     out.push_str("</header>\n");
     out
+}
+
+/// Whether the page begins with figures that are its verdict: they stand before the warnings.
+fn has_leading_figures(document: &Document) -> bool {
+    let first = document.sections.first().and_then(|section| section.blocks.first());
+    document.verdict == Text::default() && matches!(first, Some(Block::Figures(_)))
+}
+
+fn warnings(document: &Document, out: &mut String) {
+    for warning in &document.warnings {
+        note(&Note::new(Origin::Caution, Text::marked(warning)), out);
+    }
 }
 
 fn contents(document: &Document, out: &mut String) {

@@ -118,8 +118,6 @@ impl From<ReturnsArg> for caliper::Returns {
     }
 }
 
-const HINT: &str = "`nightwatt doctor --probes` tries each probe of this kernel; docs/caliper.md lists what is needed";
-
 /// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = CaliperOptions {
@@ -141,7 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let missing =
         preflight::of_caliper(&options, args.sample.is_some(), &nightwatt_host::Host::default());
     if !missing.is_empty() {
-        return Err(failed(Failure::missing("nightwatt caliper", &missing).hint(HINT)));
+        return Err(failed(
+            Failure::missing("nightwatt caliper", &missing).hint(super::disk::RIGHTS),
+        ));
     }
     // Opened before the run, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.watch.output.as_deref()).map_err(failed)?;

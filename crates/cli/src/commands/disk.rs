@@ -92,6 +92,11 @@ fn device_model(text: &str) -> Result<(String, PathBuf), String> {
     Ok((device.trim_start_matches("/dev/").to_owned(), file.into()))
 }
 
+/// What helps where rights are missing.
+pub(super) const RIGHTS: &str = "run it as root, or give the program what it needs: `setcap \
+                                 cap_bpf,cap_perfmon,cap_sys_admin+ep nightwatt`; `nightwatt doctor --probes` tries \
+                                 each probe of this kernel";
+
 /// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let options = DiskOptions {
@@ -109,10 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     let missing = preflight::of_disk(&nightwatt_host::Host::default());
     if !missing.is_empty() {
-        return Err(failed(
-            Failure::missing("nightwatt disk", &missing)
-                .hint("`nightwatt doctor --probes` tries each probe of this kernel"),
-        ));
+        return Err(failed(Failure::missing("nightwatt disk", &missing).hint(RIGHTS)));
     }
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let mut shown = Shown { live: args.live, log: log(args).map_err(failed)? };

@@ -124,7 +124,9 @@ fn whoever_may_not_is_told_what_is_missing() {
         .output()
         .unwrap();
     let text = told(&output);
-    assert!(text.contains("does not let this user") && text.contains("cap_bpf"), "{text}");
+    for what in ["CAP_BPF", "CAP_PERFMON", "setcap cap_bpf"] {
+        assert!(text.contains(what), "{what}: {text}");
+    }
 }
 
 #[test]

@@ -177,3 +177,16 @@ fn words_between_backticks_in_a_warning_are_code() {
     let page = document.to_html();
     assert!(page.contains(": <code>--fresh</code> starts over, &lt;as&gt; before"), "{page}");
 }
+
+#[test]
+fn what_was_found_stands_before_warnings() {
+    let mut document = Document::new("title");
+    document.warnings = vec!["the machine was busy".to_owned()];
+    let figures = vec![KeyFigure::new("podman", "cannot tell")];
+    document.sections = vec![Section::new("In short", vec![Block::Figures(figures)])];
+    let place = |document: &Document, words: &str| document.to_html().find(words).unwrap();
+    assert!(place(&document, "cannot tell") < place(&document, "the machine was busy"));
+    document.verdict = Text::from("It saves 48 %.");
+    assert!(place(&document, "It saves 48 %.") < place(&document, "the machine was busy"));
+    assert!(place(&document, "the machine was busy") < place(&document, "cannot tell"));
+}
