@@ -25,14 +25,19 @@ const DEADLINE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Looks again and again until there is something to see.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within(DEADLINE, what, look)
+}
+
+/// The same for what needs longer.
+pub(crate) fn within<T>(most: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let clock = Clock::real();
-    let deadline = clock.now().mono + DEADLINE;
+    let deadline = clock.now().mono + most;
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(clock.now().mono < deadline, "not within {DEADLINE:?}: {what}");
+        assert!(clock.now().mono < deadline, "not within {most:?}: {what}");
         pause();
     }
 }

@@ -10,6 +10,7 @@ use crate::mirror_live::{crawl, mirror, static_site, wakeups};
 
 /// Each page leads to more of its kind.
 const LOCATIONS: &str = r#"    default_type text/html;
+    absolute_redirect off;
     location = /robots.txt { return 404; }
     location /shop { return 200 "<a href='/shop?$args&red=1'>r</a><a href='/shop?$args&blue=1'>b</a>"; }
     location /days/ { return 200 "<a href='/days/${msec}'>next</a>"; }

@@ -71,16 +71,15 @@ impl Wiki {
     /// Nothing if this machine lacks one of the parts.
     fn install() -> Option<Self> {
         let php = program("php")?;
-        for part in
-            [&format!("{MEDIAWIKI}/index.php"), "/usr/share/php8.2-sqlite3/sqlite3/sqlite3.ini"]
-        {
+        let index = format!("{MEDIAWIKI}/index.php");
+        for part in [index.as_str(), "/usr/share/php8.2-sqlite3/sqlite3/sqlite3.ini"] {
             if !Path::new(part).is_file() {
                 println!("skipped: there is no {part} (mediawiki php-sqlite3)");
                 return None;
             }
         }
-        let (locations, others, mirror) = (LOCATIONS, "", &recipe());
-        let stack = WebStack::build(&Application { locations, others, mirror })?;
+        let application = Application { locations: LOCATIONS, others: "", mirror: &recipe() };
+        let stack = WebStack::build(&application)?;
         let dir = stack.house.dir.path().to_owned();
         fs::create_dir(dir.join("data")).unwrap();
         run(Command::new(php)

@@ -68,7 +68,7 @@ const EDIT: &str = "require __DIR__.'/html/wp-load.php';
 exit(wp_update_post(['ID' => 1000 + $argv[1], 'post_content' => $argv[2]]) ? 0 : 1);
 ";
 
-const POSTS: usize = 30;
+const POSTS: usize = 20;
 const AUTHOR: &str = "203.0.113.2";
 const COMMENTER: &str = "203.0.113.3";
 const EDITOR: &str = "203.0.113.4";
@@ -204,7 +204,7 @@ impl WordPress {
 fn known() -> Vec<String> {
     let mut paths: Vec<String> = (1..=POSTS).map(|it| format!("/post-{it}/")).collect();
     // With the post that WordPress itself writes, ten on a page.
-    paths.extend((2..=4).map(|it| format!("/page/{it}/")));
+    paths.extend((2..=3).map(|it| format!("/page/{it}/")));
     paths.extend((0..5).map(|it| format!("/tag/tag-{it}/")));
     let others = [
         "/",
@@ -213,7 +213,6 @@ fn known() -> Vec<String> {
         "/category/sea/",
         "/category/land/",
         "/category/sky/",
-        "/category/sea/page/2/",
         "/author/ann/",
         "/feed/",
         "/comments/feed/",
@@ -279,7 +278,8 @@ fn an_author_works(site: &WordPress, pages: &BTreeMap<String, Reply>) {
 }
 
 fn a_comment_is_sent_once(site: &WordPress) {
-    let form = "author=Bob&email=bob%40site.test&comment=A+fine+post.&comment_post_ID=1002&comment_parent=0";
+    let form = "author=Bob&email=bob%40site.test&comment=A+fine+post.&comment_post_ID=1002&comment_parent=0\
+                &wp-comment-cookies-consent=yes";
     let reply = site.0.post(COMMENTER, "/wp-comments-post.php", &Posted::form(form));
     assert_eq!(reply.status, 302, "{}", reply.text());
     let cookie = cookies(&reply);
