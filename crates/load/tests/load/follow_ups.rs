@@ -14,7 +14,7 @@ use crate::stage::{self, CRAWLER, against_stub, answer, at, get, options, virtua
 
 /// A server that is asleep until second 5.5, behind a proxy that shows browsers a waiting page
 /// and tells crawlers to come back in an hour.
-async fn sleeping_until_5_5(clock: Clock, request: Request<Incoming>) -> stage::Answer {
+async fn sleeping_until_5_5(clock: Clock, request: Request<Incoming>) -> stage::FullResponse {
     let awake = clock.now().mono.as_secs_f64() >= 5.5;
     if request.uri().path() == "/.nightwatt/state" {
         let state = if awake { r#"{"state":"awake"}"# } else { r#"{"state":"waking"}"# };
@@ -63,7 +63,7 @@ fn a_visitor_sits_out_the_waiting_page_and_has_the_content_when_the_server_is_aw
             (9, "GET /next replay-2"),
         ]
     );
-    let seen = summary::seen(&run, ServiceTime::default());
+    let seen = summary::content_delays(&run, ServiceTime::default());
     let delays: Vec<_> = seen.iter().map(|seen| seen.delay_s).collect();
     assert_eq!(delays, [Some(6.0), Some(4.5), Some(0.0)]);
     let figures = ReplaySummary::of(&run, ServiceTime::default());

@@ -261,15 +261,15 @@ impl Helps<'_> {
         step: Step,
         place: ExperimentCell,
         progress: Progress,
-        state: &mut RunState,
+        run_state: &mut RunState,
         link: &mut LinkHelps,
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
-        let it = state.comparisons[place.comparison];
+        let it = run_state.comparisons[place.comparison];
         let (change, cell) = (&plan.changes[it.change], &plan.plan.cells[it.cell]);
-        let (state, length) = (STATES[place.environment], state.lengths[it.cell]);
-        let left = left(&progress, state.spent, &state.lengths);
+        let (state, length) = (STATES[place.environment], run_state.lengths[it.cell]);
+        let left = left(&progress, run_state.spent, &run_state.lengths);
         let now = |what: &str| StepProgress {
             progress: Some(progress),
             left,
@@ -278,12 +278,12 @@ impl Helps<'_> {
         let LinkHelps { scenario, changes, seen: Some(seen), .. } = link else {
             return Err(Error::Options("no link".to_owned()));
         };
-        if state.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
+        if run_state.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
             report_progress(now("the idle machine"));
-            let longest = state.lengths.iter().max().copied().unwrap_or(PILOT);
-            state.idle = Some((step.block, self.lab.idle(longest, seen)?));
+            let longest = run_state.lengths.iter().max().copied().unwrap_or(PILOT);
+            run_state.idle = Some((step.block, self.lab.idle(longest, seen)?));
         }
-        let idle = state.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
+        let idle = run_state.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
         let what = format!("{state} {change}, {}", cell.text());
         report_progress(now(&what));
         let is_on = place.environment == 1;
