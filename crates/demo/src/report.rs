@@ -177,7 +177,7 @@ impl DemoReport {
         let reconciled = records.reconcile(run);
         let wakes = Wakes::count(records, run.started.wall + script.span);
         let people = People::count(&traced, script, records, scenario);
-        let seen = nightwatt_load::summary::seen(run, service);
+        let seen = nightwatt_load::summary::content_delays(run, service);
         let (energy_j, energy_uncertainty_j) = energy(scenario, run, records, status, begin, end);
         let after = |server: f64| 1.0 - (server + energy_j.proxy) / energy_j.always_on;
         Self {

@@ -13,7 +13,7 @@ use nightwatt_agent::dead_man::{Alarm, Purpose};
 use nightwatt_agent::inhibit::Inhibitors;
 use nightwatt_agent::key::{self, Key};
 use nightwatt_agent::protocol::{AGENT_PORT, Outcome, Reply, Verb};
-use nightwatt_agent::record::{self, Entry, What};
+use nightwatt_agent::record::{self, Entry, RecordedEvent};
 use nightwatt_agent::{Agent, Error, client, due, keys, utc};
 use nightwatt_clock::Clock;
 use serde_json::{Value, json};
@@ -316,16 +316,16 @@ fn show(args: &AgentConfigArgs, last: Option<usize>, json: bool) -> Result<ExitS
 
 fn words(entry: &Entry) -> String {
     match &entry.what {
-        What::Booted => "booted".to_owned(),
-        What::Started => "agent started".to_owned(),
-        What::Stopped => "agent stopped".to_owned(),
-        What::Suspending { by, how, alarm } => {
+        RecordedEvent::Booted => "booted".to_owned(),
+        RecordedEvent::Started => "agent started".to_owned(),
+        RecordedEvent::Stopped => "agent stopped".to_owned(),
+        RecordedEvent::Suspending { by, how, alarm } => {
             let who =
                 if how.is_some() { format!("ordered by {by}") } else { "others do it".to_owned() };
             let alarm = alarm.as_ref().map(|alarm| format!("; {}", alarm_words(alarm)));
             format!("falls asleep, {who}{}", alarm.unwrap_or_default())
         }
-        What::Resumed { slept_s, announced, alarm } => {
+        RecordedEvent::Resumed { slept_s, announced, alarm } => {
             let slept = figures::time(Duration::try_from_secs_f64(*slept_s).unwrap_or_default());
             let unknown = if *announced { "" } else { ", a sleep that was not announced" };
             let alarm = match alarm.as_ref().map(|alarm| &alarm.purpose) {
@@ -335,12 +335,12 @@ fn words(entry: &Entry) -> String {
             };
             format!("resumed after {slept}{unknown}{alarm}")
         }
-        What::Ready => "its service answers".to_owned(),
-        What::Refused { by, reasons } => format!("refused {by}: {}", reasons.join("; ")),
-        What::Failed { why } => format!("not asleep: {why}"),
-        What::DeadMan => "no proxy for too long: waits for one".to_owned(),
-        What::Alone => "no proxy is heard: stays awake".to_owned(),
-        What::ProxyFound { by } => format!("{by} is back"),
+        RecordedEvent::Ready => "its service answers".to_owned(),
+        RecordedEvent::Refused { by, reasons } => format!("refused {by}: {}", reasons.join("; ")),
+        RecordedEvent::Failed { why } => format!("not asleep: {why}"),
+        RecordedEvent::DeadMan => "no proxy for too long: waits for one".to_owned(),
+        RecordedEvent::Alone => "no proxy is heard: stays awake".to_owned(),
+        RecordedEvent::ProxyFound { by } => format!("{by} is back"),
     }
 }
 

@@ -63,7 +63,7 @@ fn a_visitor_sits_out_the_waiting_page_and_has_the_content_when_the_server_is_aw
             (9, "GET /next replay-2"),
         ]
     );
-    let seen = summary::seen(&run, ServiceTime::default());
+    let seen = summary::content_delays(&run, ServiceTime::default());
     let delays: Vec<_> = seen.iter().map(|seen| seen.delay_s).collect();
     assert_eq!(delays, [Some(6.0), Some(4.5), Some(0.0)]);
     let figures = ReplaySummary::of(&run, ServiceTime::default());
