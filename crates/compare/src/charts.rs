@@ -59,7 +59,7 @@ impl Report {
             let baseline = cells.iter().find(|cell| cell.environment == self.baseline);
             let value = baseline.and_then(|cell| cell.mean);
             let label =
-                value.map(|value| self.said(&comparison.name, main, value)).unwrap_or_default();
+                value.map(|value| self.labelled(&comparison.name, main, value)).unwrap_or_default();
             chart = chart.line_at_y(100.0, format!("{}: {label}", self.baseline));
         }
         Some(chart.description(

@@ -244,7 +244,7 @@ impl<'a> Start<'a> {
                 what: self.in_this_environment(what),
                 command: shell::join(place.argv("..")),
                 status: tool::in_words(ran.status),
-                output: ran.said(),
+                output: ran.output_tail(),
             });
         }
         let mut facts = made.facts;

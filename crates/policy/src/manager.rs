@@ -567,7 +567,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         Memory {
             bill: self.bill(now),
             crawl_appointment: self.crawl.appointment(now),
-            wake_time: self.wake_time.seen(),
+            wake_time: self.wake_time.observed(),
             ordered_to_sleep: self.awake_hours.ordered(),
         }
     }

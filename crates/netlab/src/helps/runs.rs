@@ -227,14 +227,14 @@ impl Helps<'_> {
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
         let told = |error: ExperimentError| Error::Options(error.to_string());
         let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(told)?;
-        let mut state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
+        let mut run_state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
         let mut ended = Ok(());
         while let Some(step) = experiment.next_run() {
             let place = experiment.design().cells[step.cell];
             let began = monotonic();
             let progress = experiment.progress();
             let outcome =
-                match self.step(ready, step, place, progress, &mut state, link, report_progress) {
+                match self.step(ready, step, place, progress, &mut run_state, link, report_progress) {
                     Ok(outcome) => outcome,
                     Err(error) => {
                         ended = Err(error);
@@ -246,7 +246,7 @@ impl Helps<'_> {
             }
             let Step { block, cell, attempt, .. } = step;
             experiment.done(Done { block, cell, attempt, outcome }).map_err(told)?;
-            state.spent += monotonic().since(began);
+            run_state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
         link.gives_up(plan, &not_run, &looked);
@@ -261,15 +261,15 @@ impl Helps<'_> {
         step: Step,
         place: ExperimentCell,
         progress: Progress,
-        state: &mut RunState,
+        run_state: &mut RunState,
         link: &mut LinkHelps,
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
-        let it = state.comparisons[place.comparison];
+        let it = run_state.comparisons[place.comparison];
         let (change, cell) = (&plan.changes[it.change], &plan.plan.cells[it.cell]);
-        let (state, length) = (STATES[place.environment], state.lengths[it.cell]);
-        let left = left(&progress, state.spent, &state.lengths);
+        let (state, length) = (STATES[place.environment], run_state.lengths[it.cell]);
+        let left = left(&progress, run_state.spent, &run_state.lengths);
         let now = |what: &str| StepProgress {
             progress: Some(progress),
             left,
@@ -278,12 +278,12 @@ impl Helps<'_> {
         let LinkHelps { scenario, changes, seen: Some(seen), .. } = link else {
             return Err(Error::Options("no link".to_owned()));
         };
-        if state.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
+        if run_state.idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
             report_progress(now("the idle machine"));
-            let longest = state.lengths.iter().max().copied().unwrap_or(PILOT);
-            state.idle = Some((step.block, self.lab.idle(longest, seen)?));
+            let longest = run_state.lengths.iter().max().copied().unwrap_or(PILOT);
+            run_state.idle = Some((step.block, self.lab.idle(longest, seen)?));
         }
-        let idle = state.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
+        let idle = run_state.idle.clone().map(|(_, idle)| idle).unwrap_or_default();
         let what = format!("{state} {change}, {}", cell.text());
         report_progress(now(&what));
         let is_on = place.environment == 1;

@@ -30,7 +30,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if settings.timeouts != old.timeouts {
             self.lifecycle.set_timeouts(now.mono, settings.timeouts);
         }
-        self.wake_time = WakeTime::new(settings.wake_time, self.wake_time.seen());
+        self.wake_time = WakeTime::new(settings.wake_time, self.wake_time.observed());
         if let Some(policy) = policy {
             self.policy = policy;
         }

@@ -50,8 +50,8 @@ impl SampledReport {
             .written("share", "", |it| share(alone(it)))
             .written("with calls", "J", |it| joules(all(it)))
             .written("share", "", |it| share(all(it)))
-            .most(if self.asked() { usize::MAX } else { SHOWN });
-        let outside = if self.asked() { "(in none of them)" } else { "(place unknown)" };
+            .most(if self.has_sections() { usize::MAX } else { SHOWN });
+        let outside = if self.has_sections() { "(in none of them)" } else { "(place unknown)" };
         let rest = channel.map(|channel| rest(channel, outside)).unwrap_or_default();
         format!("{head}\n{}{rest}{}", Table::from(table).to_text(), ended(self.exit_status))
     }
