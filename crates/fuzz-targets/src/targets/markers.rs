@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_energy::markers::area::{
     HEADS, Header, RECORDS, RingReader, heads_of, lost_of, names_of,
 };
-use nightwatt_energy::markers::{Mark, Merger, Run, Then, ThreadId};
+use nightwatt_energy::markers::{Mark, Merger, Run, RunEnd, ThreadId};
 use nightwatt_energy::sections::Usage;
 
 /// Records of one ring that are looked at, so that an input is read quickly.
@@ -50,7 +50,7 @@ fn merge(merger: &mut Merger, marks: &[(u32, Mark)]) -> Duration {
     for (place, (thread, mark)) in marks.iter().enumerate() {
         let begin = mark.at % (1 << 56);
         let ran = mark.at % 1000;
-        let then = [Then::Runs, Then::Preempted, Then::Waits, Then::Gone][place % 4];
+        let then = [RunEnd::Runs, RunEnd::Preempted, RunEnd::Waits, RunEnd::Gone][place % 4];
         merger.run(&Run {
             thread: ThreadId { process: 1, thread: *thread },
             begin,
