@@ -233,14 +233,21 @@ impl Helps<'_> {
             let place = experiment.design().cells[step.cell];
             let began = monotonic();
             let progress = experiment.progress();
-            let outcome =
-                match self.step(ready, step, place, progress, &mut run_state, link, report_progress) {
-                    Ok(outcome) => outcome,
-                    Err(error) => {
-                        ended = Err(error);
-                        break;
-                    }
-                };
+            let outcome = match self.step(
+                ready,
+                step,
+                place,
+                progress,
+                &mut run_state,
+                link,
+                report_progress,
+            ) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            };
             if let Outcome::Failed(why) = &outcome {
                 link.changes[place.comparison].failures.push(why.clone());
             }
