@@ -133,10 +133,10 @@ impl ReplaySummary {
         }
         let mut until_content: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         let mut never_got_content = 0;
-        for content_delays in content_delays(run, service) {
-            match content_delays.delay_s {
+        for seen in content_delays(run, service) {
+            match seen.delay_s {
                 Some(delay) => {
-                    until_content.entry(class_name(content_delays.class)).or_default().push(delay);
+                    until_content.entry(class_name(seen.class)).or_default().push(delay);
                 }
                 None => never_got_content += 1,
             }

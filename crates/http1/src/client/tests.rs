@@ -51,9 +51,9 @@ async fn heard(server: &mut DuplexStream) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-async fn whole<T: AsyncRead + AsyncWrite + Unpin>(
-    answer: AnswerBody<T>,
-) -> (Bytes, Option<HeaderMap>) {
+type Read = (Bytes, Option<HeaderMap>);
+
+async fn whole<T: AsyncRead + AsyncWrite + Unpin>(answer: AnswerBody<T>) -> Read {
     let collected = answer.collect().await.unwrap();
     let trailers = collected.trailers().cloned();
     (collected.to_bytes(), trailers)
@@ -379,15 +379,15 @@ fn a_server_that_answers_and_closes_during_an_upload_is_heard() {
 
 /// A body that says when it is dropped.
 #[derive(Debug)]
-struct DropFlag(Arc<std::sync::atomic::AtomicBool>);
+struct Flag(Arc<std::sync::atomic::AtomicBool>);
 
-impl Drop for DropFlag {
+impl Drop for Flag {
     fn drop(&mut self) {
         self.0.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
-impl http_body::Body for DropFlag {
+impl http_body::Body for Flag {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -405,8 +405,7 @@ fn the_rest_of_a_request_is_not_kept_beyond_its_answer() {
         let (connection, mut server) = connected();
         let is_dropped = Arc::new(std::sync::atomic::AtomicBool::new(false));
         server.write_all(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno").await.unwrap();
-        let sent =
-            request(Method::POST, &[("content-length", "5")], DropFlag(Arc::clone(&is_dropped)));
+        let sent = request(Method::POST, &[("content-length", "5")], Flag(Arc::clone(&is_dropped)));
         let (response, _) = connection.ask(sent, ignored).await.unwrap();
         assert_eq!(whole(response.into_body()).await.0, "no");
         for _ in 0..100 {

@@ -227,26 +227,33 @@ impl Helps<'_> {
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
         let told = |error: ExperimentError| Error::Options(error.to_string());
         let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(told)?;
-        let mut state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
+        let mut run_state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
         let mut ended = Ok(());
         while let Some(step) = experiment.next_run() {
             let place = experiment.design().cells[step.cell];
             let began = monotonic();
             let progress = experiment.progress();
-            let outcome =
-                match self.step(ready, step, place, progress, &mut state, link, report_progress) {
-                    Ok(outcome) => outcome,
-                    Err(error) => {
-                        ended = Err(error);
-                        break;
-                    }
-                };
+            let outcome = match self.step(
+                ready,
+                step,
+                place,
+                progress,
+                &mut run_state,
+                link,
+                report_progress,
+            ) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            };
             if let Outcome::Failed(why) = &outcome {
                 link.changes[place.comparison].failures.push(why.clone());
             }
             let Step { block, cell, attempt, .. } = step;
             experiment.done(Done { block, cell, attempt, outcome }).map_err(told)?;
-            state.spent += monotonic().since(began);
+            run_state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
         link.gives_up(plan, &not_run, &looked);
