@@ -179,7 +179,7 @@ pub fn run(
     let until = options.days.map(|days| Mono(DAY * days));
     let goes_on = Cell::new(true);
     let report = |at| goes_on.set(goes_on.get() && progress(at).is_continue());
-    let scan = scan::scan(&options.logs, &rules, &scan_options, report, |logged| {
+    let mut scan = scan::scan(&options.logs, &rules, &scan_options, report, |logged| {
         if !goes_on.get() {
             return ControlFlow::Break(());
         }
@@ -190,5 +190,9 @@ pub fn run(
         pass.request(&logged);
         ControlFlow::Continue(())
     });
-    if goes_on.get() { result::draw_up(options, scan, pass) } else { Err(Error::Stopped) }
+    if !goes_on.get() {
+        return Err(Error::Stopped);
+    }
+    scan.refuse()?;
+    result::draw_up(options, scan, pass)
 }

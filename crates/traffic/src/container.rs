@@ -269,9 +269,10 @@ fn compose(line: &[u8]) -> Option<&[u8]> {
 
 /// Without the escape sequences of a terminal in front.
 fn without_colour(mut text: &[u8]) -> &[u8] {
-    while text.starts_with(b"\x1b[") {
-        let Some(end) = memchr(b'm', text) else { return text };
-        text = &text[end + 1..];
+    while let Some(rest) = text.strip_prefix(b"\x1b[") {
+        // The last byte of such a sequence: `m` of colours, `K` of an erased line.
+        let Some(end) = rest.iter().position(|byte| matches!(byte, b'@'..=b'~')) else { return text };
+        text = &rest[end + 1..];
     }
     text
 }

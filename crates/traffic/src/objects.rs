@@ -1,5 +1,5 @@
-//! Objects of JSON that do not stand one on each line, brought there: those of an array, and those laid out over several
-//! lines.
+//! Objects of JSON that do not stand one on each line, brought there: those of an array, and those laid out
+//! over several lines.
 
 use std::io::{self, Read};
 

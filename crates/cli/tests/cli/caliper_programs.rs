@@ -1,5 +1,5 @@
-//! `nightwatt caliper` on SQLite and PostgreSQL as Debian has them, beside the CPU time that the kernel counts for their
-//! processes.
+//! `nightwatt caliper` on SQLite and PostgreSQL as Debian has them, beside the CPU time that the kernel counts
+//! for their processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

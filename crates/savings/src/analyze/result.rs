@@ -264,11 +264,10 @@ pub struct OracleFigures {
 /// Draws it up.
 pub(super) fn draw_up(
     options: &AnalyzeOptions,
-    mut scan: Scan,
+    scan: Scan,
     pass: Option<Pass>,
 ) -> Result<Analysis, Error> {
     let Some(pass) = pass else { return Err(nothing_asked(options, scan)) };
-    scan.refuse()?;
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
     let scenario = &options.scenario;
     let end = end_of(&pass, options, resolution_s);
