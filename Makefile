@@ -313,6 +313,7 @@ test-browser:
 	@tools/need rust cc bpf chromium python3 node
 	@tools/dashboard-walk $(ARGS)
 	@tools/waiting-walk $(ARGS)
+	@tools/report-walk $(ARGS)
 
 test-arm64:
 	@tools/need rust static-arm64 deb podman python3

@@ -27,7 +27,6 @@ const TESTED: &[(&str, &str)] = &[
     (TOUR, "nightwatt reproduce O10"),
     (FLEET, "nightwatt fleet size"),
     (FLEET, "nightwatt fleet fit"),
-    (FLEET, "nightwatt fleet docs/examples/fleet.toml"),
 ];
 
 /// Commands whose output no test compares with the page, and why.
@@ -47,6 +46,7 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
     ("docs/tcp-helps.md", "nightwatt tcp helps", "minutes, as root; lane netlab"),
     ("docs/tcp-lab.md", "nightwatt tcp lab", "minutes, as root; lane netlab"),
     ("docs/tls.md", "curl", "the output is curl's; the gateway's tests make this request"),
+    (FLEET, "nightwatt fleet docs/examples/fleet.toml", "a minute of simulation"),
     (TOUR, "make demo", "demo.rs has its words"),
     (TOUR, "for p in", "four demos"),
     (TOUR, "nightwatt demo --log", "a week of a log"),
@@ -147,10 +147,6 @@ fn printed(line: &str) -> Option<String> {
             fs::copy(from, folder.path().join(name)).expect("the log is copied");
         }
     }
-    let examples = folder.path().join("docs/examples");
-    fs::create_dir_all(&examples).expect("a folder for examples");
-    let fleet = root().join("docs/examples/fleet.toml");
-    fs::copy(fleet, examples.join("fleet.toml")).expect("the example is copied");
     let arguments = line.split_whitespace().skip(1);
     Some(text(&program().args(arguments).current_dir(folder.path()).output().expect("it runs")))
 }
@@ -178,9 +174,8 @@ fn the_size_of_a_pool_is_shown_as_it_is_printed() {
 }
 
 #[test]
-fn a_plan_of_pools_and_a_fit_are_shown_as_they_are_printed() {
+fn a_fit_of_service_times_is_shown_as_it_is_printed() {
     is_shown_as_printed(FLEET, "nightwatt fleet fit");
-    is_shown_as_printed(FLEET, "nightwatt fleet docs/examples/fleet.toml");
 }
 
 #[test]
