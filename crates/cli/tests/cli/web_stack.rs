@@ -251,8 +251,8 @@ impl WebStack {
         own().count()
     }
 
-    /// Reads all of these pages while the server is off. Each is from the mirror and equals what the server itself gave,
-    /// by `same`, or `explain` has a reason. Returns how many pages were read, and the reasons.
+    /// Reads all of these pages while the server is off. Each is from the mirror and equals what the server itself
+    /// gave, by `same`, or `explain` has a reason. Returns how many pages were read, and the reasons.
     pub(crate) fn read(
         &self,
         pages: &BTreeMap<String, Reply>,
