@@ -282,7 +282,7 @@ soak-mirror:
 test-mirror:
 	@tools/need rust cc mediawiki nginx wordpress
 	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture --test-threads 1 \
-	  mirror_wordpress::wordpress_is_read_while_it_is_off_and_nobody_gets_anothers_page \
+	  mirror_wordpress::wordpress_is_read_while_it_is_off_and_each_user_gets_own_pages \
 	  mirror_costs::a_pass_over_unchanged_pages_costs_little_and_memory_stays_flat \
 	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
 

@@ -55,6 +55,9 @@ const FORBIDDEN: [&str; 8] = [
 /// What differs between two answers of MediaWiki to the same request, beside the time that it needed.
 const OF_EACH_REQUEST: [&str; 2] = ["\"wgRequestId\":", "\"wgBackendResponseTime\":"];
 
+/// The script with the versions of all other scripts, some of which MediaWiki computes when they are first requested.
+const VERSIONS: &str = "modules=startup";
+
 struct Wiki(WebStack);
 
 /// The recipe: the part of `[site.mirror]` in the page.
@@ -129,7 +132,9 @@ impl Wiki {
         paths.push("/".to_owned());
         let mut pages = BTreeMap::new();
         while let Some(path) = paths.pop() {
-            if FORBIDDEN.iter().any(|word| path.contains(word)) || pages.contains_key(&path) {
+            let is_left_out =
+                path.contains(VERSIONS) || FORBIDDEN.iter().any(|word| path.contains(word));
+            if is_left_out || pages.contains_key(&path) {
                 continue;
             }
             let reply = self.0.from_server(&path);

@@ -236,7 +236,7 @@ fn exactly(text: &str) -> String {
 
 #[test]
 #[ignore = "minutes, and needs WordPress and MariaDB: `make test-mirror`"]
-fn wordpress_is_read_while_it_is_off_and_nobody_gets_anothers_page() {
+fn wordpress_is_read_while_it_is_off_and_each_user_gets_own_pages() {
     let Some(mut site) = WordPress::install() else { return };
     site.0.crawl();
     let pages = site.0.while_on(|| site.pages());

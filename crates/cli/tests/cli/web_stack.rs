@@ -95,7 +95,8 @@ impl WebStack {
     pub(crate) fn build(application: &Application<'_>) -> Option<Self> {
         let (nginx, fpm) =
             (nightwatt_needs::program("nginx")?, nightwatt_needs::program("php-fpm8.2")?);
-        let site = "kind = \"pages\"\nwatch = \"500ms\"\nwake_timeout = \"1m\"\n\
+        // On a busy machine PHP may need longer for a page than a probe waits; nginx starts last.
+        let site = "kind = \"pages\"\nwatch = \"500ms\"\nwake_timeout = \"1m\"\nprobe = \"tcp ORIGIN\"\n\
                     mirror.url = \"http://site.test\"\nmirror.rate = 1000.0\nmirror.extension = \"10m\"\n\
                     mirror.token_file = \"DIR/token\"\n";
         let site = format!("{site}{}", application.mirror);
@@ -250,8 +251,8 @@ impl WebStack {
         own().count()
     }
 
-    /// Reads all of these pages while the server is off. Each is from the mirror and equals what the server itself gave,
-    /// by `same`, or `explain` has a reason. Returns how many pages were read, and the reasons.
+    /// Reads all of these pages while the server is off. Each is from the mirror and equals what the server itself
+    /// gave, by `same`, or `explain` has a reason. Returns how many pages were read, and the reasons.
     pub(crate) fn read(
         &self,
         pages: &BTreeMap<String, Reply>,

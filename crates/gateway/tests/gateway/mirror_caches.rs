@@ -129,7 +129,7 @@ fn who_changes_something_gets_the_servers_own_answers_for_ten_minutes() {
 }
 
 #[test]
-fn after_a_change_nobody_gets_pages_that_were_only_assumed_to_be_fresh() {
+fn after_a_change_no_client_gets_pages_that_were_only_assumed_to_be_fresh() {
     for is_restarted in [false, true] {
         told_by_proxies(with_disk(cached(awake()))).play(async move |stage| {
             changes_by_post(stage);
