@@ -28,7 +28,7 @@ pub use ticket::{NoTicket, Ticket};
 const IDLE: Duration = Duration::from_secs(30);
 const BETWEEN_PROBES: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
-/// A peer that needs longer for its part of the handshake is none.
+/// A peer that needs longer for its part of the handshake is refused.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// For this time, and so many reads of 16 KiB, the other end may still send after the last word.

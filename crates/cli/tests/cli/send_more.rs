@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ use crate::send::{arguments, shell, text};
 struct Listening {
     child: Child,
     stderr: BufReader<ChildStderr>,
+    /// Read while it runs: a pipe that is full would stop it.
+    stdout: JoinHandle<Vec<u8>>,
     address: String,
 }
 
@@ -29,13 +32,19 @@ impl Listening {
         stderr.read_line(&mut line).unwrap();
         let address = line.strip_prefix("listening on ").and_then(|it| it.split(';').next());
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { child, stderr, address }
+        let mut out = child.stdout.take().unwrap();
+        let stdout = thread::spawn(move || {
+            let mut read = Vec::new();
+            out.read_to_end(&mut read).unwrap();
+            read
+        });
+        Self { child, stderr, stdout, address }
     }
 
     /// Its exit status, and what it wrote.
     fn end(mut self) -> (Option<i32>, Vec<u8>, String) {
-        let (mut stdout, mut stderr) = (Vec::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        let mut stderr = String::new();
+        let stdout = self.stdout.join().unwrap();
         self.stderr.read_to_string(&mut stderr).unwrap();
         (self.child.wait().unwrap().code(), stdout, stderr)
     }

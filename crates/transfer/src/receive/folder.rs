@@ -388,10 +388,11 @@ impl Folder {
         let parent = self.parent(&entry.path)?;
         let flags = FOLDER | OFlags::NOFOLLOW;
         let folder = openat(parent, name, flags, Mode::empty()).map_err(of_entry)?;
-        if self.wishes.attributes {
+        let attributes = self.wishes.attributes;
+        if attributes || !entry.attributes.is_empty() {
             let stat = fstat(&folder).map_err(of_entry)?;
             let parent = self.parent(&entry.path)?.as_fd();
-            There { folder: parent, name, stat: &stat, attributes: true }.redress(&entry)?;
+            There { folder: parent, name, stat: &stat, attributes }.redress(&entry)?;
         }
         futimens(&folder, &times(entry.modified)).map_err(of_entry)?;
         fchmod(&folder, mode(entry.mode)).map_err(of_entry)
