@@ -1,5 +1,6 @@
 //! Runs the batches of a list of jobs, and keeps which jobs have ended.
 
+use std::fmt::Write as _;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -86,7 +87,7 @@ impl JobsDone {
             text.push_str(&line);
         }
         for warning in self.ended.iter().flat_map(|job| &job.warnings) {
-            text.push_str(&format!("\n  {warning}"));
+            let _ = write!(text, "\n  {warning}");
         }
         text
     }

@@ -77,7 +77,7 @@ struct {
 	__uint(value_size, sizeof(u32));
 } counters SEC(".maps");
 
-/* What a launcher says of a process, by its number. */
+/* What a launcher hands over of a process, by its number. */
 struct wanted {
 	/* Its OPJ, where none is counted. */
 	u64 opj;
@@ -97,7 +97,7 @@ struct task {
 	/* The number of the quantum in which it began to wait, and that of its arrival among all of its CPU. */
 	u64 since;
 	u64 arrival;
-	/* What its launcher said, or that of its parent. */
+	/* What its launcher handed over, or that of its parent. */
 	struct wanted wanted;
 	/* Of the quantum that is not over. */
 	u64 operations;

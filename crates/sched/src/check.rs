@@ -1,5 +1,6 @@
-//! `nightwatt-sched check`: whether this kernel accepts the scheduler, and what its verifier says of it.
+//! `nightwatt-sched check`: whether this kernel accepts the scheduler, and how much its verifier checks.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::AsFd as _;
 
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What a kernel says.
+/// The kernel's answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Checked {
     kernel: String,
@@ -66,10 +67,10 @@ impl Checked {
     fn text(&self) -> String {
         let mut text = format!("Linux {} accepts the scheduler", self.kernel);
         if let Some(name) = &self.loaded {
-            text.push_str(&format!("; `{name}` is loaded now"));
+            let _ = write!(text, "; `{name}` is loaded now");
         }
         for CheckedProgram { name, verified_instructions } in &self.programs {
-            text.push_str(&format!("\n  {name}: {verified_instructions} instructions verified"));
+            let _ = write!(text, "\n  {name}: {verified_instructions} instructions verified");
         }
         text
     }

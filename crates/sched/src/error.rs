@@ -12,8 +12,8 @@ pub(crate) enum Error {
     NoBtf,
     #[error("another scheduler is loaded: {0}")]
     Busy(String),
-    #[error("cannot {what}: {source}{}", lines(.said))]
-    Kernel { what: &'static str, source: libbpf_rs::Error, said: Vec<String> },
+    #[error("cannot {what}: {source}{}", lines(.log))]
+    Kernel { what: &'static str, source: libbpf_rs::Error, log: Vec<String> },
     #[error("cannot {what}: {source}")]
     System { what: &'static str, source: io::Error },
     #[error("cannot count {operations} on CPU {cpu}: {source}")]
@@ -56,8 +56,8 @@ impl Error {
     }
 }
 
-fn lines(said: &[String]) -> String {
-    said.iter().map(|line| format!("\n  {line}")).collect()
+fn lines(log: &[String]) -> String {
+    log.iter().map(|line| format!("\n  {line}")).collect()
 }
 
 fn of_message(message: &str) -> String {

@@ -162,8 +162,8 @@ pub(crate) fn refused(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error 
     move |source| {
         let text = complaints().clone();
         let log: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let said = log[log.len().saturating_sub(8)..].iter().map(|line| (*line).to_owned());
-        Error::Kernel { what, source, said: said.collect() }
+        let last = log[log.len().saturating_sub(8)..].iter().map(|line| (*line).to_owned());
+        Error::Kernel { what, source, log: last.collect() }
     }
 }
 

@@ -134,6 +134,8 @@ fn when_cpus_go_and_come_the_scheduler_begins_again() {
     }
     let loader = Loader::start(&["--operations", "given"]);
     let worker = Worker::start(&["--opj", "1"], None);
+    // Else it may ask for the scheduler while that begins again.
+    eventually("it is scheduled", || policy_of(worker.id()) == Some(7));
     for text in ["0", "1"] {
         let before = loader.restarts();
         fs::write(&online, text).unwrap();

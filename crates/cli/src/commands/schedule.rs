@@ -153,8 +153,9 @@ fn beside(list: &Path) -> PathBuf {
 
 /// The folder has what became of a list, which is neither a plan nor results.
 fn of_folder(error: nightwatt_compare::Error) -> Failure {
-    let nightwatt_compare::Error::OtherPlan(folder) = error else {
-        return experiment::of_corun(&error.into());
+    let folder = match error {
+        nightwatt_compare::Error::OtherPlan(folder) => folder,
+        error => return experiment::of_corun(&error.into()),
     };
     let what = format!(
         "{} has the jobs of another list (or this one was changed since)",
