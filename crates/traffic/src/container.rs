@@ -271,7 +271,9 @@ fn compose(line: &[u8]) -> Option<&[u8]> {
 fn without_colour(mut text: &[u8]) -> &[u8] {
     while let Some(rest) = text.strip_prefix(b"\x1b[") {
         // The last byte of such a sequence: `m` of colours, `K` of an erased line.
-        let Some(end) = rest.iter().position(|byte| matches!(byte, b'@'..=b'~')) else { return text };
+        let Some(end) = rest.iter().position(|byte| matches!(byte, b'@'..=b'~')) else {
+            return text;
+        };
         text = &rest[end + 1..];
     }
     text
