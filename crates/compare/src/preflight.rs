@@ -59,7 +59,7 @@ impl Plan {
             let is_load = if workload.at == Site::Client { is_client } else { is_inside };
             let inside = if is_inside { inside(workload) } else { Vec::new() };
             let load = if is_load { load(workload) } else { Vec::new() };
-            programs.extend(inside.into_iter().chain(load).filter_map(program));
+            programs.extend(inside.into_iter().chain(load).filter_map(first_word));
         }
         programs
     }
@@ -84,7 +84,7 @@ fn load(workload: &Workload) -> Vec<&str> {
 }
 
 /// The program that a line of the shell begins with, if it is a plain name.
-fn program(line: &str) -> Option<&str> {
+fn first_word(line: &str) -> Option<&str> {
     let is_setting = |word: &&str| {
         let name = word.split_once('=').map(|(name, _)| name);
         name.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
@@ -135,10 +135,10 @@ environments = ["elsewhere"]
 
     #[test]
     fn a_line_begins_with_a_program_behind_settings() {
-        assert_eq!(program("A=1 B_2='x' wrk -t 1"), Some("wrk"));
-        assert_eq!(program("cd /tmp && make"), None);
-        assert_eq!(program("./build.sh"), None);
-        assert_eq!(program("$HOME/bin/x"), None);
-        assert_eq!(program("(sleep 1)"), None);
+        assert_eq!(first_word("A=1 B_2='x' wrk -t 1"), Some("wrk"));
+        assert_eq!(first_word("cd /tmp && make"), None);
+        assert_eq!(first_word("./build.sh"), None);
+        assert_eq!(first_word("$HOME/bin/x"), None);
+        assert_eq!(first_word("(sleep 1)"), None);
     }
 }

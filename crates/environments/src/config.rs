@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
+use nightwatt_host::preflight::Preflight;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
@@ -119,6 +120,23 @@ kinds! {
 }
 
 impl EnvironmentConfig {
+    /// What it needs of this machine. What it needs of another place, within which it is made, shows there.
+    pub fn look(&self, flight: &mut Preflight) {
+        if self.common.within.is_some() {
+            return;
+        }
+        let needs = self.kind.needs();
+        if needs.root {
+            flight.root(&format!("environment `{}` ({})", self.common.name, self.kind.name()));
+        }
+        for (program, advice) in needs.programs {
+            flight.program(program, advice);
+        }
+        if let KindConfig::Qemu(qemu) = &self.kind {
+            flight.program(&qemu.program, qemu::ADVICE);
+        }
+    }
+
     /// Starts a copy, the first being 0; returns when commands run in it. `outer` is the environment
     /// that `within` names, where it names one. What is done is undone when the copy ends, or by the
     /// guard.

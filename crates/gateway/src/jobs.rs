@@ -1,53 +1,37 @@
-//! Jobs: commands that need a machine which sleeps. It is woken for them, kept awake while they run, and put to sleep
-//! again if it slept before.
-//!
-//! ```text
-//! clock -> due (pure): which run is due  ->  wake, run the command, release  ->  a record in `state_dir`
-//! ```
+//! Jobs: when each is due, and the records of their runs in `state_dir`.
 
 mod due;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use nightwatt_energy::time::Now;
-use nightwatt_host::tool::{self, Capture, Ended, Failed};
-use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::Order;
-use tokio::process::Command;
-use tokio::task::JoinSet;
 
 use self::due::Record;
 use crate::config::JobConfig;
-use crate::gateway::Gateway;
-use crate::live::Live;
 use crate::status::JobStatus;
-use crate::supervisor::Supervisor;
-
-/// A clock that was set is noticed within this time.
-const LONGEST: Duration = Duration::from_hours(1);
-/// A machine that is not up by then does not come up.
-const WAKE: Duration = Duration::from_mins(10);
-/// What is kept of what a command prints, and of that, what is shown.
-const KEPT: usize = 4096;
-const SHOWN: usize = 300;
 
 /// All jobs that were ever seen by this process, shared by all gateways of it.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs(Mutex<BTreeMap<String, Entry>>);
 
 #[derive(Debug, Default)]
-struct Entry {
-    record: Record,
-    next: i64,
-    is_running: bool,
+pub(crate) struct Entry {
+    pub(crate) record: Record,
+    pub(crate) next: i64,
+    pub(crate) is_running: bool,
 }
 
 impl Jobs {
-    fn with<T>(&self, name: &str, state_dir: &Path, act: impl FnOnce(&mut Entry) -> T) -> T {
+    /// Changes what is known of a job, and writes it down.
+    pub(crate) fn with<T>(
+        &self,
+        name: &str,
+        state_dir: &Path,
+        act: impl FnOnce(&mut Entry) -> T,
+    ) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = all
             .entry(name.to_owned())
@@ -98,144 +82,4 @@ fn write(path: &Path, record: &Record) {
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), %error, "cannot write down when a job ran");
     }
-}
-
-/// Runs jobs, as long as the gateway runs.
-pub(crate) async fn run(mut live: Live<Gateway>) {
-    let mut running: JoinSet<String> = JoinSet::new();
-    let mut names: HashSet<String> = HashSet::new();
-    loop {
-        let gateway = live.now();
-        let clock = gateway.serving.clock.clone();
-        let wait = if gateway.serving.observe {
-            Duration::MAX
-        } else {
-            start_due(&gateway, &mut running, &mut names)
-        };
-        drop(gateway);
-        tokio::select! {
-            () = clock.sleep(wait.min(LONGEST)), if wait < Duration::MAX => {}
-            Some(done) = running.join_next(), if !running.is_empty() => {
-                // One that panicked has no name: it does not run again before the next start.
-                names.remove(&done.unwrap_or_default());
-            }
-            () = live.changed() => {}
-        }
-    }
-}
-
-/// Starts what is due, and returns the time until something is; the longest time if there is no job.
-fn start_due(
-    gateway: &Arc<Gateway>,
-    running: &mut JoinSet<String>,
-    names: &mut HashSet<String>,
-) -> Duration {
-    let config = &gateway.serving.config;
-    let mut wait = Duration::MAX;
-    for job in &config.job {
-        let now = gateway.serving.clock.now();
-        let run = gateway.jobs.with(&job.name, &config.state_dir, |entry| {
-            let due = entry.record.due(job.at, now);
-            entry.next = due.next;
-            let run = due.run.filter(|_| !names.contains(&job.name));
-            if let Some(day) = run {
-                entry.record.begin(day, now.wall.0);
-                entry.is_running = true;
-            }
-            run
-        });
-        if run.is_some() {
-            names.insert(job.name.clone());
-            running.spawn(one(Arc::clone(gateway), job.clone()));
-        }
-        let next = gateway.jobs.with(&job.name, &config.state_dir, |entry| entry.next);
-        let left = u64::try_from(next - now.wall.secs()).unwrap_or(0);
-        wait = wait.min(Duration::from_secs(left.max(1)));
-    }
-    wait
-}
-
-/// One run. Gives the job's name.
-async fn one(gateway: Arc<Gateway>, job: JobConfig) -> String {
-    tracing::info!(job = job.name, on = job.on, "a job begins");
-    let result = carry_out(&gateway, &job).await;
-    match &result {
-        Ok(()) => tracing::info!(job = job.name, "a job has succeeded"),
-        Err(why) => tracing::error!(job = job.name, why, "a job has failed"),
-    }
-    let now = gateway.serving.clock.now().wall.0;
-    gateway.jobs.with(&job.name, &gateway.serving.config.state_dir, |entry| {
-        entry.record.end(now, result);
-        entry.is_running = false;
-    });
-    job.name
-}
-
-/// A server that is kept awake. If it slept before, it is put to sleep at the end.
-struct Kept {
-    server: Arc<Supervisor>,
-    was_asleep: bool,
-}
-
-impl Kept {
-    fn new(server: &Arc<Supervisor>) -> Self {
-        let was_asleep = server.phase_now() != Phase::Awake;
-        if was_asleep {
-            server.order(Order::Wake);
-        }
-        server.begin();
-        Self { server: Arc::clone(server), was_asleep }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.server.end();
-        if self.was_asleep {
-            self.server.order(Order::Sleep);
-        }
-    }
-}
-
-async fn carry_out(gateway: &Gateway, job: &JobConfig) -> Result<(), String> {
-    let server = gateway.supervisors().find(|it| it.name() == job.on);
-    let server = server.ok_or_else(|| format!("there is no `{}` any more", job.on))?;
-    let clock = &gateway.serving.clock;
-    let mut phase = server.phase();
-    let kept = Kept::new(server);
-    let is_decided = |phase: &Phase| matches!(phase, Phase::Awake | Phase::Failed);
-    // The value is copied: a reference to it would lock it while the command runs.
-    let decided = async { phase.wait_for(is_decided).await.map(|phase| *phase) };
-    match clock.timeout(WAKE, decided).await {
-        Ok(Ok(Phase::Awake)) => {}
-        Ok(Ok(_)) => return Err(format!("`{}` does not wake", job.on)),
-        Ok(Err(_)) => return Err(format!("`{}` is gone", job.on)),
-        Err(_) => return Err(format!("`{}` is not awake after 10 minutes", job.on)),
-    }
-    let Some((program, arguments)) = job.command.split_first() else { return Ok(()) };
-    let mut command = Command::new(program);
-    command.args(arguments).env("NIGHTWATT_JOB", &job.name);
-    let ended = tool::run(clock, job.limit, command, Capture::EndOfBoth(KEPT)).await;
-    drop(kept);
-    match ended {
-        Ok(Ended { status, .. }) if status.success() => Ok(()),
-        Ok(Ended { status, stdout, .. }) => Err(match end_of(&stdout) {
-            text if text.is_empty() => format!("`{program}` ended with {status}"),
-            text => format!("`{program}` ended with {status}: {text}"),
-        }),
-        Err(Failed::Start(error)) => Err(format!("cannot start `{program}`: {error}")),
-        Err(Failed::Wait(error)) => Err(format!("cannot wait for `{program}`: {error}")),
-        Err(Failed::TimedOut(_)) => {
-            Err(format!("`{program}` was not done within its `limit`, and was ended"))
-        }
-    }
-}
-
-/// The end of what a command printed, in one line.
-fn end_of(output: &[u8]) -> String {
-    let text = String::from_utf8_lossy(output);
-    let text = text.trim();
-    let from = text.len().saturating_sub(SHOWN);
-    let text = &text[text.ceil_char_boundary(from)..];
-    text.chars().map(nightwatt_energy::display::shown).collect::<String>().replace('\u{fffd}', " ")
 }

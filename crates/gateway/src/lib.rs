@@ -44,6 +44,7 @@ mod hold;
 mod http2;
 mod https;
 mod inspect;
+mod job_runner;
 mod jobs;
 pub mod journal;
 pub mod lessons;

@@ -76,13 +76,7 @@ impl Asking<'_> {
         }
         let offered = offered(self.parts);
         let is_handshake = offered.is_some() && self.parts.method == Method::GET;
-        if let Some(offered) = offered {
-            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-            headers.insert(UPGRADE, offered);
-        } else if takes_trailers {
-            headers.insert(CONNECTION, HeaderValue::from_static("te"));
-            headers.insert(TE, HeaderValue::from_static("trailers"));
-        }
+        for_this_connection(&mut headers, offered, takes_trailers);
         let path = self.site.path_rule(self.facts.path());
         let limit = path.map_or(&self.site.limits, |it| &it.limits).largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
@@ -106,6 +100,17 @@ impl Asking<'_> {
             request.extensions_mut().insert(interim.clone());
         }
         (request, validating)
+    }
+}
+
+/// What concerns the connection to the server alone: another protocol that is offered, or trailers that are taken.
+fn for_this_connection(headers: &mut HeaderMap, offered: Option<HeaderValue>, trailers: bool) {
+    if let Some(offered) = offered {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, offered);
+    } else if trailers {
+        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 

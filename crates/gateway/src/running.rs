@@ -27,7 +27,7 @@ use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, jobs, mirror, refresh, warm_up, webhooks};
+use crate::{acme, gate, job_runner, mirror, refresh, warm_up, webhooks};
 
 /// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
@@ -174,7 +174,7 @@ type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(acme::run(live.clone())),
-        tokio::spawn(jobs::run(live.clone())),
+        tokio::spawn(job_runner::run(live.clone())),
         tokio::spawn(webhooks::run(live.clone())),
     ]
 }

@@ -134,11 +134,7 @@ impl Site {
         };
         let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
         let records = common.records(&site.name, meters.clone(), rates(site, &scenario))?;
-        let (policy, shelf): (AnyPolicy, _) = if observe || pool.is_some() && !site.pool.sleeps {
-            (Box::new(AlwaysOn), None)
-        } else {
-            policy(site, &scenario, common)
-        };
+        let (policy, shelf) = first_policy(site, &scenario, common, pool.is_some());
         let records = Records { shelf, ..records };
         let (supervisor, task) =
             Supervisor::start(&site.name, clock, settings.clone(), policy, hands, records);
@@ -446,6 +442,19 @@ fn policy(
     let now = common.clock.now();
     let (shelf, lessons) = LessonsStore::open(&site.name, path, now.wall, common.durable);
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
+}
+
+/// A site whose server must not sleep has no other policy.
+fn first_policy(
+    site: &SiteConfig,
+    scenario: &Scenario,
+    common: &Common<'_>,
+    has_pool: bool,
+) -> (AnyPolicy, Option<LessonsStore>) {
+    if common.observe || has_pool && !site.pool.sleeps {
+        return (Box::new(AlwaysOn), None);
+    }
+    policy(site, scenario, common)
 }
 
 pub(crate) fn waiting_page(site: &SiteConfig) -> Result<WaitingPage, StartError> {

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use crate::client::ClientFrom;
 use crate::formats::Format;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
@@ -158,7 +157,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn no_chain(name: String, entry: ClientFrom) -> Self {
+    pub(crate) fn no_chain(name: String, entry: impl std::fmt::Display) -> Self {
         Self::NoChain { name, entry: entry.to_string() }
     }
 }

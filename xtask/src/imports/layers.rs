@@ -46,6 +46,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         name: "power",
         modules: &[
             "common",
+            "jobs",
             "journal",
             "lessons",
             "machine",
@@ -125,6 +126,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "gateway",
             "hand_over",
             "inspect",
+            "job_runner",
             "look_over",
             "metrics",
             "opening",

@@ -171,7 +171,8 @@ fn rights_that_calipers_lack_are_named_together_with_the_program() {
     let output = Command::new("setpriv")
         .args(["--reuid", "65534", "--clear-groups"])
         .arg(&copy)
-        .args(["caliper", "-f", "./no-such-file:work", "--", "no-such-program"])
+        .args(["caliper", "-f", "./no-such-file:work", "--"])
+        .arg("no-such-program")
         .output()
         .unwrap();
     let said = told(&output);

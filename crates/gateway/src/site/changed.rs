@@ -59,11 +59,6 @@ impl Site {
         } else {
             (super::store(site, &scenario, common), Arc::default())
         };
-        let classifier = if old.clients == site.clients {
-            Arc::clone(&self.classifier)
-        } else {
-            Arc::new(Mutex::new(super::Classifier::new(site.clients.clone())))
-        };
         let changed = Self {
             name: Arc::clone(&self.name),
             supervisor,
@@ -76,7 +71,7 @@ impl Site {
             mirror: self.next_mirror(site, &rules, common),
             rules,
             flights: Arc::clone(&self.flights),
-            classifier,
+            classifier: self.next_classifier(site),
             presence: Arc::clone(&self.presence),
             admittance: self.next_admittance(site)?,
             doorkeeper: self.doorkeeper.clone(),
@@ -95,6 +90,14 @@ impl Site {
             scenario,
         };
         Ok((changed, retuning, guest))
+    }
+
+    /// Other rules begin with no client known.
+    fn next_classifier(&self, site: &SiteConfig) -> Arc<Mutex<super::Classifier>> {
+        if self.config.clients == site.clients {
+            return Arc::clone(&self.classifier);
+        }
+        Arc::new(Mutex::new(super::Classifier::new(site.clients.clone())))
     }
 
     /// A mirror with other rules opens again, and checks its pages by them before it serves them.

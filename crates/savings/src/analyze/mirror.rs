@@ -7,7 +7,8 @@ use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Text};
 
 use super::formats::{amount, counted};
-use super::result::{Analysis, MirrorRun, PolicyFigures};
+use super::policy_figures::PolicyFigures;
+use super::result::{Analysis, MirrorRun};
 use super::tables::ratio;
 
 /// A row of what comes first.

@@ -8,7 +8,8 @@ use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
-use super::result::{Analysis, OracleFigures, PolicyFigures};
+use super::policy_figures::{OracleFigures, PolicyFigures};
+use super::result::Analysis;
 use super::wakers::Waker;
 use crate::gaps::GapFigures;
 

@@ -142,11 +142,18 @@ fn every_damage_is_found() {
 }
 
 /// T8: damage of every kind to one frame among others: bits, bursts, bytes that are lost, doubled or put in.
-/// `NIGHTWATT_FRAMES=1000000` is the bar.
 #[test]
 fn damaged_frames_are_found() {
-    let frames = std::env::var("NIGHTWATT_FRAMES").ok().and_then(|it| it.parse().ok());
-    let frames: u64 = frames.unwrap_or(20_000);
+    damaged_are_found(20_000);
+}
+
+#[test]
+#[ignore = "minutes: `cargo test -p nightwatt-transfer --lib -- --ignored a_million_damaged`"]
+fn a_million_damaged_frames_are_found() {
+    damaged_are_found(1_000_000);
+}
+
+fn damaged_are_found(frames: u64) {
     let messages = some_messages();
     let bytes = written(&messages);
     let mut state = 1_u64;
