@@ -23,7 +23,7 @@ kind = "app"
 hosts = ["blog.example.org"]
 origin = "http://10.0.0.5"
 [site.power.systemd]
-unit = "blog"
+unit = "blog.service"
 "#;
 
 /// A second site, whose server draws more.
