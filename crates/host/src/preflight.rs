@@ -125,6 +125,6 @@ mod tests {
         flight.capability("CAP_BPF", &[39]);
         flight.capability("CAP_BPF or CAP_PERFMON", &[39, 38]);
         let missing = flight.missing();
-        assert!(missing.len() == 1 && missing[0].contains("CAP_BPF:"), "{missing:?}");
+        assert!(missing.len() == 1 && missing[0].contains("CAP_BPF,"), "{missing:?}");
     }
 }

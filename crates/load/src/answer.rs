@@ -50,6 +50,8 @@ pub enum Answer {
     Limited,
     /// 308: the same by TLS.
     Redirect,
+    /// By a rule for its path, without the server.
+    Path,
     /// No proxy of ours in between, or none that says so: the server.
     Origin,
     /// A name this version does not know; a proxy answered.
@@ -57,7 +59,7 @@ pub enum Answer {
 }
 
 /// Every name but `Other`'s.
-const NAMES: [(&str, Answer); 19] = [
+const NAMES: [(&str, Answer); 20] = [
     ("cache", Answer::Cache),
     ("stale", Answer::Stale),
     ("not-modified", Answer::NotModified),
@@ -76,6 +78,7 @@ const NAMES: [(&str, Answer); 19] = [
     ("denied", Answer::Denied),
     ("limited", Answer::Limited),
     ("redirect", Answer::Redirect),
+    ("path", Answer::Path),
     ("origin", Answer::Origin),
 ];
 

@@ -141,6 +141,7 @@ name = "metal"
 [machine.server]
 on_w = 200
 off_w = 5
+probe = "10.0.0.2:22"
 [machine.power.wake.wol]
 mac = "52:54:00:12:34:56"
 [machine.power.sleep.ssh]

@@ -17,7 +17,7 @@ use crate::report_file::Output;
 
 /// Measure how much energy functions and sections of a program use
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
 pub(crate) struct Args {
@@ -74,6 +74,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
+
+const USAGE: &str = "\
+nightwatt caliper [OPTIONS] --function <PROGRAM:FUNCTION> [-- COMMAND...]
+       nightwatt caliper [OPTIONS] --start <PROGRAM:PLACE> [-- COMMAND...]
+       nightwatt caliper [OPTIONS] <--markers|--sample> [-- COMMAND...]";
 
 const EXAMPLES: &str = "Examples:
   nightwatt caliper --function ./prog:work -- ./prog

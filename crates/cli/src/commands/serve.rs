@@ -46,9 +46,9 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = r#"Examples:
   nightwatt serve -c nightwatt.toml
-  nightwatt serve -c nightwatt.toml --observe        # see first what it would do
+  nightwatt serve -c nightwatt.toml --observe    # see first what it would do
   nightwatt serve -c nightwatt.toml --log-format json
-  nightwatt serve -c nightwatt.toml --replace        # a new release takes over
+  nightwatt serve -c nightwatt.toml --replace    # a new release takes over
 
 A small configuration:
   listen = ["0.0.0.0:8080"]

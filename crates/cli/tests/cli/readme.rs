@@ -105,7 +105,8 @@ fn commands(page: &str) -> Vec<(String, Vec<String>)> {
 fn words(line: &str) -> String {
     let is_figure = |word: &&str| {
         let word = word.trim_matches(|it: char| "(),.:−+".contains(it));
-        word.starts_with(|it: char| it.is_ascii_digit()) || ["J", "Wh", "kWh", "±", "%"].contains(&word)
+        word.starts_with(|it: char| it.is_ascii_digit())
+            || ["J", "Wh", "kWh", "±", "%"].contains(&word)
     };
     line.split_whitespace().filter(|word| !is_figure(word)).collect::<Vec<_>>().join(" ")
 }

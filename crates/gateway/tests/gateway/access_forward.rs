@@ -123,7 +123,8 @@ fn the_server_learns_from_the_service_alone_who_it_is() {
         let trailer = "POST /a HTTP/1.1\r\nHost: blog\r\nX-Forwarded-For: 10.0.0.1\r\nTransfer-Encoding: chunked\r\n\
                        Trailer: X-My-Name, X-Other\r\n\r\n0\r\nX-My-Name: admin\r\nX-Other: x\r\n\r\n";
         assert_eq!(stage.say(trailer).await.unwrap().status, 200);
-        assert_eq!(stage.origin.seen()[1].trailers, ["X-Other: x"]);
+        let trailers = stage.origin.seen()[1].trailers.join("\n").to_lowercase();
+        assert_eq!(trailers, "x-other: x");
     });
 }
 

@@ -25,8 +25,13 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::written;
 
+const USAGE: &str = "\
+nightwatt calibrate states [OPTIONS] <FILE>
+       nightwatt calibrate states [OPTIONS] <--log <RECORDING>|--drive <CONFIG>>";
+
 /// `calibrate states`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = USAGE)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["table", "log", "drive"]))]
 pub(crate) struct Args {
     /// CSV file of runs, with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin

@@ -16,7 +16,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[arg(value_name = "CHANGE,..", default_value = helps::USUAL, help = changes_help())]
+    #[arg(value_name = "CHANGE,..", default_value = helps::USUAL, hide_default_value = true, help = changes_help())]
     pub(crate) changes: String,
     /// Links by their names in the table: `d`, `a,d`, or `all`; `none` for a link without emulation
     #[arg(long, value_name = "NAMES", default_value = "none")]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 fn changes_help() -> String {
-    format!("Changes to try: {}", helps::FORMS)
+    format!("Changes to try [default: all of them]: {}", helps::FORMS)
 }
 
 const EXAMPLES: &str = "\
