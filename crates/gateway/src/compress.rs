@@ -211,10 +211,11 @@ impl Compressor {
             return true;
         }
         let is_query_free = !asked.target.contains('?') || has_directive(headers, "immutable");
-        if PARTS_OF_PAGES.contains(&kind) && is_query_free && asked.has_no_content() {
+        let is_private = ["private", "no-store"].iter().any(|it| has_directive(headers, it));
+        let is_part = PARTS_OF_PAGES.contains(&kind) && is_query_free && asked.has_no_content();
+        if is_part && !is_private {
             return false;
         }
-        let is_private = ["private", "no-store"].iter().any(|it| has_directive(headers, it));
         let is_public = has_directive(headers, "public") && !is_private;
         self.is_closed || !asked.sender.is_anonymous() && !is_public
     }

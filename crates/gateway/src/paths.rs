@@ -15,7 +15,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use nightwatt_clock::Clock;
 
 use self::files::Folder;
-use crate::config::{Config, HeaderRules, Limits, PathConfig, SiteConfig, SiteLimits, readings};
+use crate::config::{
+    Config, HeaderRules, Limits, PathConfig, SiteConfig, SiteLimits, decoded, readings,
+};
 use crate::error::StartError;
 use crate::origin::OriginPool;
 use crate::request_rules::path_of;
@@ -68,6 +70,17 @@ impl Headers {
 /// Servers could take the path for one of another table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ambiguous;
+
+/// Whether a server could see a `..` step in a path, as it is or decoded. What it leaves then depends on what the server
+/// takes for a step before it.
+pub(crate) fn climbs(path: &str) -> bool {
+    let has_step_up = |text: &str| {
+        let mut steps = text.split(['/', '\\']);
+        steps.any(|step| step.split([';', '\0']).next() == Some(".."))
+    };
+    let once = decoded(path);
+    has_step_up(path) || has_step_up(&once) || has_step_up(&decoded(&once))
+}
 
 impl Paths {
     /// The tables of a site; nothing if it has none.
@@ -122,7 +135,8 @@ impl Paths {
     pub(crate) fn find(&self, path: &str) -> Result<Option<&PathRule>, Ambiguous> {
         let best = |path: &str| self.rules.iter().position(|rule| rule.is_for(path));
         let found = best(path);
-        if !self.rules.is_empty() && readings(path)[1..].iter().any(|it| best(it) != found) {
+        let is_other = || readings(path)[1..].iter().any(|it| best(it) != found);
+        if !self.rules.is_empty() && (climbs(path) || is_other()) {
             return Err(Ambiguous);
         }
         Ok(found.map(|at| &self.rules[at]))

@@ -8,8 +8,9 @@ use nightwatt_energy::time::Mono;
 use nightwatt_policy::admission::{Route, Want};
 use nightwatt_traffic::Verdict;
 
+use crate::config::readings;
 use crate::facts::Facts;
-use crate::paths::Ambiguous;
+use crate::paths::{Ambiguous, climbs};
 use crate::serving::Serving;
 
 /// The rule in the access log for a client that sends too many requests.
@@ -54,6 +55,11 @@ pub(crate) fn refusal(
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
+    if site.is_some_and(|site| asks_service(serving, site)) && may_be_another(facts.path()) {
+        let text = "The service that decides about this site may read this path in another way than the server: write \
+                    it without `.` and `..` steps, `//`, `;` and `\\`.";
+        return Some((StatusCode::BAD_REQUEST, text));
+    }
     let mut limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
     if let Some(paths) = site.and_then(|site| serving.sites[site].paths.as_ref()) {
         match paths.find(facts.path()) {
@@ -72,4 +78,15 @@ pub(crate) fn refusal(
         let mark = &serving.sites.get(site?)?.mark;
         mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
     })
+}
+
+/// Whether a service decides about the requests of a site.
+fn asks_service(serving: &Serving, site: usize) -> bool {
+    serving.sites[site].admittance.as_ref().is_some_and(|it| it.config().forward.is_some())
+}
+
+/// Whether servers could take a path for another one than its bytes name. An escape alone (`%2F`) is left to them.
+fn may_be_another(path: &str) -> bool {
+    // `OPTIONS *` is about the server as a whole.
+    path != "*" && (readings(path)[1] != path || climbs(path))
 }

@@ -35,6 +35,7 @@ fn is_sound(week: &Value) {
 }
 
 #[test]
+#[ignore = "a minute of computing: `make nightly LANE=soak`"]
 fn a_week_of_march_without_a_promise_saves_more_than_six_tenths() {
     let options = ["--days", "7", "--policy", "timeout 5s", "--no-sla"];
     let Some(week) = played("yuvi_in_nginx_2012-03.log.gz", &options) else { return };
@@ -48,6 +49,7 @@ fn a_week_of_march_without_a_promise_saves_more_than_six_tenths() {
 }
 
 #[test]
+#[ignore = "a minute of computing: `make nightly LANE=soak`"]
 fn other_logs_are_played_soundly_too() {
     for log in ["secrepo_2018-12-15.log.gz", "erddap_nginx_2024.log.gz"] {
         let Some(days) = played(log, &["--policy", "ski-rental", "--no-sla"]) else { return };

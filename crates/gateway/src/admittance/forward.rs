@@ -155,10 +155,12 @@ impl ForwardAuth {
         }
         if status == StatusCode::UNAUTHORIZED
             && facts.accepts_html
+            && !response.headers().contains_key(LOCATION)
             && let Some(place) = self.sign_in(facts)
         {
             *response.status_mut() = StatusCode::FOUND;
             response.headers_mut().insert(LOCATION, place);
+            response.headers_mut().remove(WWW_AUTHENTICATE);
             *response.body_mut() = Bytes::new();
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

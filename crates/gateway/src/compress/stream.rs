@@ -95,6 +95,8 @@ impl Body for Compressing {
                     return Poll::Ready(Some(Err(error)));
                 }
             };
+            // Not every body knows before that it has ended.
+            let is_over = frame.is_none();
             match frame {
                 Some(Ok(part)) => {
                     this.tally.read(part.len());
@@ -111,7 +113,7 @@ impl Body for Compressing {
                 Some(Err(trailers)) => this.trailers = Some(trailers),
                 None => {}
             }
-            if this.plain.is_end_stream() || this.trailers.is_some() {
+            if is_over || this.plain.is_end_stream() || this.trailers.is_some() {
                 if let Some(encoder) = this.encoder.take() {
                     return Poll::Ready(this.ends(encoder));
                 }

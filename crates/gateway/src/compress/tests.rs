@@ -1,6 +1,13 @@
 //! What is compressed, and what never is.
 
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
 use http::header::HeaderName;
+use http_body::Frame;
+use nightwatt_http1::BodyError;
 
 use super::*;
 use crate::config::Config;
@@ -29,7 +36,7 @@ const SCRIPT: (&str, &str) = ("content-type", "text/javascript");
 const NAMED: Sender = Sender::COOKIE;
 const STRANGER: Sender = Sender::ANONYMOUS;
 
-const OPEN: [Case; 21] = [
+const OPEN: [Case; 24] = [
     ("/", STRANGER, &[HTML], None),
     ("/?q=x", STRANGER, &[HTML], None),
     ("/", STRANGER, &[HTML, ("cache-control", "no-cache")], None),
@@ -41,6 +48,9 @@ const OPEN: [Case; 21] = [
     ("/", STRANGER, &[HTML, ("set-cookie", "a=b")], Some(WhyNot::Secret)),
     ("/a.js", NAMED, &[SCRIPT], None),
     ("/a.js", NAMED, &[SCRIPT, ("set-cookie", "a=b")], Some(WhyNot::Secret)),
+    ("/a.js", NAMED, &[SCRIPT, ("cache-control", "private")], Some(WhyNot::Secret)),
+    ("/a.js", NAMED, &[SCRIPT, ("cache-control", "no-store")], Some(WhyNot::Secret)),
+    ("/a.js", STRANGER, &[SCRIPT, ("cache-control", "no-store")], None),
     ("/a.js?callback=x", NAMED, &[SCRIPT], Some(WhyNot::Secret)),
     ("/a.js?v=1", NAMED, &[SCRIPT, ("cache-control", "max-age=1, immutable")], None),
     ("/a.css", NAMED, &[("content-type", "TEXT/CSS")], None),
@@ -71,6 +81,7 @@ fn behind_rules_of_access_only_the_parts_of_pages_are_compressed() {
         ("/", &[HTML][..], Some(WhyNot::Secret)),
         ("/", &[HTML, ("cache-control", "public")], Some(WhyNot::Secret)),
         ("/a.js", &[SCRIPT], None),
+        ("/a.js", &[SCRIPT, ("cache-control", "private")], Some(WhyNot::Secret)),
         ("/a.js?x", &[SCRIPT, ("cache-control", "public")], Some(WhyNot::Secret)),
     ] {
         let asked = Asked { method: &Method::GET, target, sender: STRANGER };
@@ -125,4 +136,41 @@ fn a_strong_tag_becomes_weak_and_a_weak_one_stays() {
     {
         assert_eq!(asks_weakly(&fields(&[("if-none-match", asks)]), &strong), is_weak, "{asks}");
     }
+}
+
+/// A body that does not know that its last part was the last. The last part comes first here.
+struct Chunks(Vec<&'static str>);
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let part = self.0.pop();
+        Poll::Ready(part.map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))))
+    }
+}
+
+#[test]
+fn a_body_that_does_not_know_its_last_part_ends_all_the_same() {
+    let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+    let encoder = Encoder::new(accepted::Coding::Gzip).unwrap();
+    let plain = Answer::other(Chunks(vec!["world", "hello "]));
+    let mut body = Compressing::new(plain, encoder, Arc::default(), place);
+    let (mut bytes, mut has_ended) = (Vec::new(), false);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..4 {
+        match Pin::new(&mut body).poll_frame(&mut cx) {
+            Poll::Ready(Some(part)) => bytes.extend(part.unwrap().into_data().unwrap()),
+            Poll::Ready(None) => has_ended = true,
+            Poll::Pending => panic!("all parts are there"),
+        }
+    }
+    assert!(has_ended);
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello world");
 }

@@ -19,6 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use nightwatt_http1::BodyError;
 use nightwatt_httpcache::{RangeAnswer, Timestamp, date, range};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use tokio::task::JoinHandle;
 
 use super::kinds;
@@ -91,10 +92,7 @@ impl Place {
             Ok(None) => Found::Folder,
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Found::Nothing,
-                // A link out of the folder is not there for clients.
-                _ if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
-                    Found::Nothing
-                }
+                _ if is_nowhere(&error) => Found::Nothing,
                 _ => Found::Failed,
             },
         }
@@ -119,6 +117,12 @@ impl Place {
         let kind = kinds::of(name);
         Ok(Some(Opened { file, length: data.len(), changed, tag, kind }))
     }
+}
+
+/// Whether a path leads out of the folder or in a circle, or is too long for any file: for clients nothing is there.
+fn is_nowhere(error: &io::Error) -> bool {
+    let nowhere = [Errno::XDEV, Errno::LOOP, Errno::NAMETOOLONG];
+    nowhere.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
 /// The name of a file below the folder; nothing if the path cannot be one, or names a hidden file.
@@ -346,6 +350,11 @@ mod tests {
             assert!(!is_there(path), "{path}");
         }
         assert!(matches!(folder.0.open("/in"), Found::Folder));
+        std::os::unix::fs::symlink("circle", root.join("circle")).unwrap();
+        let (long, deep) = ("/a".to_owned() + &"b".repeat(300), "/a".repeat(3000));
+        for path in ["/circle", "/circle/x", &long, &deep] {
+            assert!(matches!(folder.0.open(path), Found::Nothing), "{} bytes", path.len());
+        }
         let made = std::process::Command::new("mkfifo").arg(root.join("pipe")).status();
         if made.is_ok_and(|status| status.success()) {
             assert!(

@@ -79,6 +79,29 @@ fn a_path_that_servers_may_take_for_one_of_another_table_is_ambiguous() {
     }
 }
 
+/// The steps before `..` are of the kinds that some servers keep and others do not: each server goes up from another one.
+#[test]
+fn a_path_with_a_step_upwards_belongs_to_no_table() {
+    for (prefix, path) in [
+        ("/admin", "/a\\b/../admin/x"),
+        ("/admin", "/a%5cb/../admin/x"),
+        ("/admin", "/a%2fb/%2e%2e/admin/x"),
+        ("/admin", "/a%252fb/%252e%252e/admin/x"),
+        ("/app/admin", "/app/..;/../admin/x"),
+        ("/app/admin", "/app/;/../admin/x"),
+        ("/app/admin", "/app//../admin"),
+        ("/other", "/a/b/../c"),
+        ("/other", "/a/.."),
+    ] {
+        let found = paths(&table(prefix)).find(path).map(|it| it.is_some());
+        assert_eq!(found, Err(Ambiguous), "{path}");
+    }
+    let paths = paths(&table("/other"));
+    for path in ["/a..b", "/a/...", "/a/..b", "/%2e/a", "/.well-known/x"] {
+        assert_eq!(paths.find(path).map(|it| it.is_some()), Ok(false), "{path}");
+    }
+}
+
 #[test]
 fn a_stripped_prefix_leaves_a_path_that_begins_with_one_slash() {
     for prefix in ["/api", "/api/"] {

@@ -38,6 +38,9 @@ impl Entered {
         }
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+        // For some caches these take precedence.
+        headers.remove("cdn-cache-control");
+        headers.remove("surrogate-control");
         for cookie in self.cookies {
             headers.append(SET_COOKIE, cookie);
         }

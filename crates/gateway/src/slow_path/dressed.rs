@@ -1,6 +1,7 @@
 //! What is done with a request and its answer beside caching and waking: other answers by path, and compression.
 
-use http::Response;
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, Response};
 use nightwatt_http1::Incoming;
 
 use super::Asked;
@@ -26,7 +27,7 @@ impl Asked<'_> {
             None => self.answer_plainly(body).await,
         };
         if let Some(compressor) = &site.compressor
-            && matches!(how.answered, Answered::Server | Answered::Held)
+            && matches!(how.answered, Answered::Server | Answered::Held | Answered::NotModified)
         {
             let target = &self.facts.target;
             response = compressor.pass(self.parts, target, self.sender, response);
@@ -44,7 +45,14 @@ impl Asked<'_> {
             rule.answer(self.facts, &self.parts.headers).await
         };
         let (mut response, how) = match own {
-            Some(response) => (response, How::by_itself(self.class, Answered::Path)),
+            Some(mut response) => {
+                if self.site().admittance.is_some() {
+                    // Caches in front of this proxy do not ask who may come in.
+                    let private = HeaderValue::from_static("private");
+                    response.headers_mut().entry(CACHE_CONTROL).or_insert(private);
+                }
+                (response, How::by_itself(self.class, Answered::Path))
+            }
             None => self.answer_plainly(body).await,
         };
         rule.change_answer(response.headers_mut());

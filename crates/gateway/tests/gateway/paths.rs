@@ -91,6 +91,9 @@ fn no_spelling_reaches_what_belongs_to_another_table() {
             "/admin/../x",
             "http://blog/admin/x",
             "http://blog/a/../admin",
+            "/a\\b/../admin/x",
+            "/a%2fb/%2e%2e/admin/x",
+            "/a/../b",
         ] {
             let request = format!("GET {target} HTTP/1.1\r\nHost: blog\r\n\r\n");
             let status = stage.say(&request).await.map_or(0, |got| got.status);

@@ -431,8 +431,7 @@ fn together(sections: Vec<(&str, Vec<String>)>) -> Vec<String> {
     let mut kinds: Vec<(String, Vec<(&str, String)>)> = Vec::new();
     for (name, warnings) in sections {
         for warning in warnings {
-            let kind =
-                warning.replace(name, "").replace(|it: char| it.is_ascii_digit() || it == '.', "");
+            let kind = without_name(&warning, name);
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, those)) => those.push((name, warning)),
                 None => kinds.push((kind, vec![(name, warning)])),
@@ -449,6 +448,13 @@ fn together(sections: Vec<(&str, Vec<String>)>) -> Vec<String> {
         vec![format!("{} (the same of {}{more})", those[0].1, names.join(", "))]
     };
     kinds.into_iter().flat_map(in_words).collect()
+}
+
+/// What a warning has in common with those of other sections.
+fn without_name(warning: &str, name: &str) -> String {
+    let is_name = |word: &&str| word.trim_matches([',', ':', ';', '`']) == name;
+    let others: Vec<&str> = warning.split(' ').filter(|word| !is_name(word)).collect();
+    others.join(" ").replace(|it: char| it.is_ascii_digit() || it == '.', "")
 }
 
 impl SectionReport {
