@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nightwatt_host::tool::{self, Capture, Ended, Failed};
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::Order;
+use nightwatt_policy::manager::{Hindrance, Order};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -63,6 +63,12 @@ fn start_due(
     for job in &config.job {
         let now = gateway.serving.clock.now();
         let run = gateway.jobs.with(&job.name, &config.state_dir, |entry| {
+            if !entry.is_running && entry.record.give_up(now.wall.0) {
+                tracing::error!(
+                    job = job.name,
+                    "a job was interrupted twice: it waits for its next time"
+                );
+            }
             let due = entry.record.due(job.at, now);
             entry.next = due.next;
             let run = due.run.filter(|_| !names.contains(&job.name));
@@ -106,22 +112,54 @@ struct Kept {
 }
 
 impl Kept {
+    /// Its phase must be known. One that wakes just now has a visitor, whose time the policy decides about.
     fn new(server: &Arc<Supervisor>) -> Self {
-        let was_asleep = server.phase_now() != Phase::Awake;
-        if was_asleep {
+        let phase = server.phase_now();
+        if phase != Phase::Awake {
             server.order(Order::Wake);
         }
         server.begin();
+        let was_asleep = matches!(phase, Phase::Asleep | Phase::FallingAsleep | Phase::Failed);
         Self { server: Arc::clone(server), was_asleep }
     }
+}
+
+/// Whether something that began meanwhile wants the server awake. An order to stay awake is not seen here.
+fn is_wanted(server: &Supervisor) -> bool {
+    let status = server.status();
+    let is_hour = |it: Hindrance| matches!(it, Hindrance::Hours(_) | Hindrance::AwakeHours(_));
+    status.in_flight > 0 || status.held > 0 || status.hindrance.is_some_and(is_hour)
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         self.server.end();
-        if self.was_asleep {
+        if self.was_asleep && !is_wanted(&self.server) {
             self.server.order(Order::Sleep);
         }
+    }
+}
+
+/// Wakes the server, and keeps it awake as long as the result lives.
+async fn awake(server: &Arc<Supervisor>) -> Result<Kept, String> {
+    let clock = server.clock();
+    // The phase that is watched may lag behind the one that is: it only says when to look.
+    let mut phase = server.phase();
+    let gone = || format!("`{}` is gone", server.name());
+    let known = async { phase.wait_for(|_| server.phase_now() != Phase::Unknown).await.is_ok() };
+    match clock.timeout(WAKE, known).await {
+        Ok(true) => {}
+        Ok(false) => return Err(gone()),
+        Err(_) => return Err(format!("whether `{}` is awake is not known", server.name())),
+    }
+    let kept = Kept::new(server);
+    let is_decided = |_: &Phase| matches!(server.phase_now(), Phase::Awake | Phase::Failed);
+    let decided = async { phase.wait_for(is_decided).await.map(|_| server.phase_now()) };
+    match clock.timeout(WAKE, decided).await {
+        Ok(Ok(Phase::Failed)) => Err(format!("`{}` does not wake", server.name())),
+        Ok(Ok(_)) => Ok(kept),
+        Ok(Err(_)) => Err(gone()),
+        Err(_) => Err(format!("`{}` is not awake after 10 minutes", server.name())),
     }
 }
 
@@ -129,17 +167,7 @@ async fn carry_out(gateway: &Gateway, job: &JobConfig) -> Result<(), String> {
     let server = gateway.supervisors().find(|it| it.name() == job.on);
     let server = server.ok_or_else(|| format!("there is no `{}` any more", job.on))?;
     let clock = &gateway.serving.clock;
-    let mut phase = server.phase();
-    let kept = Kept::new(server);
-    let is_decided = |phase: &Phase| matches!(phase, Phase::Awake | Phase::Failed);
-    // The value is copied: a reference to it would lock it while the command runs.
-    let decided = async { phase.wait_for(is_decided).await.map(|phase| *phase) };
-    match clock.timeout(WAKE, decided).await {
-        Ok(Ok(Phase::Awake)) => {}
-        Ok(Ok(_)) => return Err(format!("`{}` does not wake", job.on)),
-        Ok(Err(_)) => return Err(format!("`{}` is gone", job.on)),
-        Err(_) => return Err(format!("`{}` is not awake after 10 minutes", job.on)),
-    }
+    let kept = awake(server).await?;
     let Some((program, arguments)) = job.command.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments).env("NIGHTWATT_JOB", &job.name);

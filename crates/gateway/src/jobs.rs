@@ -3,7 +3,8 @@
 mod due;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -69,17 +70,30 @@ fn file(state_dir: &Path, name: &str) -> PathBuf {
 
 /// A file that is missing or not understood says nothing: the next run is that of the next time.
 fn read(path: &Path) -> Record {
-    let text = fs::read(path).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+    let record = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Record::default(),
+        Err(error) => Err(error),
+        Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+    };
+    record.unwrap_or_else(|error| {
+        let path = path.display();
+        tracing::warn!(%path, %error, "cannot read when a job ran: it runs at its next time");
+        Record::default()
+    })
 }
 
 fn write(path: &Path, record: &Record) {
-    let new = path.with_extension("json.new");
-    let written = serde_json::to_vec(record)
-        .map_err(std::io::Error::from)
-        .and_then(|text| fs::write(&new, text))
-        .and_then(|()| fs::rename(&new, path));
-    if let Err(error) = written {
+    if let Err(error) = replace(path, record) {
         tracing::warn!(path = %path.display(), %error, "cannot write down when a job ran");
     }
+}
+
+/// A run that has begun must be known after a power cut: else it begins again.
+fn replace(path: &Path, record: &Record) -> io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut file = File::create(&new)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

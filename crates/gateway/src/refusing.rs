@@ -10,7 +10,7 @@ use nightwatt_traffic::Verdict;
 
 use crate::config::readings;
 use crate::facts::Facts;
-use crate::paths::{Ambiguous, climbs};
+use crate::paths::climbs;
 use crate::serving::Serving;
 
 /// The rule in the access log for a client that sends too many requests.
@@ -62,14 +62,12 @@ pub(crate) fn refusal(
     }
     let mut limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
     if let Some(paths) = site.and_then(|site| serving.sites[site].paths.as_ref()) {
-        match paths.find(facts.path()) {
-            Ok(rule) => limits = rule.map_or(limits, |it| &it.limits),
-            Err(Ambiguous) => {
-                let text = "Servers read this path in several ways: write it without `..`, `//`, `;` and escapes that \
-                            need none.";
-                return Some((StatusCode::BAD_REQUEST, text));
-            }
-        }
+        let Ok(rule) = paths.find(facts.path()) else {
+            let text = "Servers read this path in several ways: write it without `..`, `//`, `;` and escapes that \
+                        need none.";
+            return Some((StatusCode::BAD_REQUEST, text));
+        };
+        limits = rule.map_or(limits, |it| &it.limits);
     }
     facts.refusal(parts, limits.largest_body()).or_else(|| {
         // It would loop forever.

@@ -11,7 +11,7 @@ const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
-/// From this release of the kernel on, eBPF programs of ours need CAP_SYS_ADMIN too.
+/// From this release of the kernel on, eBPF programs of ours need `CAP_SYS_ADMIN` too.
 const STRICT: (u32, u32) = (6, 16);
 
 /// What `disk` lacks.
@@ -39,7 +39,9 @@ pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Ve
         return rights;
     }
     let mut flight = Preflight::default();
-    rights.into_iter().for_each(|what| flight.note(what));
+    for what in rights {
+        flight.note(what);
+    }
     for point in options.sections.iter().flat_map(points) {
         if let Err(error) = resolve_file(&point.program) {
             flight.note(error.to_string());

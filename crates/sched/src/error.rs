@@ -57,7 +57,7 @@ impl Error {
 }
 
 fn lines(log: &[String]) -> String {
-    log.iter().map(|line| format!("\n  {line}")).collect()
+    log.iter().fold(String::new(), |text, line| text + "\n  " + line)
 }
 
 fn of_message(message: &str) -> String {

@@ -106,6 +106,7 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "this crate has no clock of nightwatt's")]
 mod tests {
     use super::*;
 

@@ -12,10 +12,11 @@ mod listen;
 mod ticket;
 mod tls;
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
 };
@@ -31,9 +32,8 @@ const PROBES: u32 = 3;
 /// A peer that needs longer for its part of the handshake is refused.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// For this time, and so many reads of 16 KiB, the other end may still send after the last word.
+/// For this time, the other end may still send after the last word.
 const FAREWELL: Duration = Duration::from_secs(2);
-const MOST_UNREAD: u32 = 4096;
 
 /// What either end reads and writes.
 pub struct Ends {
@@ -62,18 +62,56 @@ fn is_through(socket: &TcpStream) -> io::Result<()> {
 }
 
 /// Closes a connection so that what was written last is still read: a socket that is closed with bytes unread resets it.
-pub fn close_gently(mut socket: &TcpStream) {
+pub fn close_gently(socket: &TcpStream, clock: fn() -> Mono) {
     // The other end may be gone.
     let _ = socket.shutdown(Shutdown::Write);
-    let _ = socket.set_read_timeout(Some(FAREWELL));
+    let mut hurried = Hurried { socket, clock, until: clock() + FAREWELL };
     let mut rest = [0; 16 << 10];
-    for _ in 0..MOST_UNREAD {
-        match socket.read(&mut rest) {
-            Ok(1..) => {}
-            _ => break,
-        }
-    }
+    while matches!(hurried.read(&mut rest), Ok(1..)) {}
     let _ = socket.shutdown(Shutdown::Both);
+}
+
+/// A socket that is read and written until a moment, however little arrives at once.
+struct Hurried<'a> {
+    socket: &'a TcpStream,
+    clock: fn() -> Mono,
+    until: Mono,
+}
+
+impl Hurried<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.since((self.clock)());
+        if left.is_zero() { Err(late()) } else { Ok(left) }
+    }
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        let mut socket = self.socket;
+        socket.read(bytes).map_err(in_words)
+    }
+}
+
+impl Write for Hurried<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        let mut socket = self.socket;
+        socket.write(bytes).map_err(in_words)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it was too slow")
+}
+
+/// A timeout of the socket is an error of another kind, which rustls takes for a pause.
+fn in_words(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
 }
 
 fn plain(socket: TcpStream) -> io::Result<Ends> {

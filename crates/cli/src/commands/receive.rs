@@ -1,6 +1,7 @@
 //! `nightwatt receive`: the other end of `nightwatt send`.
 
 use std::cell::RefCell;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,9 @@ Nothing outside DIR is written. A file gets its name only when all of it is on
 the disk. A ticket is good for one transfer, which may be interrupted and
 continued, and until this program ends.";
 
+/// A sender that takes nothing is not waited for longer.
+const ANSWER: Duration = Duration::from_secs(2);
+
 /// Receives until all is there.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let is_stdout = args.folder == Path::new("-");
@@ -100,7 +104,7 @@ fn by_stdio(args: &Args) -> Result<ExitStatus, Failure> {
         Ok(store) => store,
         Err(error) => return refuse(&args.folder, &error),
     };
-    match metered_by(args, io::stdin(), io::stdout().lock(), store)? {
+    match metered_by(started(args)?, io::stdin(), io::stdout().lock(), store) {
         Ok(_) => Ok(ExitStatus::Success),
         // The sender was told, and prints it.
         Err(ReceiveError::Session(_) | ReceiveError::Frame(_) | ReceiveError::Message(_)) => {
@@ -114,7 +118,47 @@ fn by_stdio(args: &Args) -> Result<ExitStatus, Failure> {
     }
 }
 
+/// The meters, and the folder if there is one.
+fn prepared(args: &Args, is_stdout: bool) -> Result<(Sampler, Option<Folder>), Failure> {
+    let store = if is_stdout { None } else { Some(writable(args)?) };
+    Ok((started(args)?, store))
+}
+
+fn writable(args: &Args) -> Result<Folder, Failure> {
+    opened(args).map_err(|error| {
+        Failure::because(format!("cannot write into {}", args.folder.display()), &error)
+            .hint(hint(&error))
+    })
+}
+
+/// What fails now would fail when a sender is there.
+fn check(args: &Args, is_stdout: bool) -> Result<(), Failure> {
+    drop(args.meters.opened(&Host::default(), None)?);
+    if is_stdout {
+        return Ok(());
+    }
+    let was_there = args.folder.is_dir();
+    drop(writable(args)?);
+    if !was_there {
+        // Each sender's session makes it: a dry run leaves none behind. Where it cannot be removed, it stays.
+        let _ = fs::remove_dir(&args.folder);
+    }
+    Ok(())
+}
+
+/// Reports a failure to the sender.
+fn turn_away(ends: Ends, failure: &Failure) {
+    let Ends { writer, socket, .. } = ends;
+    let text = failure.to_string();
+    let lines: Vec<&str> = text.trim_start_matches("error: ").lines().map(str::trim).collect();
+    // The sender may be gone.
+    let _ = socket.set_write_timeout(Some(ANSWER));
+    let _ = receive::refuse(writer, lines.join("; "));
+    close_gently(&socket, monotonic);
+}
+
 fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitStatus, Failure> {
+    check(args, is_stdout)?;
     let listener = if args.insecure {
         Listener::plain(address)
     } else {
@@ -127,24 +171,29 @@ fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitSt
         Failure::failed(&error).hint("name another port, or end the program that has this one")
     })?;
     announce(args, &listener)?;
-    let until = monotonic() + args.time;
     loop {
         let mut refused = |it: Refusal| {
             output::complain(&format!("warning: {} was refused: {}", it.from, it.why));
         };
-        let ends = listener.accept(monotonic, until, &mut refused);
-        let Ends { reader, writer, socket } = ends.map_err(|error| Failure::failed(&error))?;
-        let result = if is_stdout {
-            metered_by(args, reader, writer, Pipe::new(io::stdout().lock()))?
-        } else {
-            let store = opened(args).map_err(|error| {
-                Failure::because(format!("cannot write into {}", args.folder.display()), &error)
-                    .hint(hint(&error))
-            })?;
-            metered_by(args, reader, writer, store)?
+        let ends = listener.accept(monotonic, monotonic() + args.time, &mut refused);
+        let ends = ends.map_err(|error| Failure::failed(&error))?;
+        let (sampler, store) = match prepared(args, is_stdout) {
+            Ok(prepared) => prepared,
+            Err(failure) => {
+                turn_away(ends, &failure);
+                return Err(failure);
+            }
         };
-        close_gently(&socket);
+        let Ends { reader, writer, socket } = ends;
+        let result = match store {
+            None => metered_by(sampler, reader, writer, Pipe::new(io::stdout().lock())),
+            Some(store) => metered_by(sampler, reader, writer, store),
+        };
+        close_gently(&socket, monotonic);
         match result {
+            Ok(received) if received.is_trial => {
+                output::complain("a dry run was answered; still waiting for the sender");
+            }
             Ok(received) => return report(args, &received, is_stdout),
             // A part is on stdout already, and cannot be taken back.
             Err(error) if is_stdout => return Err(Failure::failed(&error)),
@@ -197,16 +246,20 @@ fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatu
     Ok(if receipt.rejected_count == 0 { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
+/// The meters, which are read from now on.
+fn started(args: &Args) -> Result<Sampler, Failure> {
+    let meters = args.meters.opened(&Host::default(), None)?;
+    Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
+        .map_err(|error| Failure::because("cannot start the meters' threads", &error))
+}
+
 /// Receives, and measures what this machine uses meanwhile.
 fn metered_by(
-    args: &Args,
+    sampler: Sampler,
     reader: impl Read + Send + 'static,
     writer: impl Write,
     store: impl Store,
-) -> Result<Result<Received, ReceiveError>, Failure> {
-    let meters = args.meters.opened(&Host::default(), None)?;
-    let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
-        .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
+) -> Result<Received, ReceiveError> {
     let begin = monotonic();
     sampler.begin(begin);
     let sampler = RefCell::new(Some(sampler));
@@ -219,7 +272,7 @@ fn metered_by(
         let energy = metered(&measured, seconds);
         Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
     };
-    Ok(receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent }))
+    receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent })
 }
 
 /// For the sender.

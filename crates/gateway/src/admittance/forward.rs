@@ -127,10 +127,10 @@ impl ForwardAuth {
             .timeout(self.config.timeout, Box::pin(asking))
             .await
             .map_err(|_| NoDecision::TimedOut)?;
-        self.decision(answer?, facts)
+        self.decision(&answer?, facts)
     }
 
-    fn decision(&self, answer: Response<Bytes>, facts: &Facts) -> Result<Decision, NoDecision> {
+    fn decision(&self, answer: &Response<Bytes>, facts: &Facts) -> Result<Decision, NoDecision> {
         let status = answer.status();
         if status.is_server_error() || status.is_informational() {
             return Err(NoDecision::Failed(status));
@@ -283,7 +283,7 @@ pub(crate) enum Refused {
     /// By a rule here.
     By(Denial),
     /// The service has this answer for it.
-    Answer(Response<Answer>),
+    Answer(Box<Response<Answer>>),
     /// The service did not answer.
     NotAsked(NoDecision),
 }
@@ -312,7 +312,9 @@ impl super::Admittance {
         let Some(forward) = self.forward_for(comer.ip) else { return Ok(Service::default()) };
         match forward.ask(facts, fields, clock).await {
             Ok(Decision::In { fields, cookies }) => Ok(Service { fields, cookies }),
-            Ok(Decision::Out(response)) => Err(Refused::Answer(response.map(Answer::whole))),
+            Ok(Decision::Out(response)) => {
+                Err(Refused::Answer(Box::new(response.map(Answer::whole))))
+            }
             Err(why) => Err(Refused::NotAsked(why)),
         }
     }

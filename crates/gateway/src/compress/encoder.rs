@@ -117,11 +117,11 @@ impl Zstd {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.until_done(|context, output| context.flush_stream(output))
+        self.until_done(CCtx::flush_stream)
     }
 
     fn finish(mut self) -> io::Result<Vec<u8>> {
-        self.until_done(|context, output| context.end_stream(output))?;
+        self.until_done(CCtx::end_stream)?;
         Ok(self.out)
     }
 

@@ -113,10 +113,9 @@ impl Body for Compressing {
                 Some(Err(trailers)) => this.trailers = Some(trailers),
                 None => {}
             }
-            if is_over || this.plain.is_end_stream() || this.trailers.is_some() {
-                if let Some(encoder) = this.encoder.take() {
-                    return Poll::Ready(this.ends(encoder));
-                }
+            let is_over = is_over || this.plain.is_end_stream() || this.trailers.is_some();
+            if is_over && let Some(encoder) = this.encoder.take() {
+                return Poll::Ready(this.ends(encoder));
             }
         }
         cx.waker().wake_by_ref();

@@ -160,7 +160,7 @@ fn a_body_that_does_not_know_its_last_part_ends_all_the_same() {
     let encoder = Encoder::new(accepted::Coding::Gzip).unwrap();
     let plain = Answer::other(Chunks(vec!["world", "hello "]));
     let mut body = Compressing::new(plain, encoder, Arc::default(), place);
-    let (mut bytes, mut has_ended) = (Vec::new(), false);
+    let (mut bytes, mut has_ended) = (Vec::<u8>::new(), false);
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..4 {
         match Pin::new(&mut body).poll_frame(&mut cx) {

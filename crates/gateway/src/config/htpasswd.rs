@@ -309,9 +309,12 @@ mod tests {
                 }
             }
         }
-        let lines: String =
-            (5..10).map(|cost| format!("u{cost}:{}\n", bcrypt(&format!("{cost:02}")))).collect();
-        assert!(Users::parse(&lines).unwrap_err().contains("5 kinds"), "each costs time");
+        let lines: Vec<String> =
+            (5..10).map(|cost| format!("u{cost}:{}", bcrypt(&format!("{cost:02}")))).collect();
+        assert!(
+            Users::parse(&lines.join("\n")).unwrap_err().contains("5 kinds"),
+            "each costs time"
+        );
     }
 
     #[test]

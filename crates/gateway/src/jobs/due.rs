@@ -25,6 +25,8 @@ pub(crate) struct Record {
     pub(crate) failures: u32,
     /// Why the last one failed.
     pub(crate) problem: Option<String>,
+    /// Whether the run that began last makes up for one that was interrupted.
+    pub(crate) made_up: bool,
 }
 
 /// What to do about a job now.
@@ -59,11 +61,21 @@ impl Record {
     }
 
     pub(crate) fn begin(&mut self, day: i64, now_ms: i64) {
+        self.made_up = self.is_interrupted() && self.day == Some(day);
         (self.day, self.begun_ms, self.ended_ms) = (Some(day), Some(now_ms), None);
     }
 
+    /// No run may be under way. Gives whether the last one was interrupted, and was the second: that one failed.
+    pub(crate) fn give_up(&mut self, now_ms: i64) -> bool {
+        let gives_up = self.made_up && self.is_interrupted();
+        if gives_up {
+            self.end(now_ms, Err("it was interrupted twice".to_owned()));
+        }
+        gives_up
+    }
+
     pub(crate) fn end(&mut self, now_ms: i64, result: Result<(), String>) {
-        self.ended_ms = Some(now_ms);
+        (self.ended_ms, self.made_up) = (Some(now_ms), false);
         match result {
             Ok(()) => {
                 self.succeeded_ms = Some(now_ms);
@@ -132,6 +144,23 @@ mod tests {
         record.end(31_000, Ok(()));
         assert_eq!(record.due(at, now(FRIDAY + 3, 10)).run, None);
         assert_eq!((record.succeeded_ms, record.took_s), (Some(31_000), Some(30.0)));
+    }
+
+    /// One that takes the gateway down with it must not do so for ever.
+    #[test]
+    fn what_was_interrupted_twice_has_failed() {
+        let (mut record, at) = (Record::default(), at("03:00"));
+        record.due(at, now(FRIDAY, 12));
+        record.begin(FRIDAY + 1, 1000);
+        assert!(!record.give_up(1500));
+        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
+        record.begin(FRIDAY + 1, 2000);
+        assert!(record.give_up(2500));
+        assert_eq!(record.due(at, now(FRIDAY + 1, 5)).run, None);
+        assert_eq!(record.problem.as_deref(), Some("it was interrupted twice"));
+        assert_eq!(record.due(at, now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2), "the next night's");
+        record.begin(FRIDAY + 2, 3000);
+        assert!(!record.give_up(3500), "it is the first of its night");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(super) async fn enter(
     guess.is_answered.store(true, Ordering::Relaxed);
     let service = asked.map_err(|why| match why {
         Refused::By(denial) => refused(denial),
-        Refused::Answer(response) => (response, how(ClientClass::Api, Denial::Forward.rule())),
+        Refused::Answer(response) => (*response, how(ClientClass::Api, Denial::Forward.rule())),
         Refused::NotAsked(why) => {
             serving.warn_of(site, &facts.id, "the service of `access.forward` failed", &why);
             refused(Denial::NotAsked)

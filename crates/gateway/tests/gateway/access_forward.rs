@@ -23,6 +23,7 @@ fn decides(cookie: &str) -> Says {
         }
         "session=bob" => status(403, "bob may not").field("Content-Type", "text/plain"),
         "session=away" => status(302, "").field("Location", "https://auth.example/?rd=x"),
+        "session=portal" => status(401, "").field("Location", "https://portal.example/"),
         "session=broken" => status(500, ""),
         _ => status(401, "log in").field("WWW-Authenticate", "Cookie realm=\"home\""),
     }
@@ -54,12 +55,16 @@ fn who_is_not_let_in_gets_the_answer_of_the_service_and_wakes_nothing() {
         let got = stage.ask(get("/a?b=c").by_browser()).await;
         let place = "https://auth.example/?rd=http%3A%2F%2Fblog%2Fa%3Fb%3Dc";
         assert_eq!((got.how(), got.field("location")), ((302, "denied"), Some(place)));
+        assert_eq!(got.field("www-authenticate"), None, "a browser that is sent elsewhere");
+        let got = stage.ask(of("portal").by_browser()).await;
+        let place = Some("https://portal.example/");
+        assert_eq!((got.how(), got.field("location")), ((401, "denied"), place), "its own address");
         assert_eq!(stage.ask(of("bob")).await.how(), (403, "denied"));
         let got = stage.ask(of("away")).await;
         let place = "https://auth.example/?rd=x";
         assert_eq!((got.how(), got.field("location")), ((302, "denied"), Some(place)));
         stage.at(600).await;
-        assert_eq!((stage.commands(), auth.lines().len()), ((0, 0), 4));
+        assert_eq!((stage.commands(), auth.lines().len()), ((0, 0), 5));
         assert_eq!(stage.ask(of("ann")).await.how(), (200, "held"));
         assert_eq!(stage.commands(), (1, 0));
     });
@@ -178,6 +183,41 @@ fn answers_to_people_are_not_shared_and_refreshed_cookies_reach_their_client_alo
             (401, "denied"),
             "what is stored is not for strangers"
         );
+        let says = ok("x").field("CDN-Cache-Control", "max-age=600");
+        stage.origin.says(says.field("Surrogate-Control", "max-age=600"));
+        let got = stage.ask(of("old")).await;
+        assert_eq!(got.field("set-cookie"), Some("session=new; HttpOnly"));
+        for name in ["cdn-cache-control", "surrogate-control"] {
+            assert_eq!(got.field(name), None, "{name}: no cache keeps a cookie");
+        }
+    });
+}
+
+#[test]
+fn a_path_that_servers_may_take_for_another_reaches_neither_the_service_nor_the_server() {
+    awake().play(async |stage| {
+        let auth = guard(stage, "").await;
+        for target in [
+            "/public/../admin",
+            "/public/./admin",
+            "/public//admin",
+            "//admin",
+            "/admin;x/y",
+            "/admin\\x",
+            "/public/%2e%2e/admin",
+            "/public/..%2fadmin",
+            "/public/%252e%252e/admin",
+        ] {
+            let request =
+                format!("GET {target} HTTP/1.1\r\nHost: blog\r\nCookie: session=ann\r\n\r\n");
+            let status = stage.say(&request).await.map_or(0, |got| got.status);
+            assert_eq!(status, 400, "{target}");
+        }
+        assert_eq!((auth.lines().len(), stage.origin.lines().len()), (0, 0));
+        for target in ["/group%2Fproject", "/a/", "/a?b=/../c;d"] {
+            let ask = get(target).field("Cookie", "session=ann");
+            assert_eq!(stage.ask(ask).await.how(), (200, "server"), "{target}");
+        }
     });
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::PathConfig;
 
+use crate::access::only;
 use crate::client::{ask, get, post};
 use crate::origin::{Origin, ok};
 use crate::passing::{switches, upgrade};
@@ -227,6 +228,31 @@ fn a_websocket_goes_to_the_port_of_its_path() {
     });
 }
 
+#[test]
+fn texts_and_files_of_a_closed_site_are_for_no_cache_in_front() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "a").unwrap();
+    let own = "exact = \"/own\"\ntext = \"x\"\nresponse_headers = { set = { Cache-Control = \"max-age=9\" } }";
+    let texts = [files(dir.path()), "exact = \"/text\"\ntext = \"x\"".to_owned(), own.to_owned()];
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for (is_closed, ours) in [(true, Some("private")), (false, None)] {
+        let setup = with(asleep(), &texts);
+        let setup = setup.site(move |site| site.access = is_closed.then(|| only(&["127.0.0.1"])));
+        setup.play(async |stage| {
+            for (target, value) in
+                [("/f/a.txt", ours), ("/text", ours), ("/own", Some("max-age=9"))]
+            {
+                let got = stage.ask(get(target)).await;
+                assert_eq!(
+                    (got.how(), got.field("cache-control")),
+                    ((200, "path"), value),
+                    "{target}"
+                );
+            }
+        });
+    }
+}
+
 fn files(dir: &Path) -> String {
     format!("prefix = \"/f\"\nfolder = \"{}\"", dir.display())
 }
@@ -234,7 +260,8 @@ fn files(dir: &Path) -> String {
 #[test]
 fn files_have_tags_ranges_and_types() {
     let dir = tempfile::tempdir().unwrap();
-    let big: String = (0..40_000).map(|line: u32| format!("{line:05}\n")).collect();
+    let lines: Vec<String> = (0..40_000).map(|line| format!("{line:05}\n")).collect();
+    let big = lines.concat();
     std::fs::write(dir.path().join("big.txt"), &big).unwrap();
     std::fs::write(dir.path().join("a b.svg"), "<svg/>").unwrap();
     std::fs::write(dir.path().join(".secret"), "x").unwrap();

@@ -115,9 +115,9 @@ fn by_name(head: &Line<'_>, wanted: &[Wanted]) -> Result<Vec<Option<Place>>, Err
     let mut places: Vec<Option<Place>> = Vec::new();
     for wanted in wanted {
         let free = |column: &usize| !taken.contains(column);
-        let named = (0..names.len()).filter(free).find(|&column| names[column] == wanted.name);
+        let exact = (0..names.len()).filter(free).find(|&column| names[column] == wanted.name);
         let called = || (0..names.len()).filter(free).find(|&it| wanted.is_called(names[it]));
-        let found = named.or_else(called);
+        let found = exact.or_else(called);
         taken.extend(found);
         places.push(match found {
             Some(column) => Some(Place { column, unit: unit(head, names[column], wanted)? }),

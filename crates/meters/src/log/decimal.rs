@@ -91,6 +91,7 @@ fn is_digits(text: &str) -> bool {
 
 /// What the cells of a file show of how it writes fractions.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
 pub struct Shown {
     /// Cells that can only be read in one way.
     point: bool,
@@ -188,7 +189,9 @@ mod tests {
     fn a_file_shows_how_it_writes_fractions() {
         let decimal = |cells: &[&str], delimiter| {
             let mut shown = Shown::default();
-            cells.iter().for_each(|cell| shown.take(cell));
+            for cell in cells {
+                shown.take(cell);
+            }
             shown.decimal(delimiter).map_err(str::to_owned)
         };
         for (cells, delimiter, expected) in [

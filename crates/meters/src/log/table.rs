@@ -83,14 +83,14 @@ impl Entities {
     fn take_turns(&mut self, value: &str) -> bool {
         let Some(seen) = &mut self.seen else { return false };
         let is_text = !value.is_empty() && decimal::number(value, None).is_none();
-        let is_next = match seen.iter().position(|it| it == value) {
+        let continues = match seen.iter().position(|it| it == value) {
             Some(place) => {
                 self.repeated = true;
                 seen.len() > 1 && place == self.rows % seen.len()
             }
             None => !self.repeated && seen.len() < MOST_IN_A_ROUND,
         };
-        if !is_text || !is_next {
+        if !is_text || !continues {
             self.seen = None;
             return false;
         }

@@ -18,7 +18,7 @@ impl Analysis {
             }
         };
         Table::of("What other SLAs would give", &self.sla)
-            .text("SLA", |it| name(it))
+            .text("SLA", name)
             .number("saving", "%", 1, |it| 100.0 * it.figures.saving)
             .number("requests that wait", "%", 1, |it| {
                 100.0 * ratio(it.figures.delayed_requests, it.figures.admitted)

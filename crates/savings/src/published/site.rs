@@ -213,10 +213,10 @@ impl Sleeping {
                 self.woke_at_once(asked, before);
             }
             Route::Later(_) => {
-                self.column.enter(Responder::Proxy, PublishedAnswer::Later, proxy, again)
+                self.column.enter(Responder::Proxy, PublishedAnswer::Later, proxy, again);
             }
             Route::Cache | Route::Stale => {
-                self.column.enter(Responder::Proxy, status, proxy, again)
+                self.column.enter(Responder::Proxy, status, proxy, again);
             }
             Route::WaitingPage
             | Route::Refuse

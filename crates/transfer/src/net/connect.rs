@@ -98,8 +98,12 @@ pub fn connect(address: &Address, ticket: Option<&Ticket>) -> Result<Ends, Conne
     let mut socket = reach(authority).map_err(unreached)?;
     prepare(&socket).map_err(unreached)?;
     let Some(ticket) = ticket else { return plain(socket).map_err(unreached) };
-    let failed = |error: io::Error| match Distrust::of(&error) {
-        Some(Distrust::Fingerprint) => ConnectError::Stranger(authority.clone()),
+    let failed = |error: io::Error| match (Distrust::of(&error), error.kind()) {
+        (Some(Distrust::Fingerprint), _) => ConnectError::Stranger(authority.clone()),
+        (_, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => unreached(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "it does not answer within 20 s: is it busy with another sender?",
+        )),
         _ => ConnectError::Handshake { authority: authority.clone(), error },
     };
     let config = tls::config(None, Some(&ticket.fingerprint()))?;

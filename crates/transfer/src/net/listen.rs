@@ -10,11 +10,11 @@ use nightwatt_host::tls::Fingerprint;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::version::TLS13;
-use rustls::{Connection, ServerConfig, ServerConnection};
+use rustls::{Connection, ServerConfig, ServerConnection, Stream};
 
 use super::connect::NAME;
 use super::tls::ends;
-use super::{Ends, Ticket, close_gently, plain, prepare};
+use super::{Ends, FAREWELL, HANDSHAKE, Hurried, Ticket, close_gently, plain, prepare};
 use crate::receive::refuse;
 
 /// Why nothing can be received.
@@ -74,7 +74,7 @@ impl Listener {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
-            .map(|builder| builder.with_no_client_auth())
+            .map(rustls::ConfigBuilder::<ServerConfig, _>::with_no_client_auth)
             .and_then(|builder| builder.with_single_cert(vec![der], private))
             .map_err(|error| key(&error))?;
         let guard = Some(Guard { config: Arc::new(config), ticket });
@@ -110,7 +110,7 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(ListenError::Accept(error)),
             };
-            match self.greeted(socket) {
+            match self.greeted(socket, clock) {
                 Ok(ends) => return Ok(ends),
                 Err(error) => refused(Refusal { from, why: error.to_string() }),
             }
@@ -132,27 +132,27 @@ impl Listener {
         }
     }
 
-    fn greeted(&self, mut socket: TcpStream) -> io::Result<Ends> {
+    /// One that is slow keeps others waiting for no longer than the time of the handshake.
+    fn greeted(&self, socket: TcpStream, clock: fn() -> Mono) -> io::Result<Ends> {
         socket.set_nonblocking(false)?;
         prepare(&socket)?;
         let Some(Guard { config, ticket }) = &self.guard else { return plain(socket) };
-        let server = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
-        let mut server = Connection::Server(server);
-        server.complete_io(&mut socket)?;
-        let silent = socket.try_clone()?;
-        let mut ends = ends(server, socket)?;
-        silent.set_read_timeout(Some(super::HANDSHAKE))?;
+        let mut server = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+        let mut hurried = Hurried { socket: &socket, clock, until: clock() + HANDSHAKE };
+        server.complete_io(&mut hurried)?;
         let mut token = [0; 32];
-        ends.reader.read_exact(&mut token)?;
+        Stream::new(&mut server, &mut hurried).read_exact(&mut token)?;
+        let mut ends = ends(Connection::Server(server), socket)?;
         if !ticket.is_token(&token) {
             let text = "the token of the ticket is wrong: use the ticket that the receiver printed \
                         when it was started";
+            let socket = ends.socket.try_clone()?;
+            socket.set_write_timeout(Some(FAREWELL))?;
             refuse(&mut ends.writer, text.to_owned())?;
             drop(ends);
-            close_gently(&silent);
+            close_gently(&socket, clock);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a wrong token"));
         }
-        silent.set_read_timeout(None)?;
         Ok(ends)
     }
 }

@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use nightwatt_energy::time::Mono;
@@ -112,6 +113,23 @@ fn only_the_ticket_lets_a_sender_in() {
     let (is_in, refused) = accepting.join().unwrap();
     assert!(is_in && refused.len() == 3, "{refused:?}");
     assert!(refused[1].contains("wrong token"), "{refused:?}");
+}
+
+#[test]
+fn a_slow_peer_has_one_time_for_all_it_sends() {
+    static SECONDS: AtomicU64 = AtomicU64::new(0);
+    let clock = || Mono(Duration::from_secs(SECONDS.fetch_add(8, Ordering::Relaxed)));
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut here = TcpStream::connect(there.local_addr().unwrap()).unwrap();
+    here.write_all(&[0; 9]).unwrap();
+    let (socket, _) = there.accept().unwrap();
+    let mut hurried = Hurried { socket: &socket, clock, until: Mono(HANDSHAKE) };
+    // At 0, 8 and 16 s there is time left, and at 24 s there is none.
+    let mut byte = [0];
+    for _ in 0..3 {
+        hurried.read_exact(&mut byte).unwrap();
+    }
+    assert_eq!(hurried.read(&mut byte).unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[test]

@@ -268,11 +268,15 @@ impl Folder {
             There { folder: parent.as_fd(), name, stat, attributes }.redress(entry)?;
             return Ok(Standing::Complete);
         }
-        // A journal without its file is worth nothing.
-        let is_there = statat(parent, OsStr::from_bytes(&temporary), AtFlags::SYMLINK_NOFOLLOW);
-        let is_there = is_there.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_file());
+        // A journal without its file, or with one that is too short for it, is worth nothing.
+        let part = statat(parent, OsStr::from_bytes(&temporary), AtFlags::SYMLINK_NOFOLLOW);
+        let part = part.ok().filter(|it| FileType::from_raw_mode(it.st_mode).is_file());
+        let length = part.map_or(0, |it| u64::try_from(it.st_size).unwrap_or(0));
+        let is_long_enough = |parts: &Ranges| parts.iter().all(|[_, end]| end <= length);
         match before.remove(&Described::of(entry)) {
-            Some(parts) if is_there && parts.total() > 0 => Ok(Standing::Parts(parts)),
+            Some(parts) if parts.total() > 0 && is_long_enough(&parts) => {
+                Ok(Standing::Parts(parts))
+            }
             _ => {
                 // What is in it may be of an earlier state of the file.
                 self.remove_temporary(&entry.path)?;

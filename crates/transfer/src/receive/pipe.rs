@@ -30,8 +30,11 @@ impl<W: Write> Pipe<W> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.writer.write_all(bytes).map_err(|error| {
-            let text = format!("the program that reads what arrives has ended: {error}");
-            io::Error::new(error.kind(), text)
+            let what = match error.kind() {
+                io::ErrorKind::BrokenPipe => "the program that reads what arrives has ended",
+                _ => "cannot write to stdout",
+            };
+            io::Error::new(error.kind(), format!("{what}: {error}"))
         })?;
         self.position += bytes.len() as u64;
         Ok(())
@@ -128,6 +131,26 @@ mod tests {
         pipe.write(0, 0, b"abc").unwrap();
         pipe.write(0, 8, b"g").unwrap();
         assert_eq!(out, b"abcdef\0\0g");
+    }
+
+    /// Fails in one way.
+    struct Failing(io::ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_no_program_that_has_ended() {
+        let text = |kind| Pipe::new(Failing(kind)).write(0, 0, b"a").unwrap_err().to_string();
+        assert!(text(io::ErrorKind::BrokenPipe).contains("has ended"));
+        let full = text(io::ErrorKind::StorageFull);
+        assert!(full.starts_with("cannot write to stdout"), "{full}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ const QUEUE: usize = 5;
 pub struct Received {
     /// As the sender got it.
     pub receipt: Receipt,
+    /// Whether it was a dry run, which writes nothing.
+    pub is_trial: bool,
 }
 
 /// Why receiving ended without a receipt. What has arrived is kept, and a later attempt goes on from there.
@@ -138,7 +140,7 @@ fn messages<W: Write>(
         if let Some(Message::Receipt(receipt)) = answers.pop()
             && session.is_done()
         {
-            return Ok(Received { receipt });
+            return Ok(Received { receipt, is_trial: session.is_trial() });
         }
     }
 }

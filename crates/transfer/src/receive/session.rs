@@ -207,6 +207,11 @@ impl<S: Store> Receiver<S> {
         self.stage == Stage::Done
     }
 
+    /// Whether the sender only asks what would be done.
+    pub fn is_trial(&self) -> bool {
+        self.is_trial
+    }
+
     /// Takes a message that arrived `at` this time. Answers go to `answers`.
     pub fn on(
         &mut self,

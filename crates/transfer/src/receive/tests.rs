@@ -239,6 +239,38 @@ fn a_sender_that_goes_away_is_an_error() {
     assert!(matches!(result, Err(ReceiveError::Cut)));
 }
 
+/// After a power cut, a file may be shorter than its journal has it.
+#[test]
+fn parts_that_are_no_longer_there_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = Message::Manifest(vec![entry("a", EntryKind::File(6))]);
+    let messages = [hello([1, 1]), manifest, Message::End, data(1, 0, b"abc")];
+    let (_, cut) = answers(&messages, Folder::open(folder.path()).unwrap());
+    assert!(matches!(cut, Err(ReceiveError::Cut)));
+    let has_parts = || {
+        let (said, _) = answers(&messages[..3], Folder::open(folder.path()).unwrap());
+        said.iter().any(|it| matches!(it, Message::Have(_)))
+    };
+    assert!(has_parts());
+    let names = folder.path().read_dir().unwrap().map(|it| it.unwrap().path());
+    let parts: Vec<_> = names.filter(|it| it.extension().is_some_and(|it| it == "part")).collect();
+    let [part] = parts.as_slice() else { panic!("{parts:?}") };
+    fs::write(part, "ab").unwrap();
+    assert!(!has_parts());
+}
+
+#[test]
+fn a_dry_run_is_known_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = || Message::Manifest(vec![entry("a", EntryKind::File(0))]);
+    let trial = [hello([1, 1]), manifest(), Message::Trial, Message::End];
+    let (_, received) = answers(&trial, Folder::open(folder.path()).unwrap());
+    assert!(received.unwrap().is_trial);
+    let run = [hello([1, 1]), manifest(), Message::End, fin(&[])];
+    let (_, received) = answers(&run, Folder::open(folder.path()).unwrap());
+    assert!(!received.unwrap().is_trial);
+}
+
 /// A store without room.
 #[derive(Debug, Default)]
 struct Full(Rc<RefCell<u64>>);

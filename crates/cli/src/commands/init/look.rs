@@ -78,14 +78,12 @@ impl Server {
     }
 }
 
-/// The URL of what listens here: by the first address, or, if that is any address, by the one from which this machine
-/// reaches others. Finding that out sends nothing.
+/// The URL of what listens here: by the address with port 80, or else the first; or, if that is any address, by the one
+/// from which this machine reaches others. Finding that out sends nothing.
 pub(super) fn own_url(listen: &[SocketAddr]) -> String {
-    let port = match listen.iter().map(SocketAddr::port).find(|port| *port == 80) {
-        Some(port) => port,
-        None => listen.first().map_or(80, SocketAddr::port),
-    };
-    let ip = match listen.first().map(SocketAddr::ip) {
+    let chosen = listen.iter().find(|it| it.port() == 80).or(listen.first());
+    let port = chosen.map_or(80, SocketAddr::port);
+    let ip = match chosen.map(SocketAddr::ip) {
         Some(ip) if !ip.is_unspecified() => Some(ip),
         _ => outward(),
     };
@@ -158,6 +156,7 @@ IP address       HW type     Flags       HW address            Mask     Device
         };
         assert_eq!(of(&["127.0.0.1:8080"]), "http://127.0.0.1:8080");
         assert_eq!(of(&["10.0.0.1:80", "10.0.0.1:8080"]), "http://10.0.0.1");
+        assert_eq!(of(&["127.0.0.1:8080", "10.0.0.1:80"]), "http://10.0.0.1");
         assert_eq!(of(&["[::1]:8080"]), "http://[::1]:8080");
         let anywhere = of(&["0.0.0.0:80", "[::]:80"]);
         assert!(!anywhere.contains("0.0.0.0") && !anywhere.contains(":80"), "{anywhere}");

@@ -39,7 +39,7 @@ impl Store for Folder {
         entries: Arc<[Entry]>,
         wishes: &Wishes,
     ) -> Result<Vec<Standing>, StoreError> {
-        let result = self.prepared(entries, wishes);
+        let result = self.prepared(&entries, wishes);
         self.explained(result)
     }
 
@@ -136,12 +136,12 @@ impl Folder {
 
     fn prepared(
         &mut self,
-        entries: Arc<[Entry]>,
+        entries: &Arc<[Entry]>,
         wishes: &Wishes,
     ) -> Result<Vec<Standing>, StoreError> {
-        self.entries = Arc::clone(&entries);
+        self.entries = Arc::clone(entries);
         self.wishes = wishes.clone();
-        self.to_come = to_come(&entries, &[]);
+        self.to_come = to_come(entries, &[]);
         self.find_grain(true)?;
         let name = self.journal_name();
         let old = self.locked(&name)?;
@@ -163,7 +163,7 @@ impl Folder {
             });
         }
         self.remove_left(before, &standings)?;
-        self.to_come = to_come(&entries, &standings);
+        self.to_come = to_come(entries, &standings);
         // The new journal replaces the old one when it has all that still counts.
         let new = format!("{name}.new");
         let flags =
@@ -178,6 +178,10 @@ impl Folder {
                     journal.wrote(place, &entries[place], range)?;
                 }
             }
+        }
+        if standings.iter().any(|it| matches!(it, Standing::Parts(parts) if parts.total() > 0)) {
+            // What an earlier attempt wrote may be in the kernel's memory alone.
+            syncfs(&self.root).map_err(io::Error::from)?;
         }
         journal.synced()?;
         renameat(&self.root, &new, &self.root, &name).map_err(io::Error::from)?;
