@@ -34,7 +34,7 @@ kind = "pages"
 hosts = ["shop.example.org"]
 origin = "http://10.0.0.6"
 [site.power.systemd]
-unit = "shop"
+unit = "shop.service"
 [site.scenario.server]
 on_w = 90
 "#;
