@@ -81,7 +81,7 @@ mod tests {
 
     /// All commands with their names, such as `tcp lab`.
     fn every(command: Command, name: &str, to: &mut Vec<(String, Command)>) {
-        for within in command.get_subcommands() {
+        for within in command.get_subcommands().filter(|it| !it.is_hide_set()) {
             every(within.clone(), format!("{name} {}", within.get_name()).trim(), to);
         }
         to.push((name.to_owned(), command));

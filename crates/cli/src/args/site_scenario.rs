@@ -138,10 +138,10 @@ off_w = 2
 
 [[machine]]
 name = "metal"
+probe = "10.0.0.2:22"
 [machine.server]
 on_w = 200
 off_w = 5
-probe = "10.0.0.2:22"
 [machine.power.wake.wol]
 mac = "52:54:00:12:34:56"
 [machine.power.sleep.ssh]
@@ -153,7 +153,7 @@ kind = "pages"
 hosts = ["blog.example.org"]
 origin = "http://10.0.0.5"
 [site.power.systemd]
-unit = "blog"
+unit = "blog.service"
 
 [[site]]
 name = "cloud"

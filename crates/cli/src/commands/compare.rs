@@ -60,7 +60,7 @@ const EXAMPLES: &str = "\
 Examples:
   nightwatt compare quick.toml            make all runs, and a report
   nightwatt compare quick.toml --dry-run  print the runs, and what is missing
-  nightwatt compare quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare quick.toml            after Ctrl-C: continue from there
   nightwatt compare -- 'gzip -kf a' -- 'zstd -kf a'
   nightwatt compare --tools               list the tools: pgbench, fio, wrk, ..
 

@@ -44,7 +44,7 @@ fn changes_help() -> String {
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt tcp helps --quick                            between two cards, ten minutes
+  nightwatt tcp helps --quick                            two cards, ten minutes
   nightwatt tcp helps tso+gso+gro,pacing --scenario d,g  over 10 and 100 Mbit/s
   nightwatt tcp helps buffers=64k,buffers=4M --connections 100 --html helps.html
   nightwatt tcp lab clean  undo what a killed run left behind
