@@ -12,7 +12,7 @@ pub(crate) fn command() -> Command {
     let contents = contents(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{contents}\nOptions:\n{{options}}\n\n\
-         `nightwatt COMMAND --help` has options and examples. Begin with `nightwatt demo`.\n"
+         `nightwatt COMMAND --help` has options and examples. Begin: `nightwatt demo`.\n"
     ))
 }
 

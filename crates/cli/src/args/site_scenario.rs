@@ -138,7 +138,7 @@ off_w = 2
 
 [[machine]]
 name = "metal"
-probe = "10.0.0.2:22"
+probe = "tcp 10.0.0.2:22"
 [machine.server]
 on_w = 200
 off_w = 5

@@ -29,7 +29,7 @@ use crate::output;
 use crate::signals::Signals;
 use crate::written;
 
-/// Run on the server: suspend it when its proxy asks and nothing needs it
+/// On the server: suspend it when its proxy asks and nothing needs it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]

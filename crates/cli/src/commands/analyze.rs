@@ -20,7 +20,7 @@ use crate::output;
 use crate::progress::Reading;
 use crate::report_pages;
 
-/// Compute from a log what sleep would save, and which requests it would delay
+/// Compute from a log what sleep would save, and what it would delay
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -19,7 +19,7 @@ use crate::output;
 use crate::progress::{Progress, time_left};
 use crate::signals::stop_on_signals;
 
-/// Watch a day of traffic meet a server that sleeps, and see what that saves
+/// Watch a day of traffic meet a server that sleeps, and its saving
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]

@@ -20,7 +20,7 @@ use crate::output;
 use crate::report_file::Output;
 use crate::written;
 
-/// Count the bytes that each process writes to each disk, and their energy
+/// Count the bytes each process writes to each disk, and their energy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

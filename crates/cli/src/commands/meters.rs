@@ -20,7 +20,7 @@ use crate::errors::Failure;
 use crate::output;
 use crate::written;
 
-/// List the meters of this machine, their readings, and the meters it could have
+/// List this machine's meters, their readings, and what it could have
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -15,7 +15,7 @@ use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::{experiment, output, signals};
 
-/// Run many jobs, together those that `corun` found to belong together
+/// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
