@@ -28,6 +28,7 @@ use crate::{output, written};
 
 /// Receive what `nightwatt send` sends, through ssh or on a port
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("how").required(true).args(["stdio", "listen"])))]
 pub(crate) struct Args {
     /// The folder to write into, which is made if it is not there; with `--listen`, - writes one file to stdout
@@ -198,7 +199,7 @@ fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitSt
             // A part is on stdout already, and cannot be taken back.
             Err(error) if is_stdout => return Err(Failure::failed(&error)),
             Err(error) => {
-                output::complain(&format!("warning: {error}; still waiting for the sender"))
+                output::complain(&format!("warning: {error}; still waiting for the sender"));
             }
         }
     }

@@ -87,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROGRAM", default_value = "nightwatt")]
     pub(crate) remote_program: String,
     /// The ticket of a receiver that listens: a file, as `nightwatt receive --ticket-file` writes it [default: the
-    /// environment's NIGHTWATT_TICKET]
+    /// environment's `NIGHTWATT_TICKET`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ticket_file: Option<PathBuf>,
     /// Send to tcp://HOST:PORT without encryption, and to whatever machine answers there

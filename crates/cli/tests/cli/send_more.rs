@@ -91,13 +91,10 @@ fn a_ticket_lets_one_sender_in() {
     let (status, stdout, stderr) = receiver.end();
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("was refused: a wrong token"), "{stderr}");
-    let received: Value = serde_json::from_slice(&stdout).unwrap();
-    assert_eq!(
-        (&received["entries"], &received["bytes"]),
-        (&1.into(), &bill["sent"]["total_bytes"])
-    );
-    assert_eq!(received["energy"], bill["receiver"], "one bill for both ends");
-    assert!(received["energy"]["joules"].as_f64().unwrap() > 0.0, "{received}");
+    let receipt: Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!((&receipt["entries"], &receipt["bytes"]), (&1.into(), &bill["sent"]["total_bytes"]));
+    assert_eq!(receipt["energy"], bill["receiver"], "one bill for both ends");
+    assert!(receipt["energy"]["joules"].as_f64().unwrap() > 0.0, "{receipt}");
 }
 
 #[test]
@@ -206,9 +203,9 @@ fn a_full_target_says_how_much_is_to_come_and_goes_on_when_there_is_room() {
     // Not even the journal fits; then a part of the file does.
     for bytes in [600 << 10, 300 << 10] {
         let _ = fill(bytes);
-        let full = to_mounted(folder.path(), &from, &mounted.0);
-        assert_eq!(full.status.code(), Some(1), "{}", told(&full));
-        let says = told(&full);
+        let refused = to_mounted(folder.path(), &from, &mounted.0);
+        assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+        let says = told(&refused);
         for part in [
             "is full (",
             "are free, and ",

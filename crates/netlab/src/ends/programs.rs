@@ -22,8 +22,8 @@ impl EndsConfig {
         match self {
             Self::Namespaces => {
                 flight.root("two networks of their own");
-                let captured = if captures { &OF_CAPTURES[..] } else { &[] };
-                for (program, package) in OF_LINKS.iter().chain(captured) {
+                let for_captures = if captures { &OF_CAPTURES[..] } else { &[] };
+                for (program, package) in OF_LINKS.iter().chain(for_captures) {
                     flight.program(program, &format!("install {package}"));
                 }
             }

@@ -124,7 +124,7 @@ fn a_slow_peer_has_one_time_for_all_it_sends() {
     here.write_all(&[0; 9]).unwrap();
     let (socket, _) = there.accept().unwrap();
     let mut hurried = Hurried { socket: &socket, clock, until: Mono(HANDSHAKE) };
-    // At 0, 8 and 16 s there is time left, and at 24 s there is none.
+    // At 0, 8 and 16 s there is time left, and at 24 s no more.
     let mut byte = [0];
     for _ in 0..3 {
         hurried.read_exact(&mut byte).unwrap();
