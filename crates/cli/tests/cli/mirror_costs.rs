@@ -33,7 +33,7 @@ fn word(number: usize) -> String {
 fn write(house: &House, pages: usize) {
     let html = house.path("html");
     let list = |names: &[String]| {
-        names.iter().map(|it| format!("<a href=\"{it}\">x</a>\n")).collect::<String>()
+        names.iter().map(|it| format!("<a href=\"{it}\">x</a>\n")).collect::<Vec<_>>().concat()
     };
     let folders: Vec<String> = (0..FOLDERS).map(|it| format!("{}/", word(it))).collect();
     fs::write(html.join("index.html"), list(&folders)).unwrap();

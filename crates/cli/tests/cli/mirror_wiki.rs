@@ -67,7 +67,7 @@ fn recipe() -> String {
     let (_, block) = rest.split_once("```toml\n[site.mirror]\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
     assert!(block.contains("override = "), "{block}");
-    block.lines().map(|line| format!("mirror.{line}\n")).collect()
+    block.lines().map(|line| format!("mirror.{line}\n")).collect::<Vec<_>>().concat()
 }
 
 impl Wiki {
@@ -110,7 +110,8 @@ impl Wiki {
             fs::write(&file, text).unwrap();
             files.push(file);
         };
-        let all: String = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
+        let all: Vec<String> = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
+        let all = all.concat();
         write("Main Page", &all);
         for number in 1..=ARTICLES {
             let text = format!(
@@ -137,7 +138,7 @@ impl Wiki {
             if is_left_out || pages.contains_key(&path) {
                 continue;
             }
-            let reply = self.0.from_server(&path);
+            let reply = self.0.server_reply(&path);
             if reply.header("content-type").is_some_and(|it| it.starts_with("text/html")) {
                 paths.extend(links(&reply.text()));
             }

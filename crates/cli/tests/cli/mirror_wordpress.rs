@@ -1,4 +1,4 @@
-//! WordPress of Debian with MariaDB and PHP-FPM, read while all three are off; an author works meanwhile.
+//! WordPress of Debian with `MariaDB` and PHP-FPM, read while all three are off; an author works meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -151,7 +151,7 @@ impl WordPress {
             if is_action || pages.contains_key(&path) {
                 continue;
             }
-            let reply = self.0.from_server(&path);
+            let reply = self.0.server_reply(&path);
             if reply.header("content-type").is_some_and(|it| it.starts_with("text/html")) {
                 paths.extend(links(&reply.text()));
             }

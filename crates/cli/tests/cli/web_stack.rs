@@ -194,13 +194,13 @@ impl WebStack {
     pub(crate) fn visit(&self, visitor: &str, path: &str, cookie: &str) -> Reply {
         let mut fields = format!("{PROGRAM}X-Forwarded-For: {visitor}\r\n");
         if !cookie.is_empty() {
-            fields += &format!("Cookie: {cookie}\r\n");
+            fields = format!("{fields}Cookie: {cookie}\r\n");
         }
         send(self.running().address, &head("GET", path, &fields), &[]).unwrap()
     }
 
     /// A page as an anonymous visitor gets it from the server itself.
-    pub(crate) fn from_server(&self, path: &str) -> Reply {
+    pub(crate) fn server_reply(&self, path: &str) -> Reply {
         send(self.house.origin, &head("GET", path, PROGRAM), &[]).unwrap()
     }
 
