@@ -3,7 +3,7 @@
 //! The length of a compressed page tells whether two of its parts are alike. If one is a secret of the client, and a
 //! stranger chooses the other (by a link, or a script of another site), the stranger finds the secret by guesses (BREACH,
 //! 2013). So an answer is compressed only if it holds no secret of a client, or nothing that a stranger chooses:
-//! see [`Compressor::why_not`].
+//! see `Compressor::why_not`.
 
 pub mod accepted;
 mod encoder;
