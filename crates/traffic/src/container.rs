@@ -33,7 +33,7 @@ pub enum Container {
     Stamped,
     /// JSON of a log collector, whose `message`, `msg`, `line` or `textPayload` is the line.
     Collector,
-    /// An array of JSON objects, or objects over several lines. Taken apart by [`Objects`](crate::objects::Objects).
+    /// An array of JSON objects, or objects over several lines. Taken apart by `objects::Objects`.
     Spread,
 }
 
