@@ -92,8 +92,8 @@ pub(crate) fn is_in_foreground() -> bool {
     // Groups that began outside the container have number 0 here, which rustix's `getpgrp` cannot return.
     let Ok(text) = proc_stat::read(Path::new("/proc/self")) else { return false };
     let Some(stat) = ProcStat::of(&text) else { return false };
-    let (group, in_front): (Option<i32>, Option<i32>) = (stat.field(5), stat.field(8));
-    std::fs::File::open("/dev/tty").is_ok() && group.is_some() && group == in_front
+    let group: Option<i32> = stat.field(5);
+    std::fs::File::open("/dev/tty").is_ok() && group.is_some() && group == stat.field(8)
 }
 
 /// Stops threads that read meters when SIGINT or SIGTERM comes, or the terminal goes away.

@@ -3,12 +3,13 @@
 mod due;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use nightwatt_energy::time::Now;
+use nightwatt_mirror::store::write_whole;
 
 use self::due::Record;
 use crate::config::JobConfig;
@@ -34,13 +35,14 @@ impl Jobs {
         act: impl FnOnce(&mut Entry) -> T,
     ) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = all
-            .entry(name.to_owned())
-            .or_insert_with(|| Entry { record: read(&file(state_dir, name)), ..Entry::default() });
+        let entry = all.entry(name.to_owned()).or_insert_with(|| Entry {
+            record: read(&state_dir.join(file(name))),
+            ..Entry::default()
+        });
         let before = entry.record.clone();
         let result = act(entry);
         if entry.record != before {
-            write(&file(state_dir, name), &entry.record);
+            write(state_dir, name, &entry.record);
         }
         result
     }
@@ -64,8 +66,8 @@ impl Jobs {
     }
 }
 
-fn file(state_dir: &Path, name: &str) -> PathBuf {
-    state_dir.join(format!("{name}.job.json"))
+fn file(name: &str) -> String {
+    format!("{name}.job.json")
 }
 
 /// A file that is missing or not understood says nothing: the next run is that of the next time.
@@ -82,18 +84,10 @@ fn read(path: &Path) -> Record {
     })
 }
 
-fn write(path: &Path, record: &Record) {
-    if let Err(error) = replace(path, record) {
-        tracing::warn!(path = %path.display(), %error, "cannot write down when a job ran");
-    }
-}
-
 /// A run that has begun must be known after a power cut: else it begins again.
-fn replace(path: &Path, record: &Record) -> io::Result<()> {
-    let new = path.with_extension("json.new");
-    let mut file = File::create(&new)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+fn write(state_dir: &Path, name: &str, record: &Record) {
+    let text = serde_json::to_vec(record).map_err(io::Error::from);
+    if let Err(error) = text.and_then(|text| write_whole(state_dir, &file(name), &text)) {
+        tracing::warn!(job = name, %error, "cannot write down when a job ran");
+    }
 }

@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{NIGHTWATT, eventually, nightwatt, program, told};
+use crate::harness::{eventually, nightwatt, program, told, without_rights};
 
 const MIB: u64 = 1 << 20;
 
@@ -107,22 +106,8 @@ fn a_kind_or_a_device_that_there_is_not_is_named() {
 
 #[test]
 fn whoever_may_not_is_told_what_is_missing() {
-    let Some(folder) = folder() else { return };
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        println!("skipped: there is no setpriv");
-        return;
-    }
-    // The program's own folder may be closed to others.
-    let copy = folder.path().join("nightwatt");
-    fs::copy(NIGHTWATT, &copy).unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
-    let output = Command::new("setpriv")
-        .args(["--reuid", "65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["disk", "--for", "1s"])
-        .output()
-        .unwrap();
+    let Some(_folder) = folder() else { return };
+    let Some(output) = without_rights(&["disk", "--for", "1s"]) else { return };
     let text = told(&output);
     for what in ["CAP_BPF", "CAP_PERFMON", "setcap cap_bpf"] {
         assert!(text.contains(what), "{what}: {text}");

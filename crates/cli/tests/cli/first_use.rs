@@ -1,13 +1,13 @@
 //! What a new user meets first: a configuration that is found, and all that is missing named at once.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::analyze::THREE;
-use crate::harness::{NIGHTWATT, program, told};
+use crate::harness::{program, told, without_rights};
 
 const CONFIG: &str = r#"listen = ["127.0.0.1:80"]
 access_log = "access.log"
@@ -154,27 +154,9 @@ fn a_comparison_names_all_that_is_missing_before_its_first_run() {
 
 #[test]
 fn rights_that_calipers_lack_are_named_together_with_the_program() {
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        println!("skipped: there is no setpriv");
-        return;
-    }
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can drop capabilities");
-        return;
-    }
-    // The program's own folder may be closed to others.
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("nightwatt");
-    fs::copy(NIGHTWATT, &copy).unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
-    let output = Command::new("setpriv")
-        .args(["--reuid", "65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["caliper", "-f", "./no-such-file:work", "--"])
-        .arg("no-such-program")
-        .output()
-        .unwrap();
+    let program = "no-such-program";
+    let args = ["caliper", "-f", "./no-such-file:work", "--", program];
+    let Some(output) = without_rights(&args) else { return };
     let said = told(&output);
     assert_eq!(output.status.code(), Some(125), "{said}");
     for what in ["CAP_BPF", "CAP_PERFMON", "`./no-such-file`", "the program `no-such-program`"] {

@@ -52,6 +52,27 @@ pub(crate) fn nightwatt(args: &[&str]) -> Output {
     program().args(args).output().expect("the program runs")
 }
 
+/// Runs a copy of the program as a user without capabilities; nothing if that cannot be done here.
+pub(crate) fn without_rights(args: &[&str]) -> Option<Output> {
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: there is no setpriv");
+        return None;
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can drop capabilities");
+        return None;
+    }
+    // The program's own folder may be closed to others.
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("nightwatt");
+    fs::copy(NIGHTWATT, &copy).unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--clear-groups"]).arg(&copy).args(args);
+    Some(command.output().unwrap())
+}
+
 /// The program, in an environment that says nothing.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(NIGHTWATT);

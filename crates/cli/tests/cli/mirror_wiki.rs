@@ -9,7 +9,7 @@ use nightwatt_needs::{command, program};
 use serde_json::Value;
 
 use crate::client::Reply;
-use crate::web_stack::{Application, Posted, READER, WebStack, cookies, links, run};
+use crate::web_stack::{Application, Posted, READER, WebStack, cookies, run};
 
 const MEDIAWIKI: &str = "/usr/share/mediawiki";
 
@@ -131,20 +131,8 @@ impl Wiki {
     fn pages(&self) -> BTreeMap<String, Reply> {
         let mut paths = articles();
         paths.push("/".to_owned());
-        let mut pages = BTreeMap::new();
-        while let Some(path) = paths.pop() {
-            let is_left_out =
-                path.contains(VERSIONS) || FORBIDDEN.iter().any(|word| path.contains(word));
-            if is_left_out || pages.contains_key(&path) {
-                continue;
-            }
-            let reply = self.0.server_reply(&path);
-            if reply.header("content-type").is_some_and(|it| it.starts_with("text/html")) {
-                paths.extend(links(&reply.text()));
-            }
-            pages.insert(path, reply);
-        }
-        pages
+        let is_forbidden = |path: &str| FORBIDDEN.iter().any(|word| path.contains(word));
+        self.0.pages(paths, |path| path.contains(VERSIONS) || is_forbidden(path))
     }
 
     fn article(&self, number: usize) -> Reply {

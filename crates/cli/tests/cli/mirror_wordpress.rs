@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::client::Reply;
 use crate::harness::eventually;
-use crate::web_stack::{Application, Posted, READER, WebStack, cookies, links, run};
+use crate::web_stack::{Application, Posted, READER, WebStack, cookies, run};
 
 const WORDPRESS: &str = "/usr/share/wordpress";
 const THEME: &str = "/usr/share/wordpress/wp-content/themes/twentytwentythree/style.css";
@@ -144,20 +144,7 @@ impl WordPress {
 
     /// All that an anonymous visitor can find, as the server itself gives it.
     fn pages(&self) -> BTreeMap<String, Reply> {
-        let mut paths: Vec<String> = known();
-        let mut pages = BTreeMap::new();
-        while let Some(path) = paths.pop() {
-            let is_action = FORBIDDEN.iter().any(|word| path.contains(word));
-            if is_action || pages.contains_key(&path) {
-                continue;
-            }
-            let reply = self.0.server_reply(&path);
-            if reply.header("content-type").is_some_and(|it| it.starts_with("text/html")) {
-                paths.extend(links(&reply.text()));
-            }
-            pages.insert(path, reply);
-        }
-        pages
+        self.0.pages(known(), |path| FORBIDDEN.iter().any(|word| path.contains(word)))
     }
 
     /// What an anonymous reader gets of a post, and that it is not another user's.

@@ -204,6 +204,26 @@ impl WebStack {
         send(self.house.origin, &head("GET", path, PROGRAM), &[]).unwrap()
     }
 
+    /// All that an anonymous visitor can find from these paths on, as the server itself gives it.
+    pub(crate) fn pages(
+        &self,
+        mut paths: Vec<String>,
+        is_left_out: impl Fn(&str) -> bool,
+    ) -> BTreeMap<String, Reply> {
+        let mut pages = BTreeMap::new();
+        while let Some(path) = paths.pop() {
+            if is_left_out(&path) || pages.contains_key(&path) {
+                continue;
+            }
+            let reply = self.server_reply(&path);
+            if reply.header("content-type").is_some_and(|it| it.starts_with("text/html")) {
+                paths.extend(links(&reply.text()));
+            }
+            pages.insert(path, reply);
+        }
+        pages
+    }
+
     /// Sends a body, through nightwatt.
     pub(crate) fn post(&self, visitor: &str, path: &str, content: &Posted<'_>) -> Reply {
         let Posted { kind, cookie, body } = content;
@@ -301,7 +321,7 @@ pub(crate) fn cookies(reply: &Reply) -> String {
 }
 
 /// Paths of this site to which a page links.
-pub(crate) fn links(page: &str) -> BTreeSet<String> {
+fn links(page: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for name in ["href=", "src="] {
         for rest in page.split(name).skip(1) {
