@@ -28,6 +28,7 @@ pub mod site;
 pub mod summary;
 mod target;
 mod visit;
+mod waiting_pages;
 
 pub use agreed::etag_of;
 pub use answer::Answer;

@@ -1,4 +1,5 @@
-//! Open-loop replay: each request leaves when the log says, whatever became of those before.
+//! Open-loop replay: each request leaves when the log says, whatever became of those before; only behind a
+//! waiting page a browser sends nothing until the page opens.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::stats::percentile;
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Arrival;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -25,6 +27,7 @@ use crate::request::{Plan, RequestOptions};
 use crate::target::Target;
 use crate::visit::{ClientBehaviour, Visit};
 pub use crate::visit::{Returning, Waiting};
+use crate::waiting_pages::WaitingPages;
 
 /// So many of the arrivals that cannot be sent are kept as samples.
 const SAMPLES: usize = 20;
@@ -254,6 +257,7 @@ pub async fn replay(
         target,
         options,
         client: Arc::new(client),
+        pages: Arc::default(),
         sizes: whole_sizes(arrivals),
         started: clock.now(),
         sent: 0,
@@ -279,6 +283,7 @@ struct Session<'a, P> {
     target: &'a Target,
     options: &'a Options,
     client: Arc<Client>,
+    pages: Arc<WaitingPages>,
     sizes: HashMap<&'a str, u64>,
     started: Now,
     sent: usize,
@@ -345,6 +350,8 @@ impl<P: FnMut(Progress)> Session<'_, P> {
                     outbox: outbox.clone(),
                     arrival: index,
                     class,
+                    visitor: Visitor::new(&arrival.client, arrival.agent.as_deref()),
+                    pages: Arc::clone(&self.pages),
                     plan,
                     id,
                 };

@@ -6,12 +6,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use nightwatt_clock::Debt;
 use nightwatt_energy::time::{Mono, Now, Wall};
 use nightwatt_policy::admission::ClientClass;
+use nightwatt_policy::visit::Visitor;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::answer::Answer;
 use crate::exchange::{Client, Reply};
 use crate::outcome::{Outcome, RequestKind};
 use crate::request::Plan;
+use crate::waiting_pages::WaitingPages;
 
 /// What a browser does with a waiting page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,16 +54,26 @@ pub(crate) struct Visit {
     pub(crate) outbox: UnboundedSender<Outcome>,
     pub(crate) arrival: usize,
     pub(crate) class: ClientClass,
+    pub(crate) visitor: Visitor,
+    pub(crate) pages: Arc<WaitingPages>,
     pub(crate) plan: Plan,
     pub(crate) id: String,
 }
 
 impl Visit {
     /// Sends the request, which was due at `intended`, and all that follows from it.
-    pub(crate) async fn run(self, intended: Mono, debt: Debt) {
+    /// While the visitor looks at a waiting page, it is due when that page opens.
+    pub(crate) async fn run(self, mut intended: Mono, debt: Debt) {
         let id = self.id.clone();
+        while let Some(opened) = self.pages.opens(self.visitor) {
+            self.client.clock.parked(opened).await;
+            intended = self.client.clock.now().mono;
+        }
         let reply = self.send(RequestKind::Trace, &self.plan, id, intended, debt).await;
         if reply.answer == Some(Answer::WaitingPage) && self.plan.navigation {
+            // In the published runs nothing waits for a page.
+            let polls = matches!(self.behaviour.waiting, Waiting::Poll { .. });
+            let _looking = polls.then(|| self.pages.wait(self.visitor));
             self.wait_for_page().await;
         } else if self.class == ClientClass::Crawler
             && let Some(returning) = self.behaviour.returning

@@ -100,8 +100,8 @@ pub enum Order {
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
-/// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
-const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
+/// How fast the number of requests that one sleep delays is learned: a new sleep counts a twentieth.
+const DELAYED_PER_SLEEP_GAIN: f64 = 0.05;
 
 /// The power manager of one server.
 #[derive(Debug)]

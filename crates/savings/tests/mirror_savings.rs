@@ -31,12 +31,11 @@ fn delayed(run: &MirrorRun) -> f64 {
 fn a_mirror_saves_on_the_march_log_what_the_design_says() {
     let Some(analysis) = march() else { return };
     let mirror = &analysis.mirror;
-    // The table of the design: saving, and the share of requests that wait (8.2 % today, 1.8 % crawled).
-    for (name, run, published) in [
-        ("remembered", &mirror.remembered, 0.607),
-        ("crawled", &mirror.crawled, 0.826),
-        ("complete", &mirror.complete, 0.831),
-    ] {
+    // The table of the design: saving, and the share of requests that wait (1.8 % crawled). Its prototype lets the
+    // images of a page wait although the page itself waits (0.607 remembered): ours come once the page is open.
+    for (name, run, published) in
+        [("crawled", &mirror.crawled, 0.826), ("complete", &mirror.complete, 0.831)]
+    {
         let saving = run.figures.saving;
         println!("{name}: {saving:.3}, {:.1} % wait", 100.0 * delayed(run));
         assert!((saving - published).abs() <= NEAR, "{name}: {saving}, published {published}");
@@ -44,9 +43,10 @@ fn a_mirror_saves_on_the_march_log_what_the_design_says() {
     let limit = mirror.limit.saving;
     assert!((limit - 0.841).abs() <= NEAR, "limit: {limit}");
     assert!((delayed(&mirror.crawled) - 0.018).abs() <= NEAR, "{}", delayed(&mirror.crawled));
-    // The project's plan asks for 0.60 and 0.82. The first is missed by 0.002: the SLA decides when the server may
-    // sleep, and with the classes of today it allows a little less than it did.
-    assert!(mirror.remembered.figures.saving >= 0.595 && mirror.crawled.figures.saving >= 0.82);
+    // The project's plan asks for 0.60 and 0.82.
+    let remembered = mirror.remembered.figures.saving;
+    println!("remembered: {remembered:.3}, {:.1} % wait", 100.0 * delayed(&mirror.remembered));
+    assert!(remembered >= 0.607 && mirror.crawled.figures.saving >= 0.82);
 }
 
 #[test]

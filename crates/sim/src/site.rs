@@ -129,6 +129,14 @@ impl<P: SleepPolicy> SiteRun<P> {
         let cached = self.or_in_mirror(in_cache, asked);
         let request = Request { class, want, cached };
         let demand = Demand { number, at, visitor, visit, client, request, recognised };
+        if class.is_admitted() && self.run.waits_for_page(visitor) {
+            self.run.follow(&demand);
+            self.learn(asked);
+            if cached != Cached::Fresh {
+                self.asks_on_waking(asked);
+            }
+            return Route::Forward;
+        }
         let route = self.run.demand(&demand);
         match route {
             Route::Forward => {
@@ -140,11 +148,7 @@ impl<P: SleepPolicy> SiteRun<P> {
             // What the mirror has is renewed by its passes.
             Route::Stale if in_cache == Cached::Nothing => {}
             Route::Hold | Route::WaitingPage | Route::Stale => {
-                if resource.mirror.shows == Shows::Change {
-                    // As soon as the server is awake.
-                    self.run.site_changed();
-                }
-                self.on_waking.push(Waiting { resource, client });
+                self.asks_on_waking(asked);
             }
             Route::Later(_)
                 if self.cache.fetches_wishes() && cached == Cached::Nothing && resource.is_read =>
@@ -157,6 +161,15 @@ impl<P: SleepPolicy> SiteRun<P> {
             _ => {}
         }
         route
+    }
+
+    /// The server answers it as soon as it is awake.
+    fn asks_on_waking(&mut self, asked: &LoggedRequest) {
+        let LoggedRequest { resource, client, .. } = *asked;
+        if resource.mirror.shows == Shows::Change {
+            self.run.site_changed();
+        }
+        self.on_waking.push(Waiting { resource, client });
     }
 
     /// What there is for a request: in the cache, or else while the server sleeps in the mirror.

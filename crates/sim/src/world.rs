@@ -133,6 +133,7 @@ impl World {
             pending: Vec::new(),
             held: Vec::new(),
             waiting: Vec::new(),
+            following: Vec::new(),
             actions: Vec::new(),
             due: Mono::ZERO,
             visits: VisitCount::default(),
@@ -161,6 +162,8 @@ pub struct Run<P> {
     held: Vec<(Mono, Visit)>,
     /// Pages that wait in browsers, which open them again as soon as the server is awake.
     waiting: Vec<AdmissionRequest>,
+    /// What their visitors ask for meanwhile in the log, where no page waited.
+    following: Vec<Demand>,
     actions: Vec<Action>,
     /// Nothing happens by itself before then.
     due: Mono,
@@ -381,6 +384,9 @@ impl<P: SleepPolicy> Run<P> {
             for knock in std::mem::take(&mut self.waiting) {
                 self.reopen(&knock);
             }
+            for demand in std::mem::take(&mut self.following) {
+                self.admit(&demand);
+            }
         }
     }
 
@@ -398,6 +404,30 @@ impl<P: SleepPolicy> Run<P> {
     /// A request, not before the last one; returns how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
+        let route = self.admit(demand);
+        if !demand.request.class.is_admitted()
+            && matches!(route, Route::Cache | Route::Stale | Route::Refuse | Route::State)
+        {
+            // The manager has no more to do than before.
+            return route;
+        }
+        self.act();
+        route
+    }
+
+    /// Does a page of this visitor wait in a browser? What the log has next of the same visitor comes once the
+    /// page is open: a browser asks for images after it has read the page that shows them.
+    pub fn waits_for_page(&self, visitor: Visitor) -> bool {
+        self.waiting.iter().any(|page| page.visitor == visitor)
+    }
+
+    /// A request that comes once the page of its visitor is open.
+    pub fn follow(&mut self, demand: &Demand) {
+        self.until(demand.at);
+        self.following.push(*demand);
+    }
+
+    fn admit(&mut self, demand: &Demand) -> Route {
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
         let knock =
@@ -427,11 +457,7 @@ impl<P: SleepPolicy> Run<P> {
                 }
                 _ => self.count(self.now, visit, sent_away),
             }
-        } else if matches!(route, Route::Cache | Route::Stale | Route::Refuse | Route::State) {
-            // The manager has no more to do than before.
-            return route;
         }
-        self.act();
         route
     }
 
@@ -462,6 +488,11 @@ impl<P: SleepPolicy> Run<P> {
         self.until(end);
         for (arrived, visit) in std::mem::take(&mut self.held) {
             self.count(arrived, visit, true);
+        }
+        for demand in std::mem::take(&mut self.following) {
+            self.outcome.admitted += 1;
+            self.outcome.answers.count(Route::WaitingPage);
+            self.count(demand.at, demand.visit, true);
         }
         Outcome {
             bill: self.manager.bill(self.world.now(self.now)),

@@ -23,7 +23,7 @@ const ASK_SHARES: [f64; 2] = [0.1, 0.25];
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
 /// when all is.
-const FIRST_PRICE: f64 = 0.2;
+const FIRST_PRICE: f64 = 0.5;
 
 /// The price of a delayed request when the promise is used up, as a share of what it would be worth
 /// if every sleep lasted as long as the promise allows them to on average.

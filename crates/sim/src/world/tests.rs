@@ -98,6 +98,53 @@ fn a_single_request_in_a_day_waits_for_the_wake_up() {
 }
 
 #[test]
+fn what_follows_from_a_page_comes_once_the_page_is_open() {
+    let mut world = world(60);
+    world.settings.waiting_page = true;
+    let second = |it: u64| Mono::from_secs(10_000 + it);
+    let page = person(second(0));
+    let page = Demand { request: Request { want: Want::Page, ..page.request }, ..page };
+    let image = |at: u64| Demand { at: second(at), number: at, ..person(second(0)) };
+    let other = Demand { number: 9, visitor: Visitor(0), ..person(second(3)) };
+    // Awake 5 s after it is asked to be.
+    let run = |follows: bool| {
+        let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+        assert_eq!(run.demand(&page), Route::WaitingPage);
+        assert!(run.waits_for_page(page.visitor) && !run.waits_for_page(other.visitor));
+        for at in [1, 2] {
+            if follows {
+                run.follow(&image(at));
+            } else {
+                assert_eq!(run.demand(&image(at)), Route::Hold);
+            }
+        }
+        assert_eq!(run.demand(&other), Route::Hold);
+        run.until(second(6));
+        assert!(run.is_awake() && !run.waits_for_page(page.visitor));
+        run.finish(second(20))
+    };
+    let (open, held) = (run(true), run(false));
+    assert_eq!((open.admitted, open.delayed_requests, open.delayed_visits), (4, 2, 2));
+    assert_eq!((open.answers.by_server, open.answers.after_waking), (2, 2));
+    assert_eq!((held.admitted, held.delayed_requests, held.delayed_visits), (4, 4, 2));
+    assert_eq!(open.bill, held.bill, "the server wakes at the same time");
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_counted() {
+    let mut world = world(60);
+    world.settings.waiting_page = true;
+    let at = Mono::from_secs(10_000);
+    let page = person(at);
+    let page = Demand { request: Request { want: Want::Page, ..page.request }, ..page };
+    let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+    run.demand(&page);
+    run.follow(&person(at));
+    let outcome = run.finish(at + Duration::from_secs(1));
+    assert_eq!((outcome.admitted, outcome.delayed_requests, outcome.visits), (2, 2, 1));
+}
+
+#[test]
 fn what_is_slept_is_saved_in_its_hour_of_local_time() {
     // Thursday 1970-01-01 00:00. Asleep from 60 s on; a request comes at 2:30, awake until 2:31:05.
     let world = world(60);
