@@ -34,14 +34,19 @@ impl Records {
     /// What the server has.
     pub(super) const SITE: &'static str = "site.tsv";
 
+    /// How the server answers what the proxy asks by itself, where a log is played.
+    pub(super) const STATUSES: &'static str = "statuses.tsv";
+
     /// Every file of a play.
-    pub(super) fn files(site: &str) -> [String; 5] {
-        let [access, origin, files] = [Self::ACCESS, Self::ORIGIN, Self::SITE].map(str::to_owned);
-        [access, origin, files, format!("{site}.ledger.jsonl"), format!("{site}.lessons.json")]
+    pub(super) fn files(site: &str) -> [String; 6] {
+        let [access, origin, files, statuses] =
+            [Self::ACCESS, Self::ORIGIN, Self::SITE, Self::STATUSES].map(str::to_owned);
+        let [ledger, lessons] = ["ledger.jsonl", "lessons.json"].map(|it| format!("{site}.{it}"));
+        [access, origin, ledger, lessons, files, statuses]
     }
 
     pub(super) fn read(dir: &Path, site: &str) -> std::io::Result<Self> {
-        let [access, origin, _, ledger, _] = Self::files(site).map(|name| dir.join(name));
+        let [access, origin, ledger, ..] = Self::files(site).map(|name| dir.join(name));
         let mut proxy: HashMap<String, Vec<Extras>> = HashMap::new();
         for line in read_or_nothing(&access)?.lines() {
             let extras = Extras::read(line)

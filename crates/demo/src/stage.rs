@@ -1,7 +1,7 @@
 //! What the play needs: a server that can be started and stopped, a proxy in front of it, a place
 //! for their records.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_power::{Context, Controller, process};
+use nightwatt_traffic::Arrival;
 
 use super::records::Records;
 use super::server::{PacedProcess, Shared};
@@ -107,24 +108,41 @@ fn free_address() -> Result<SocketAddr, Error> {
     taken.map_err(|source| Error::System { what: "find a free port", source })
 }
 
-/// Writes what the server has, if that is known.
-fn site_file(script: &Script, dir: &Path) -> Result<Option<PathBuf>, Error> {
-    let Some(site) = &script.site else { return Ok(None) };
-    let path = dir.join(Records::SITE);
-    std::fs::write(&path, site.text())
-        .map_err(|source| Error::File { path: path.clone(), source })?;
-    Ok(Some(path))
+/// Writes what the server has, if that is known, or else which statuses the log has: the option of the origin
+/// that reads it, and its file.
+fn site_file(script: &Script, dir: &Path) -> Result<[String; 2], Error> {
+    let (option, name, text) = match &script.site {
+        Some(site) => ("--files", Records::SITE, site.text()),
+        None => ("--statuses", Records::STATUSES, statuses(&script.arrivals)),
+    };
+    let path = dir.join(name);
+    std::fs::write(&path, text).map_err(|source| Error::File { path: path.clone(), source })?;
+    Ok([option.to_owned(), path.display().to_string()])
+}
+
+/// The status that each address was first answered with, where that is not 200: so the proxy gets it too when it
+/// asks by itself. 206 and 304 answer what a client had asked for.
+fn statuses(arrivals: &[Arrival]) -> String {
+    let mut first: BTreeMap<&str, u16> = BTreeMap::new();
+    for arrival in
+        arrivals.iter().filter(|it| it.method == "GET" && !matches!(it.status, 206 | 304))
+    {
+        first.entry(&arrival.target).or_insert(arrival.status);
+    }
+    let others = first.into_iter().filter(|(target, status)| {
+        (201..600).contains(status) && !target.contains(char::is_control)
+    });
+    others.map(|(target, status)| format!("{target}\t{status}\n")).collect()
 }
 
 /// The command of the server.
 fn origin(
     options: &DemoOptions,
-    site: Option<PathBuf>,
+    site: [String; 2],
     dir: &Path,
     address: SocketAddr,
 ) -> process::Config {
     let text = |path: PathBuf| path.display().to_string();
-    let site = site.map(|path| ["--files".to_owned(), text(path)]);
     let command = [
         text(options.origin_program.clone()),
         "origin".to_owned(),
@@ -137,7 +155,7 @@ fn origin(
         "--die-with-parent".to_owned(),
         std::process::id().to_string(),
     ];
-    process::Config::new(command.into_iter().chain(site.into_iter().flatten()))
+    process::Config::new(command.into_iter().chain(site))
 }
 
 /// The proxy's configuration: as an operator would write it, with the scenario put in.

@@ -36,7 +36,7 @@ pub use cdf::Cdf;
 pub use csv::CsvWriter;
 
 pub use error::Error;
-pub use origin::{BadGateway, CacheRule, CacheRules, OriginOptions, serve_origin};
+pub use origin::{BadGateway, CacheRule, CacheRules, OriginOptions, read_statuses, serve_origin};
 pub use outcome::{ErrorKind, Outcome, RequestKind};
 pub use replay::{
     ClassOf, Lag, Options, Progress, Returning, Run, Unsendable, Waiting, replay, speed_for,

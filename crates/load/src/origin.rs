@@ -7,6 +7,7 @@
 //! With the files of a site ([`SiteFiles`]), it also answers requests that no log describes, as those of crawlers that
 //! follow links.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::Future;
@@ -96,6 +97,23 @@ pub enum BadGateway {
     Time(Duration),
 }
 
+/// Reads statuses by target: lines of a target and its status, separated by a tab.
+pub fn read_statuses(path: &std::path::Path) -> Result<HashMap<String, u16>, Error> {
+    let failed = |source| Error::Site { path: path.into(), source };
+    let read = |(number, line): (usize, &str)| {
+        let fields = line.split_once('\t');
+        let status = fields.and_then(|(target, status)| {
+            let status = status.parse().ok().filter(|it| (200..600).contains(it))?;
+            Some((target.to_owned(), status))
+        });
+        status.ok_or_else(|| {
+            let what = format!("line {} is not `TARGET, STATUS`, by tabs: `{line}`", number + 1);
+            failed(std::io::Error::other(what))
+        })
+    };
+    std::fs::read_to_string(path).map_err(failed)?.lines().enumerate().map(read).collect()
+}
+
 /// How the log-backed origin behaves.
 #[derive(Debug, Clone)]
 pub struct OriginOptions {
@@ -103,6 +121,8 @@ pub struct OriginOptions {
     pub cache: CacheRules,
     /// The files of the site. Without them, every request that no log describes gets a small page.
     pub site: Option<SiteFiles>,
+    /// The status of requests that carry no logged one, as those for renewal, by target.
+    pub statuses: HashMap<String, u16>,
     /// One line per request is appended here, with one write each:
     /// id, method, target, status, bytes of the request's body, separated by tabs.
     pub record: Option<PathBuf>,
@@ -119,6 +139,7 @@ impl Default for OriginOptions {
         Self {
             cache: CacheRules::default(),
             site: None,
+            statuses: HashMap::new(),
             record: None,
             bad_gateway_for: BadGateway::default(),
             delay: Duration::ZERO,
@@ -254,8 +275,11 @@ impl Origin {
 
     /// The answer to a request that no log describes.
     fn unlogged(&self, head: &http::request::Parts) -> Logged {
+        let target = head.uri.path_and_query().map_or("/", |it| it.as_str());
         let is_known = self.options.site.as_ref().is_none_or(|it| it.has(&head.uri));
-        Logged { status: if is_known { 200 } else { 404 }, bytes: SMALL_PAGE }
+        let otherwise = if is_known { 200 } else { 404 };
+        let status = self.options.statuses.get(target).copied().unwrap_or(otherwise);
+        Logged { status, bytes: SMALL_PAGE }
     }
 
     /// The body of a good answer.

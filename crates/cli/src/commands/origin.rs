@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_energy::duration_text;
-use nightwatt_load::{BadGateway, CacheRule, CacheRules, OriginOptions, SiteFiles, serve_origin};
+use nightwatt_load::{
+    BadGateway, CacheRule, CacheRules, OriginOptions, SiteFiles, read_statuses, serve_origin,
+};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -42,6 +44,10 @@ pub(crate) struct Args {
     /// the paths it links to, separated by tabs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Option<PathBuf>,
+    /// The status of requests that no log describes: one line each, TARGET and STATUS, separated by a
+    /// tab; others are answered 200
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) statuses: Option<PathBuf>,
     /// Answer 502 for this long after the start
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) bad_gateway_for: Duration,
@@ -104,6 +110,16 @@ async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
             Failure::failed(&error)
                 .hint("`--files` names a text of lines such as `/<TAB>512<TAB>/about`")
         })?,
+        statuses: args
+            .statuses
+            .as_deref()
+            .map(read_statuses)
+            .transpose()
+            .map_err(|error| {
+                Failure::failed(&error)
+                    .hint("`--statuses` names a text of lines such as `/old<TAB>301`")
+            })?
+            .unwrap_or_default(),
         cache: CacheRules {
             ttl: args.ttl,
             rules: args.cache.clone(),

@@ -68,9 +68,9 @@ fn a_visitor_sits_out_the_waiting_page_and_has_the_content_when_the_server_is_aw
     );
     let seen = summary::content_delays(&run, ServiceTime::default());
     let delays: Vec<_> = seen.iter().map(|seen| seen.delay_s).collect();
-    assert_eq!(delays, [Some(6.0), Some(4.5), Some(0.0)]);
+    assert_eq!(delays, [Some(6.0), Some(0.0), Some(4.5), Some(0.0)]);
     let figures = ReplaySummary::of(&run, ServiceTime::default());
-    assert_eq!((figures.requests, figures.polls, figures.served_survey), (4, 6, 1));
+    assert_eq!((figures.requests, figures.polls, figures.served_survey), (5, 6, 1));
     assert_eq!((figures.replayed_200, figures.served_by_origin), (1, 4));
 }
 

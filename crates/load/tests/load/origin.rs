@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_load::{
-    BadGateway, CacheRule, CacheRules, ErrorKind, OriginOptions, etag_of, serve_origin,
+    BadGateway, CacheRule, CacheRules, ErrorKind, OriginOptions, etag_of, read_statuses,
+    serve_origin,
 };
 use nightwatt_traffic::Arrival;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,6 +31,33 @@ fn says(options: OriginOptions, request: &str) -> String {
     let mut lines: Vec<&str> = head.lines().filter(|line| !line.starts_with("date:")).collect();
     lines[1..].sort_unstable();
     format!("{}\n({} bytes)", lines.join("\n"), body.len())
+}
+
+#[test]
+fn requests_that_no_log_describes_get_the_status_that_their_address_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("statuses.tsv");
+    std::fs::write(&path, "/old?a=1\t302\n/gone\t410\n").unwrap();
+    let statuses = read_statuses(&path).unwrap();
+    let status = |target: &str, headers: &str| {
+        let options = OriginOptions { statuses: statuses.clone(), ..OriginOptions::default() };
+        let answer = says(options, &format!("GET {target} HTTP/1.1\nHost: a\n{headers}"));
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(status("/old?a=1", ""), "302");
+    assert_eq!(status("/gone", ""), "410");
+    assert_eq!(status("/old", ""), "200", "another address");
+    assert_eq!(
+        status("/gone", "Nightwatt-Replay: status=200; bytes=7\n"),
+        "200",
+        "the log says so"
+    );
+    for wrong in ["/a", "/a\t99", "/a\tx"] {
+        std::fs::write(&path, wrong).unwrap();
+        let error = read_statuses(&path).unwrap_err();
+        let said = std::error::Error::source(&error).unwrap().to_string();
+        assert!(said.contains("line 1 is not `TARGET, STATUS`"), "{said}");
+    }
 }
 
 #[test]
