@@ -29,8 +29,8 @@ pub fn canonical(text: &str) -> Cow<'_, str> {
     address.map_or_else(|_| text.into(), |it| it.to_canonical().to_string().into())
 }
 
-/// An address of IPv4 as most logs write it: four numbers up to 255, without leading zeros. Quick; anything else is left
-/// to the standard library.
+/// An address of IPv4 as most logs write it: four numbers up to 255, without leading zeros. Quick; anything else is
+/// left to the standard library.
 pub(crate) fn quick_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut rest, mut address) = (text, 0);
     for place in 0..4 {

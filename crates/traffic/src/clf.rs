@@ -396,8 +396,8 @@ fn unusual_field(line: &[u8], start: usize, mut at: usize) -> Result<Quoted, Rea
     Ok(Quoted { start, end, escaped })
 }
 
-/// Behind a field in parentheses between time and request: Gandi has the seconds that the answer took there. If there is
-/// no such field, the error is `missing`.
+/// Behind a field in parentheses between time and request: Gandi has the seconds that the answer took there. If there
+/// is no such field, the error is `missing`.
 #[cold]
 fn behind_parentheses(line: &[u8], from: usize, missing: Reason) -> Result<usize, Reason> {
     let open = skip_spaces(line, from);
