@@ -50,11 +50,11 @@ fn a_transient_unit_is_counted_to_2_percent_of_its_cpu_time_or_named() {
     // With its symbols it would not fit.
     let stripped = Command::new("strip").arg("-o").arg(&program).arg(NIGHTWATT).status().unwrap();
     assert!(stripped.success());
-    let program = program.display();
+    let program = program.display().to_string();
     let put = format!("{program}:/usr/bin/nightwatt");
-    let options = ["--root", "debian", "--memory", "1024", "--put", &put];
-    let options = [&options[..], &["--libraries-of", &program.to_string()]].concat();
-    let Some(guest) = Guest::up(&options) else { return };
+    let memory = ["--root", "debian", "--memory", "1024"];
+    let files = ["--put", &put, "--libraries-of", &program];
+    let Some(guest) = Guest::up(&[memory, files].concat()) else { return };
     guest.exec(&format!("cat >/run/burn <<'END'\n{BURN}END\nchmod 755 /run/burn"));
     // `systemd-run --scope` becomes the script, so its own time is in both.
     let scope = run(&guest, "systemd-run --quiet --scope sh /run/burn 1000");
