@@ -185,7 +185,9 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         }
     };
     let mut escaped = 0;
-    let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
+    let behind_time = open + civil::LEN + 2;
+    let request = quoted(line, behind_time, Reason::NoRequest)
+        .or_else(|reason| quoted(line, behind_parentheses(line, behind_time, reason)?, reason))?;
     escaped |= if request.escaped { spans::TARGET } else { 0 };
     let (status, after) = status(line, request.end + 1)?;
     let (bytes, after) = size(line, after)?;
@@ -350,11 +352,26 @@ impl Quoted {
 #[inline]
 fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     let open = skip_spaces(line, from);
-    if line.get(open) != Some(&b'"') {
-        return Err(missing);
+    if line.get(open) == Some(&b'"') { field(line, open + 1) } else { Err(missing) }
+}
+
+/// The field behind the quote in front of `start`: nearly always up to the next quote.
+#[inline]
+fn field(line: &[u8], start: usize) -> Result<Quoted, Reason> {
+    let rest = line.get(start..).unwrap_or_default();
+    match memchr2(b'"', b'\\', rest) {
+        Some(len) if rest[len] == b'"' && matches!(rest.get(len + 1), None | Some(b' ')) => {
+            Ok(Quoted { start, end: start + len, escaped: false })
+        }
+        Some(len) => unusual_field(line, start, start + len),
+        None => Err(Reason::OpenQuote),
     }
-    let start = open + 1;
-    let (mut at, mut escaped) = (start, false);
+}
+
+/// As [`field`], with a quote or a backslash in it, the first at `at`.
+#[cold]
+fn unusual_field(line: &[u8], start: usize, mut at: usize) -> Result<Quoted, Reason> {
+    let mut escaped = false;
     // The last escaped quote that ends the field if the server escapes nothing.
     let mut backslash_ends = None;
     while let Some(offset) = memchr2(b'"', b'\\', line.get(at..).unwrap_or_default()) {
@@ -379,6 +396,16 @@ fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     Ok(Quoted { start, end, escaped })
 }
 
+/// Behind a field in parentheses between time and request: Gandi has the seconds that the answer took there. If there
+/// is no such field, the error is `missing`.
+#[cold]
+fn behind_parentheses(line: &[u8], from: usize, missing: Reason) -> Result<usize, Reason> {
+    let open = skip_spaces(line, from);
+    let end =
+        line.get(open..).filter(|rest| rest.starts_with(b"(")).and_then(|it| memchr(b')', it));
+    end.map(|len| open + len + 1).ok_or(missing)
+}
+
 #[inline]
 fn skip_spaces(line: &[u8], from: usize) -> usize {
     let rest = line.get(from..).unwrap_or_default();
@@ -400,13 +427,22 @@ fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
 
 #[inline]
 fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
+    // No number of so many digits overflows.
+    const MOST: usize = 18;
     let start = skip_spaces(line, from);
     let rest = line.get(start..).unwrap_or_default();
-    // Too short for a search to pay.
-    let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
-    let text = &rest[..end];
+    let (mut bytes, mut len) = (0, 0);
+    while let Some(digit @ b'0'..=b'9') = rest.get(len).filter(|_| len < MOST) {
+        bytes = bytes * 10 + u64::from(digit - b'0');
+        len += 1;
+    }
+    if len > 0 && matches!(rest.get(len), None | Some(b' ')) {
+        return Ok((bytes, start + len));
+    }
+    let len = memchr(b' ', rest).unwrap_or(rest.len());
+    let text = &rest[..len];
     let bytes = if text == b"-" { Some(0) } else { civil::number(text) };
-    Ok((bytes.ok_or(Reason::Size)?, start + end))
+    Ok((bytes.ok_or(Reason::Size)?, start + len))
 }
 
 /// Empty where the line is Common.
@@ -417,17 +453,19 @@ fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reaso
     if line.get(start) != Some(&b'"') {
         return if start >= line.len() { Ok((none, none)) } else { Ok(behind_more(line, start)) };
     }
-    let referer = quoted(line, start, Reason::OpenQuote)?;
-    if line.get(skip_spaces(line, referer.end + 1)) != Some(&b'"') {
+    let referer = field(line, start + 1)?;
+    let next = skip_spaces(line, referer.end + 1);
+    if line.get(next) != Some(&b'"') {
         return Ok((referer, none));
     }
-    let agent = quoted(line, referer.end + 1, Reason::OpenQuote)?;
+    let agent = field(line, next + 1)?;
     Ok((referer, agent))
 }
 
 /// Behind fields without quotes that stand between size and referer: a duration, a host's name.
 /// The first two quoted fields are referer and agent if one of them looks like it, and the other
 /// does not look like something else.
+#[cold]
 fn behind_more(line: &[u8], from: usize) -> (Quoted, Quoted) {
     let none = Quoted::none(line.len());
     let find = || {
@@ -446,10 +484,16 @@ fn behind_more(line: &[u8], from: usize) -> (Quoted, Quoted) {
 /// address with a port is that of the server behind.)
 #[inline]
 fn chain_behind(line: &[u8], agent: usize) -> Option<&[u8]> {
-    let [b' ', b'"', rest @ ..] = line.get(agent + 1..)? else { return None };
-    if !matches!(rest.first()?, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b':' | b'[' | b'u') {
-        return None;
+    match line.get(agent + 1..)? {
+        [b' ', b'"', b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b':' | b'[' | b'u', ..] => {
+            chain_in(&line[agent + 3..])
+        }
+        _ => None,
     }
+}
+
+/// The chain of addresses up to the next quote, if it is one.
+fn chain_in(rest: &[u8]) -> Option<&[u8]> {
     let chain = &rest[..memchr(b'"', rest)?];
     let address = client::pick(chain, ClientFrom::Public).and_then(client::address)?;
     let is_behind = !client::is_public(address) && client::has_port(chain);
@@ -491,11 +535,16 @@ pub(crate) fn looks_like_agent(field: &[u8]) -> bool {
 pub(crate) fn http_request(line: &[u8], range: Range<usize>, status: u16) -> Option<[Span; 3]> {
     let from = range.start;
     let request = &line[range];
-    let method = request.iter().take(33).position(|&byte| byte == b' ')?;
-    // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.
-    if !is_method(&request[..method]) || &request[..method] == b"TCP" {
-        return None;
-    }
+    let method = if request.starts_with(b"GET ") {
+        3
+    } else {
+        let method = request.iter().take(33).position(|&byte| byte == b' ')?;
+        // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.
+        if !is_method(&request[..method]) || &request[..method] == b"TCP" {
+            return None;
+        }
+        method
+    };
     // `HTTP/1.1` nearly always.
     let last = match request.len().checked_sub(9) {
         Some(last) if request[last] == b' ' && is_protocol(&request[last + 1..]) => last,
@@ -503,8 +552,8 @@ pub(crate) fn http_request(line: &[u8], range: Range<usize>, status: u16) -> Opt
     };
     let at = |start: usize, end: usize| Span::new(from + start, from + end);
     if is_protocol(&request[last + 1..]) {
-        let target =
-            request.get(method + 1..last).filter(|target| !target.trim_ascii().is_empty())?;
+        let is_blank = |target: &[u8]| target.iter().all(u8::is_ascii_whitespace);
+        let target = request.get(method + 1..last).filter(|target| !is_blank(target))?;
         let end = method + 1 + target.len();
         return Some([at(0, method), at(method + 1, end), at(last + 1, request.len())]);
     }

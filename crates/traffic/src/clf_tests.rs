@@ -314,6 +314,25 @@ fn a_chain_right_behind_the_agent_names_the_client() {
 }
 
 #[test]
+fn a_duration_in_parentheses_before_the_request_is_passed_over() {
+    let line = |between: &str| {
+        format!(
+            r#"203.0.113.9 - ann [03/Mar/2012:06:26:37 -0800]{between} "GET /a HTTP/1.1" 200 1 "-" "curl/8.5""#
+        )
+    };
+    for between in ["", " (0 s)", " (0.25 s) ", " ()"] {
+        let line = line(between);
+        let record = record(&line);
+        assert_eq!((record.client, text(record.user).as_deref()), ("203.0.113.9", Some("ann")));
+        assert_eq!((record.target.raw(), record.status), (&b"/a"[..], 200), "{between}");
+        assert_eq!(text(record.agent).as_deref(), Some("curl/8.5"), "{between}");
+    }
+    for between in [" (0 s", " 0 s", " (0 s) x"] {
+        assert_eq!(parse(line(between).as_bytes()), Err(Reason::NoRequest), "{between}");
+    }
+}
+
+#[test]
 fn fields_between_size_and_referer_are_passed_over() {
     let line =
         |tail: &str| format!(r#"h - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1 {tail}"#);

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 use std::str::FromStr;
 
+use crate::address::quick_ipv4;
 use crate::error::Error;
 
 /// Which entry of a chain of addresses (`X-Forwarded-For`) is the client.
@@ -108,6 +109,9 @@ fn without_port(text: &[u8]) -> &[u8] {
 
 /// The address that a cleaned entry is.
 pub(crate) fn address(entry: &[u8]) -> Option<IpAddr> {
+    if let Some(v4) = quick_ipv4(entry) {
+        return Some(IpAddr::V4(v4));
+    }
     std::str::from_utf8(entry).ok()?.parse().ok()
 }
 
@@ -136,6 +140,10 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 /// The client in a chain of entries with commas between them, or in a single entry, cleaned.
 /// `None` where nothing in it is an address, a host name or the `-` of a missing one.
 pub(crate) fn pick(chain: &[u8], from: ClientFrom) -> Option<&[u8]> {
+    // Nothing stands around most clients.
+    if quick_ipv4(chain).is_some() {
+        return Some(chain);
+    }
     if !chain.contains(&b',') {
         return Some(entry(chain)).filter(|entry| is_client(entry));
     }
@@ -160,6 +168,9 @@ pub(crate) fn is_chain(text: &[u8]) -> bool {
 /// The client by what a server logged of the other end of the connection and of the chain that
 /// proxies wrote. A chain without a public address counts less than another end on the internet.
 pub(crate) fn of<'a>(peer: &'a [u8], chain: &'a [u8], from: ClientFrom) -> Option<&'a [u8]> {
+    if chain.is_empty() && quick_ipv4(peer).is_some() {
+        return Some(peer);
+    }
     let given =
         |text: &'a [u8]| pick(text, from).filter(|entry| entry.is_ascii() && *entry != b"-");
     let is_chosen =

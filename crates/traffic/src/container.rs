@@ -312,9 +312,14 @@ pub(crate) fn detect(head: &[u8], pattern: Option<&Pattern>) -> Vec<Container> {
         .collect();
     let mut found = Vec::new();
     while found.len() < DEPTH {
+        // More than half of them, so half of them that do not fit are enough to look at.
         let fits = |container: &Container| {
-            let fits = lines.iter().filter(|line| fits(*container, line, pattern)).count();
-            2 * fits > lines.len()
+            let mut misses = 0;
+            !lines.is_empty()
+                && lines.iter().all(|line| {
+                    misses += usize::from(!fits(*container, line, pattern));
+                    2 * misses < lines.len()
+                })
         };
         let Some(container) = ALL.into_iter().find(fits) else { break };
         found.push(container);

@@ -99,7 +99,7 @@ fn varies_more(pairs: &[[&[u8]; 2]]) -> bool {
 /// The format of a line without its end; `None` where it is in none, or too long to be parsed.
 pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.len() > MAX_LINE {
+    if line.len() > MAX_LINE || line.trim_ascii().is_empty() {
         return None;
     }
     if line.starts_with(b"#Fields:") {

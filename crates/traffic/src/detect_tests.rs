@@ -71,6 +71,21 @@ fn formats_that_people_have_are_told_by_a_line() {
         );
         assert_eq!((&*arrival.method, arrival.agent.as_deref()), ("GET", Some(AGENT)), "{line}");
     }
+    let uwsgi = "[pid: 7|app: 0|req: 1/1] 203.0.113.9 () {38 vars in 696 bytes} [Thu Nov 10 00:00:01 2022] GET /a => generated 142 bytes in 9 msecs (HTTP/1.1 404) 9 headers in 378 bytes (1 switches on core 3)";
+    for user in ["", "ann"] {
+        let line = uwsgi.replace("()", &format!("({user})"));
+        assert_eq!(detect_line(line.as_bytes()), Some(Format::Uwsgi), "{line}");
+        let spans = crate::line_parser::LineParser::new(Format::Uwsgi).find(line.as_bytes());
+        let spans = spans.unwrap().unwrap();
+        let record = spans.cut_record(line.as_bytes());
+        let name = record.user.map_or_else(String::new, |user| user.text().into_owned());
+        let arrival = record.to_arrival();
+        assert_eq!(
+            (&*arrival.client, &*name, &*arrival.method, &*arrival.target, arrival.status),
+            ("203.0.113.9", user, "GET", "/a", 404)
+        );
+        assert_eq!((arrival.bytes, arrival.at.secs()), (142, 1_668_038_401));
+    }
     let squid = "1668038401.000    921 203.0.113.9 TCP_MISS/404 142 GET http://x.example/a ann DIRECT/10.0.0.2 text/html";
     assert_eq!(detect_line(squid.as_bytes()), Some(Format::Squid));
     let spans =
@@ -195,5 +210,5 @@ fn of_two_words_in_front_the_client_is_the_one_that_varies() {
 #[test]
 fn every_layout_of_the_table_compiles() {
     let layouts: usize = LAYOUTS.iter().map(|(_, layouts)| layouts.len()).sum();
-    assert_eq!(layouts, 11);
+    assert_eq!(layouts, 12);
 }

@@ -30,6 +30,8 @@ pub enum Format {
     S3,
     /// Squid's own.
     Squid,
+    /// uWSGI's own.
+    Uwsgi,
     /// Cloudflare's Logpush, JSON.
     Cloudflare,
     /// The Elastic Common Schema, JSON.
@@ -51,7 +53,7 @@ pub(crate) struct Preset {
 }
 
 /// Every format.
-pub(crate) const PRESETS: [Preset; 15] = [
+pub(crate) const PRESETS: [Preset; 16] = [
     preset(
         Format::Common,
         &["common"],
@@ -116,6 +118,13 @@ pub(crate) const PRESETS: [Preset; 15] = [
         &["squid"],
         &[
             r"$nw_time  $elapsed $remote_addr $code/$status $bytes_sent $request_method $request_uri $remote_user $hierarchy/$server",
+        ],
+    ),
+    preset(
+        Format::Uwsgi,
+        &["uwsgi"],
+        &[
+            r"[pid: $pid|app: $app|req: $count] $remote_addr ($remote_user) {$variables} [$nw_time] $request_method $request_uri => generated $bytes_sent bytes in $elapsed $unit ($server_protocol $status)",
         ],
     ),
     preset(Format::Cloudflare, &["cloudflare"], &[]),

@@ -1,9 +1,12 @@
 //! Access logs in JSON, one object a line: [`FORMATS`] lists them. Those of Caddy and Traefik are read here,
 //! others by [`keys`].
 
+use std::fmt;
+
 use memchr::memmem;
 use nightwatt_energy::time::Wall;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::civil;
@@ -63,10 +66,8 @@ struct Caddy<'a> {
     request: Option<CaddyRequest<'a>>,
     #[serde(borrow)]
     user_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow)]
-    size: Option<&'a RawValue>,
+    status: Option<Number>,
+    size: Option<Number>,
 }
 
 #[derive(Deserialize)]
@@ -90,15 +91,41 @@ struct CaddyRequest<'a> {
 #[derive(Deserialize, Default)]
 struct CaddyHeaders<'a> {
     #[serde(borrow, rename = "User-Agent", default)]
-    agent: Vec<&'a RawValue>,
+    agent: First<'a>,
     #[serde(borrow, rename = "Referer", default)]
-    referer: Vec<&'a RawValue>,
+    referer: First<'a>,
     #[serde(borrow, rename = "X-Forwarded-For", default)]
-    forwarded: Vec<&'a RawValue>,
+    forwarded: First<'a>,
     #[serde(borrow, rename = "Cf-Connecting-Ip", default)]
-    cloudflare: Vec<&'a RawValue>,
+    cloudflare: First<'a>,
     #[serde(borrow, rename = "X-Real-Ip", default)]
-    real: Vec<&'a RawValue>,
+    real: First<'a>,
+}
+
+/// The first of several values of a header.
+#[derive(Default)]
+struct First<'a>(Option<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FirstVisitor).map(Self)
+    }
+}
+
+struct FirstVisitor;
+
+impl<'de> Visitor<'de> for FirstVisitor {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        let first = values.next_element()?;
+        while first.is_some() && values.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(first)
+    }
 }
 
 /// What Traefik logs of a request, as far as we need it. Headers are there only where the operator
@@ -123,14 +150,14 @@ struct Traefik<'a> {
     path: Option<&'a RawValue>,
     #[serde(borrow, rename = "RequestProtocol")]
     protocol: Option<&'a RawValue>,
-    #[serde(borrow, rename = "DownstreamStatus")]
-    status: Option<&'a RawValue>,
-    #[serde(borrow, rename = "OriginStatus")]
-    origin_status: Option<&'a RawValue>,
-    #[serde(borrow, rename = "DownstreamContentSize")]
-    size: Option<&'a RawValue>,
-    #[serde(borrow, rename = "OriginContentSize")]
-    origin_size: Option<&'a RawValue>,
+    #[serde(rename = "DownstreamStatus")]
+    status: Option<Number>,
+    #[serde(rename = "OriginStatus")]
+    origin_status: Option<Number>,
+    #[serde(rename = "DownstreamContentSize")]
+    size: Option<Number>,
+    #[serde(rename = "OriginContentSize")]
+    origin_size: Option<Number>,
     #[serde(borrow, rename = "request_User-Agent")]
     agent: Option<&'a RawValue>,
     #[serde(borrow, rename = "request_Referer")]
@@ -163,13 +190,12 @@ struct Parts<'a> {
 fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Caddy<'_> = object(line)?;
     let request = entry.request.ok_or(Reason::NoRequest)?;
-    let first = |values: Vec<_>| values.into_iter().next();
     let headers = request.headers;
     let forwarded = [headers.forwarded, headers.cloudflare, headers.real];
     let peer = text(request.remote_ip).or_else(|| text(request.remote_addr));
     // Another than the other end is what Caddy made of the header itself, and of the proxies it trusts.
     let told = text(request.client_ip).filter(|client| Some(*client) != peer);
-    let chain = forwarded.into_iter().find_map(|values| text(first(values)));
+    let chain = forwarded.into_iter().find_map(|values| text(values.0));
     Parts {
         time: entry.ts.map(|time| caddy_time(time).ok_or(Reason::BadTime)).transpose()?,
         client: told.or(peer),
@@ -178,10 +204,10 @@ fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
         method: text(request.method),
         target: text(request.uri),
         protocol: text(request.proto),
-        status: number(entry.status)?,
-        bytes: number(entry.size)?.unwrap_or_default(),
-        referer: text(first(headers.referer)),
-        agent: text(first(headers.agent)),
+        status: Number::of(entry.status)?,
+        bytes: Number::of(entry.size)?.unwrap_or_default(),
+        referer: text(headers.referer.0),
+        agent: text(headers.agent.0),
     }
     .place(line, from)
 }
@@ -204,8 +230,8 @@ fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
         method: text(entry.method),
         target: text(entry.path),
         protocol: text(entry.protocol),
-        status: number(entry.status.or(entry.origin_status))?,
-        bytes: number(entry.size.or(entry.origin_size))?.unwrap_or_default(),
+        status: Number::of(entry.status.or(entry.origin_status))?,
+        bytes: Number::of(entry.size.or(entry.origin_size))?.unwrap_or_default(),
         referer: text(entry.referer),
         agent: text(entry.agent),
     }
@@ -224,17 +250,56 @@ fn text(value: Option<&RawValue>) -> Option<&str> {
     value?.get().strip_prefix('"')?.strip_suffix('"')
 }
 
-/// A number, in quotes or not.
-fn number(value: Option<&RawValue>) -> Result<Option<u64>, Reason> {
-    let Some(value) = value.filter(|value| value.get() != "null") else { return Ok(None) };
-    let digits = text(Some(value)).unwrap_or(value.get());
-    civil::number(digits.as_bytes()).map(Some).ok_or(Reason::Json)
+/// A number, in quotes or not; `None` for a text that is no whole number.
+#[derive(Clone, Copy)]
+struct Number(Option<u64>);
+
+impl Number {
+    /// The number of a field that may be missing, or may be `null`.
+    fn of(field: Option<Self>) -> Result<Option<u64>, Reason> {
+        field.map(|it| it.0.ok_or(Reason::Json)).transpose()
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor).map(Self)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Option<u64>, E> {
+        Ok(Some(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Option<u64>, E> {
+        Ok(u64::try_from(number).ok())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, digits: &str) -> Result<Option<u64>, E> {
+        Ok(civil::number(digits.as_bytes()))
+    }
 }
 
 /// Seconds since 1970 with a fraction, or whatever else Caddy's `time_format` may be except for a
 /// layout of the operator's own. The formats `wall...` do not say their zone: they read as UTC.
 fn caddy_time(value: &RawValue) -> Option<(Wall, i32)> {
-    when::any(text(Some(value)).unwrap_or(value.get()).as_bytes())
+    match text(Some(value)) {
+        Some(text) => when::any(text.as_bytes()),
+        None => when::epoch(value.get()).map(|at| (at, 0)),
+    }
 }
 
 impl Parts<'_> {

@@ -120,9 +120,9 @@ impl Spans {
             client: ascii(line, self.client),
             user: self.field(line, self.user).given(),
             // A log without a field for the method is one of pages.
-            method: if method == Span::default() { "GET" } else { ascii(line, method) },
+            method: if method == Span::default() { "GET" } else { known(line, method) },
             target: self.target(line, target),
-            protocol: ascii(line, protocol),
+            protocol: known(line, protocol),
             status: self.status,
             bytes: self.bytes,
             referer: self.field(line, self.referer).given(),
@@ -140,6 +140,17 @@ impl Spans {
 
     pub(crate) fn agent<'a>(&self, line: &'a [u8]) -> Field<'a> {
         Field { escapes: self.agent_escapes, ..self.field(line, self.agent) }
+    }
+}
+
+/// As [`ascii`], quick for what most requests have.
+fn known(line: &[u8], span: Span) -> &str {
+    match span.of(line) {
+        b"GET" => "GET",
+        b"HTTP/1.1" => "HTTP/1.1",
+        b"HTTP/2.0" => "HTTP/2.0",
+        b"" => "",
+        _ => ascii(line, span),
     }
 }
 

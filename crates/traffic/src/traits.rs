@@ -5,7 +5,7 @@
 //!
 //! [`Classifier`]: crate::classifier::Classifier
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use nightwatt_policy::admission::is_proof;
 use nightwatt_policy::visit::Visitor;
@@ -460,33 +460,8 @@ pub fn visitor(address: &str, traits: &Traits) -> Visitor {
 
 /// As `ClientKey::from`, quick for the dotted form of IPv4, which most logs are full of.
 pub(crate) fn client_key(client: &str) -> ClientKey {
-    quick_ipv4(client.as_bytes())
+    address::quick_ipv4(client.as_bytes())
         .map_or_else(|| ClientKey::from(client), |address| ClientKey::from(IpAddr::V4(address)))
-}
-
-/// Four numbers up to 255, without leading zeros; anything else is left to the standard library.
-fn quick_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let (mut address, mut part, mut digits, mut dots) = (0_u32, 0_u32, 0_u32, 0_u32);
-    for &byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            if digits > 0 && part == 0 {
-                return None;
-            }
-            part = part * 10 + u32::from(digit);
-            digits += 1;
-            if part > 255 {
-                return None;
-            }
-        } else if byte == b'.' && digits > 0 && dots < 3 {
-            address = address << 8 | part;
-            (part, digits) = (0, 0);
-            dots += 1;
-        } else {
-            return None;
-        }
-    }
-    (dots == 3 && digits > 0).then(|| Ipv4Addr::from_bits(address << 8 | part))
 }
 
 /// The target without its query.

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::admission::ClientClass;
 use proptest::prelude::*;
@@ -86,7 +88,7 @@ proptest! {
         text in prop_oneof!["[0-9.]{0,16}", "[0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3}", "[0-9a-f:.]{0,20}"]
     ) {
         prop_assert_eq!(client_key(&text), ClientKey::from(text.as_str()));
-        if let Some(address) = quick_ipv4(text.as_bytes()) {
+        if let Some(address) = crate::address::quick_ipv4(text.as_bytes()) {
             prop_assert_eq!(text.parse::<Ipv4Addr>(), Ok(address));
         }
     }

@@ -135,8 +135,8 @@ impl Header {
         let status = status.and_then(|span| civil::number(span.of(line))).ok_or(Reason::Status)?;
         let bytes = given(Kind::Bytes).map(|span| civil::number(span.of(line)).ok_or(Reason::Size));
         let method = given(Kind::Method).filter(|span| is_method(span.of(line)));
-        let has_none = !self.fields.contains(&Kind::Method);
-        let method = method.or_else(|| has_none.then(Span::default));
+        let has_none = || !self.fields.contains(&Kind::Method);
+        let method = method.or_else(|| has_none().then(Span::default));
         let target = given(Kind::Uri).or_else(|| given(Kind::Stem));
         let protocol = given(Kind::Protocol).filter(|span| is_protocol(span.of(line)));
         let query = given(Kind::Query).filter(|_| given(Kind::Uri).is_none()).unwrap_or_default();
@@ -176,14 +176,16 @@ impl Header {
                 at += 1;
             }
             let Some(rest) = line.get(at..) else { break };
-            let (from, to) = match rest.strip_prefix(b"\"").and_then(quote_end) {
-                Some(len) => (at + 1, at + 1 + len),
-                None => (at, at + memchr(separator, rest).unwrap_or(rest.len())),
-            };
+            let quoted = rest.strip_prefix(b"\"").and_then(quote_end);
+            let from = at + usize::from(quoted.is_some());
+            // What stands between a quote and the next separator is left out.
+            let behind = quoted.map_or(at, |len| from + len);
+            let end = memchr(separator, &line[behind..]).map_or(line.len(), |skip| behind + skip);
+            let to = quoted.map_or(end, |len| from + len);
             if let Some(place) = found.get_mut(kind as usize) {
                 *place = Some(Span::new(from, to));
             }
-            at = to + memchr(separator, &line[to..]).map_or(line.len(), |skip| skip + 1);
+            at = end + 1;
         }
         found
     }

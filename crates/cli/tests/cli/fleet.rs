@@ -251,6 +251,27 @@ fn a_pool_is_sized_for_a_log() {
     }
 }
 
+/// Every other line is cut off: the pool is sized for the rest, and the skipped lines are counted with the first of them.
+#[test]
+fn lines_that_a_pool_was_not_sized_for_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log").display().to_string();
+    let line = |second: u32| {
+        let time = format!("10/Nov/2022:00:{:02}:{:02} +0000", second / 60, second % 60);
+        format!("203.0.113.9 - - [{time}] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl/8.5\"\n")
+    };
+    let text: String = (0..600).map(|second| line(second) + "203.0.113.9 - - [cut\n").collect();
+    std::fs::write(&log, text).unwrap();
+    let args = ["fleet", "size", &log, "--sla", "500ms", "--service-rate", "4"];
+    for form in [&[][..], &["--json"]] {
+        let output = nightwatt(&[&args[..], form].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("600 of 1200 lines could not be read and were skipped"), "{said}");
+        assert!(said.contains("line 2 of") && said.contains("203.0.113.9 - - [cut"), "{said}");
+    }
+}
+
 #[test]
 fn the_published_claims_are_set_beside_ours() {
     let output = nightwatt(&["fleet", "published", "--json", "--arrivals", "1000"]);

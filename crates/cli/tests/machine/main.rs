@@ -10,3 +10,4 @@ mod proxy;
 mod qemu_guest;
 mod sleep_and_wake;
 mod systemd_unit;
+mod transient_unit;

@@ -58,6 +58,28 @@ fn the_form_in_json_has_what_it_promises() {
     assert!(json["elapsed_s"]["half_width_95"].as_f64().unwrap() > 0.0);
 }
 
+/// Three runs: times, energy and the machine's busy time are all of one run.
+#[test]
+fn figures_of_several_runs_are_of_one_run() {
+    let running = Running::new().unwrap();
+    let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let options = RunOptions { repeats: 3, ..options(&["sh", "-c", busy]) };
+    let report = run(&options, &running, |_| ()).unwrap();
+    let mean = |of: fn(&SingleRun) -> f64| report.runs.iter().map(of).sum::<f64>() / 3.0;
+    let close = |one: f64, other: f64| (one - other).abs() < 1e-9 * other.max(1.0);
+    assert!(close(report.elapsed_s.mean, mean(|run| run.elapsed_s)));
+    assert!(close(report.user_s.mean, mean(|run| run.user_s)));
+    let text = report.text();
+    let (_, told) = text.split_once("busy CPU time (").unwrap_or_else(|| panic!("{text}"));
+    let (told, behind) = told.split_once(" s").unwrap();
+    let told: f64 = told.parse().unwrap();
+    assert!(behind.starts_with(" a run"), "{text}");
+    // The command's own time is in it, and no machine is busier than all of its CPUs.
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    let own = report.user_s.mean + report.sys_s.mean;
+    assert!(told + 0.03 > own && told < cpus * report.elapsed_s.mean + 0.1, "{text}");
+}
+
 /// A container's engine moves what it starts into another cgroup, and something else waits for it.
 #[test]
 #[cfg(feature = "bpf")]

@@ -123,6 +123,7 @@ pub(super) fn by_folder(rows: &[DiskRow]) -> Vec<DiskTotal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::report::DiskReport;
 
     fn row(pid: u32, command: &str, path: &str, inode: u64, written: u64) -> DiskRow {
         DiskRow {
@@ -178,5 +179,30 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert!(by_folder(&[]).is_empty());
+    }
+
+    /// Of thousands of files, a table by file says little: programs and folders are above it.
+    #[test]
+    fn of_many_files_totals_come_first() {
+        let report = |rows: Vec<DiskRow>| DiskReport {
+            schema: 1,
+            command: Vec::new(),
+            exit_status: 0,
+            elapsed_s: 1.0,
+            programs: by_program(&rows),
+            folders: by_folder(&rows),
+            rows,
+            devices: Vec::new(),
+            lost_bytes: 0,
+            warnings: Vec::new(),
+        };
+        let text = report(build()).text();
+        let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+        let at = |start: &str| lines.iter().position(|line| line.starts_with(start)).unwrap();
+        let order = ["program", "cc1 ", "ld ", "folder", "/src/obj ", "/src/bin ", "command"];
+        assert!(order.map(at).is_sorted(), "{text}");
+        // Few files need no totals.
+        let few = report(build().split_off(995)).text();
+        assert!(!few.contains("program") && few.contains("/src/bin/prog"), "{few}");
     }
 }

@@ -247,6 +247,9 @@ pub(crate) fn missing(line: &[u8]) -> Option<String> {
     (!missing.is_empty()).then(|| missing.join(", "))
 }
 
+/// An earlier time is a duration: some day of 1976.
+const EARLIEST_MS: i64 = 200_000_000_000;
+
 /// What the keys of a line say, each by the best of its names.
 struct Fields<'a> {
     line: &'a [u8],
@@ -281,29 +284,30 @@ impl<'a> Fields<'a> {
         let raw = value.get().trim_start_matches('[').trim_end_matches(']').trim();
         let quoted = raw.strip_prefix('"').and_then(|rest| Some(&rest[..rest.find('"')?]));
         let text = text(Some(value)).or(quoted).unwrap_or(raw);
-        if !Self::fits(says, text) {
-            return;
-        }
         match says {
-            Some(kind) => self.found.set(kind, Span::within(self.line, text.as_bytes())),
-            None => self.found.time = when::any(text.as_bytes()),
+            Some(kind) if Self::fits(kind, text) => {
+                self.found.set(kind, Span::within(self.line, text.as_bytes()));
+            }
+            Some(_) => return,
+            None => match when::any(text.as_bytes()).filter(|(at, _)| at.0 > EARLIEST_MS) {
+                Some(time) => self.found.time = Some(time),
+                None => return,
+            },
         }
         self.ranks[place] = rank;
     }
 
     /// Names are used for this and that: a value that cannot be what its key says is passed over.
-    fn fits(says: Says, text: &str) -> bool {
+    fn fits(kind: Kind, text: &str) -> bool {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_url = ["http://", "https://", "/"].iter().any(|start| text.starts_with(start));
-        match says {
-            // A duration is no time: 1976 at least.
-            None => when::any(text.as_bytes()).is_some_and(|(at, _)| at.0 > 200_000_000_000),
-            Some(Kind::Status) => is_number && text.len() <= 3 || text == "-1",
-            Some(Kind::Bytes) => is_number,
-            Some(Kind::Request) => text.contains(' ') || matches!(text, "" | "-"),
-            Some(Kind::Target | Kind::Path) => is_url || matches!(text, "*" | "-" | ""),
-            Some(Kind::Client) => crate::client::pick(text.as_bytes(), ClientFrom::First).is_some(),
-            Some(_) => !matches!(text, "null" | "true" | "false"),
+        match kind {
+            Kind::Status => is_number && text.len() <= 3 || text == "-1",
+            Kind::Bytes => is_number,
+            Kind::Request => text.contains(' ') || matches!(text, "" | "-"),
+            Kind::Target | Kind::Path => is_url || matches!(text, "*" | "-" | ""),
+            Kind::Client => crate::client::pick(text.as_bytes(), ClientFrom::First).is_some(),
+            _ => !matches!(text, "null" | "true" | "false"),
         }
     }
 }

@@ -407,4 +407,16 @@ mod tests {
         let warning = of(300).unwrap();
         assert!(warning.starts_with("30 % ") && warning.contains("/opt/prog"), "{warning}");
     }
+
+    /// No package has symbols of code that a program makes as it runs.
+    #[test]
+    fn of_generated_code_no_debug_symbols_are_asked_for() {
+        for (file, advice, other) in [
+            ("//anon", "/tmp/perf-PID.map", "debug symbols"),
+            ("/opt/prog", "debug symbols", "/tmp/perf-PID.map"),
+        ] {
+            let warning = unnamed(&[function("[anon]", file, 500)], 1000).unwrap();
+            assert!(warning.contains(advice) && !warning.contains(other), "{warning}");
+        }
+    }
 }
