@@ -52,8 +52,10 @@ const FORBIDDEN: [&str; 8] = [
     "Special:",
 ];
 
-/// What differs between two answers of MediaWiki to the same request, beside the time that it needed.
-const OF_EACH_REQUEST: [&str; 2] = ["\"wgRequestId\":", "\"wgBackendResponseTime\":"];
+/// What differs between two answers of MediaWiki to the same request: a number of the request, and a line about how it
+/// was answered (when, and in which time). Pages that do not exist are made for each request.
+const OF_EACH_REQUEST: &str = "\"wgRequestId\":";
+const HOW_IT_WAS_MADE: &str = "<script>(RLQ=window.RLQ||[]).push(function(){mw.config.set({";
 
 /// The script with the versions of all other scripts, some of which MediaWiki computes when they are first requested.
 const VERSIONS: &str = "modules=startup";
@@ -169,16 +171,13 @@ fn articles() -> Vec<String> {
     paths
 }
 
-/// Without what MediaWiki draws for each request.
+/// Without what MediaWiki makes for each request.
 fn same(text: &str) -> String {
-    let mut text = text.to_owned();
-    for name in OF_EACH_REQUEST {
-        if let Some((before, rest)) = text.split_once(name) {
-            let end = rest.find([',', '}']).unwrap();
-            text = format!("{before}{}", &rest[end..]);
-        }
-    }
-    text
+    let lines = text.split_inclusive('\n').filter(|line| !line.starts_with(HOW_IT_WAS_MADE));
+    let text: String = lines.collect();
+    let Some((before, rest)) = text.split_once(OF_EACH_REQUEST) else { return text };
+    let end = rest.find([',', '}']).unwrap();
+    format!("{before}{}", &rest[end..])
 }
 
 #[test]
