@@ -112,9 +112,8 @@ impl Wiki {
             fs::write(&file, text).unwrap();
             files.push(file);
         };
-        let all: Vec<String> = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
-        let all = all.concat();
-        write("Main Page", &all);
+        // What others link to comes first: until its jobs have run, a wiki shows links to what did not exist.
+        write("Category:Things", "All of them.");
         for number in 1..=ARTICLES {
             let text = format!(
                 "Text {number}, version 1.\n\nSee [[Page {}]]. [[Category:Things]]",
@@ -122,6 +121,8 @@ impl Wiki {
             );
             write(&format!("Page {number}"), &text);
         }
+        let all: Vec<String> = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
+        write("Main Page", &all.concat());
         run(command("php")
             .arg(format!("{MEDIAWIKI}/maintenance/importTextFiles.php"))
             .args(["--user", "ann", "--overwrite"])
