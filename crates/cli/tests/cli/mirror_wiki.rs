@@ -49,7 +49,7 @@ const FORBIDDEN: [&str; 8] = [
     "CreateAccount",
     "api.php",
     "diff=",
-    "Special:",
+    "/Special:",
 ];
 
 /// What differs between two answers of MediaWiki to the same request: a number of the request, and a line about how it
@@ -59,6 +59,9 @@ const HOW_IT_WAS_MADE: &str = "<script>(RLQ=window.RLQ||[]).push(function(){mw.c
 
 /// The script with the versions of all other scripts, some of which MediaWiki computes when they are first requested.
 const VERSIONS: &str = "modules=startup";
+
+/// The feed of changes, which the mirror reads too. It says when it was requested.
+const FEED: &str = "Special:RecentChanges&feed=";
 
 struct Wiki(WebStack);
 
@@ -135,7 +138,9 @@ impl Wiki {
         let mut paths = articles();
         paths.push("/".to_owned());
         let is_forbidden = |path: &str| FORBIDDEN.iter().any(|word| path.contains(word));
-        self.0.pages(paths, |path| path.contains(VERSIONS) || is_forbidden(path))
+        let of_each_request = [VERSIONS, FEED];
+        let is_of_each_request = |path: &str| of_each_request.iter().any(|it| path.contains(it));
+        self.0.pages(paths, |path| is_of_each_request(path) || is_forbidden(path))
     }
 
     fn article(&self, number: usize) -> Reply {

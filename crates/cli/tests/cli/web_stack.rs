@@ -74,6 +74,9 @@ const LONGEST: Duration = Duration::from_mins(10);
 /// Who comes to read.
 pub(crate) const READER: &str = "203.0.113.1";
 
+/// Who reads everything, also robots.txt: that makes it a crawler, which wakes no server.
+const READS_ALL: &str = "203.0.113.9";
+
 /// What is special about an application. `DIR/` stands for its folder.
 pub(crate) struct Application<'a> {
     /// Lines of nginx's `server`.
@@ -307,7 +310,7 @@ impl WebStack {
                 reasons.entry(reason.to_owned()).or_insert_with(BTreeSet::new).insert(path.clone());
                 continue;
             }
-            let reply = self.visit(READER, path, "");
+            let reply = self.visit(READS_ALL, path, "");
             assert_eq!(reply.status, own.status, "{path} from {}", reply.answer());
             let is_for_crawlers = path == "/robots.txt" && reply.answer() == "stale";
             assert!(
