@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::client::{Reply, head, send};
 use crate::harness::{Gateway, House, Plan, process, told, within};
-use crate::mirror_live::{mirror, off, wakeups};
+use crate::mirror_live::{LONGEST, mirror, off, wakeups};
 
 const NGINX: &str = "daemon off;
 master_process off;
@@ -67,9 +66,6 @@ const ADMIN: &str = "trusted_proxies = [\"127.0.0.0/8\"]\nadmin = \"ADMIN\"\n\n[
 
 /// A reader that waits until the server is awake: a browser would be shown the waiting page.
 const PROGRAM: &str = "User-Agent: test-program/1\r\n";
-
-/// A pass over an application of PHP, on a machine that does other things too, takes no longer.
-const LONGEST: Duration = Duration::from_mins(10);
 
 /// Who comes to read.
 pub(crate) const READER: &str = "203.0.113.1";

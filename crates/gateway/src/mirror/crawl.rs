@@ -212,7 +212,10 @@ impl Keeper<'_> {
             loop {
                 let mut news = std::pin::pin!(self.mirror.news.notified());
                 news.as_mut().enable();
-                if self.mirror.is_urgent.load(Ordering::SeqCst) {
+                if self.mirror.is_urgent.swap(false, Ordering::SeqCst)
+                    && open.plan().due_before_sleep(self.now()) > 0
+                {
+                    self.mirror.is_urgent.store(true, Ordering::SeqCst);
                     return;
                 }
                 news.await;
