@@ -296,13 +296,11 @@ impl Mirror {
         purged.unwrap_or(Ok(0))
     }
 
-    /// Fetches what is due at once, and wakes the server for that. Does nothing if nothing is due.
+    /// Fetches what is due at once, and wakes the server for that. The task of the mirror knows what is due: the copy
+    /// may not be open yet.
     pub(crate) fn fetch_now(&self) {
-        let now = self.now();
-        if self.opened().is_some_and(|open| open.plan().due_before_sleep(now) > 0) {
-            self.is_urgent.store(true, Ordering::SeqCst);
-            self.news.notify_waiters();
-        }
+        self.is_urgent.store(true, Ordering::SeqCst);
+        self.news.notify_waiters();
     }
 
     /// The operator reports changed content: pages with this prefix are not served before they are confirmed.

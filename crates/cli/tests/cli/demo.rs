@@ -75,6 +75,23 @@ fn the_mirror_carries_the_day_and_the_same_requests_without_it_are_beside_it() {
     assert_eq!(played(&["--no-mirror"]), *plain);
 }
 
+/// design/22: the live saving is at most three points below what a mirror that remembers saves, and above what one that
+/// has crawled all saves.
+#[test]
+fn what_a_mirror_saves_live_is_what_analyze_foresees_from_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let saved = played(&["--output", &out.display().to_string()])["saving"].as_f64().unwrap();
+    let log = out.join("access.log").display().to_string();
+    let output = nightwatt(&["analyze", "--json", &log]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let analysis: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let foreseen = |bound: &str| analysis["mirror"][bound]["saving"].as_f64().unwrap();
+    let (least, most) = (foreseen("remembered"), foreseen("crawled"));
+    println!("saved {saved:.3}; foreseen: {least:.3} (remembered) to {most:.3} (crawled)");
+    assert!((least - 0.03..=most + 0.03).contains(&saved), "{saved}: not in {least} to {most}");
+}
+
 #[test]
 fn who_promises_nothing_saves_more() {
     let saving = |options: &[&str]| played(options)["saving"].as_f64().unwrap();

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::harness::{Gateway, House, eventually};
-use crate::mirror_live::{crawl, mirror, static_site};
+use crate::harness::{Gateway, House, within};
+use crate::mirror_live::{LONGEST, crawl, mirror, static_site};
 
 const FOLDERS: usize = 20;
 
@@ -64,7 +64,7 @@ fn confirm(house: &House, gateway: &Gateway) -> Used {
     assert!(mirror(gateway)["due"].as_u64().unwrap() > 0);
     // Nothing has this address: what is due is fetched at once.
     gateway.order(&["purge", "--refresh", "/none"]);
-    eventually("nothing is due", || (mirror(gateway)["due"] == 0).then_some(()));
+    within(LONGEST, "nothing is due", || (mirror(gateway)["due"] == 0).then_some(()));
     Used {
         server_s: cpu(nginx) - before.0,
         proxy_s: cpu(gateway.pid()) - before.1,

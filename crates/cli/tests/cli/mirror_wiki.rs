@@ -49,14 +49,19 @@ const FORBIDDEN: [&str; 8] = [
     "CreateAccount",
     "api.php",
     "diff=",
-    "Special:",
+    "/Special:",
 ];
 
-/// What differs between two answers of MediaWiki to the same request, beside the time that it needed.
-const OF_EACH_REQUEST: [&str; 2] = ["\"wgRequestId\":", "\"wgBackendResponseTime\":"];
+/// What differs between two answers of MediaWiki to the same request: a number of the request, and a line about how it
+/// was answered (when, and in which time). Pages that do not exist are made for each request.
+const OF_EACH_REQUEST: &str = "\"wgRequestId\":";
+const HOW_IT_WAS_MADE: &str = "<script>(RLQ=window.RLQ||[]).push(function(){mw.config.set({";
 
 /// The script with the versions of all other scripts, some of which MediaWiki computes when they are first requested.
 const VERSIONS: &str = "modules=startup";
+
+/// The feed of changes, which the mirror reads too. It says when it was requested.
+const FEED: &str = "Special:RecentChanges&feed=";
 
 struct Wiki(WebStack);
 
@@ -110,9 +115,8 @@ impl Wiki {
             fs::write(&file, text).unwrap();
             files.push(file);
         };
-        let all: Vec<String> = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
-        let all = all.concat();
-        write("Main Page", &all);
+        // What others link to comes first: until its jobs have run, a wiki shows links to what did not exist.
+        write("Category:Things", "All of them.");
         for number in 1..=ARTICLES {
             let text = format!(
                 "Text {number}, version 1.\n\nSee [[Page {}]]. [[Category:Things]]",
@@ -120,6 +124,8 @@ impl Wiki {
             );
             write(&format!("Page {number}"), &text);
         }
+        let all: Vec<String> = (1..=ARTICLES).map(|it| format!("* [[Page {it}]]\n")).collect();
+        write("Main Page", &all.concat());
         run(command("php")
             .arg(format!("{MEDIAWIKI}/maintenance/importTextFiles.php"))
             .args(["--user", "ann", "--overwrite"])
@@ -132,7 +138,9 @@ impl Wiki {
         let mut paths = articles();
         paths.push("/".to_owned());
         let is_forbidden = |path: &str| FORBIDDEN.iter().any(|word| path.contains(word));
-        self.0.pages(paths, |path| path.contains(VERSIONS) || is_forbidden(path))
+        let of_each_request = [VERSIONS, FEED];
+        let is_of_each_request = |path: &str| of_each_request.iter().any(|it| path.contains(it));
+        self.0.pages(paths, |path| is_of_each_request(path) || is_forbidden(path))
     }
 
     fn article(&self, number: usize) -> Reply {
@@ -169,16 +177,13 @@ fn articles() -> Vec<String> {
     paths
 }
 
-/// Without what MediaWiki draws for each request.
+/// Without what MediaWiki makes for each request.
 fn same(text: &str) -> String {
-    let mut text = text.to_owned();
-    for name in OF_EACH_REQUEST {
-        if let Some((before, rest)) = text.split_once(name) {
-            let end = rest.find([',', '}']).unwrap();
-            text = format!("{before}{}", &rest[end..]);
-        }
-    }
-    text
+    let lines = text.split_inclusive('\n').filter(|line| !line.starts_with(HOW_IT_WAS_MADE));
+    let text: String = lines.collect();
+    let Some((before, rest)) = text.split_once(OF_EACH_REQUEST) else { return text };
+    let end = rest.find([',', '}']).unwrap();
+    format!("{before}{}", &rest[end..])
 }
 
 #[test]

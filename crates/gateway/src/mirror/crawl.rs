@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nightwatt_energy::time::Mono;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::plan::{PassKind, PassReport};
 use nightwatt_mirror::store::StoreError;
@@ -73,6 +74,17 @@ impl Drop for Closing {
             tracing::warn!(site = %self.0.site, %error, "the mirror cannot be written");
         }
     }
+}
+
+/// How a pass ended.
+enum Ended {
+    /// It is over.
+    Over,
+    /// It is over, but content has changed since it began: pages that were fetched before that are due again. The
+    /// server does not sleep before the exchange ends.
+    Changed(Arc<Exchange>),
+    /// It was stopped before its end.
+    Stopped,
 }
 
 struct Keeper<'a> {
@@ -200,7 +212,10 @@ impl Keeper<'_> {
             loop {
                 let mut news = std::pin::pin!(self.mirror.news.notified());
                 news.as_mut().enable();
-                if self.mirror.is_urgent.load(Ordering::SeqCst) {
+                if self.mirror.is_urgent.swap(false, Ordering::SeqCst)
+                    && open.plan().due_before_sleep(self.now()) > 0
+                {
+                    self.mirror.is_urgent.store(true, Ordering::SeqCst);
                     return;
                 }
                 news.await;
@@ -239,11 +254,14 @@ impl Keeper<'_> {
         let clock = &self.serving.clock;
         // A server that may sleep sooner waits for the first pass too.
         let mut held = self.site().begin_background();
+        let mut waits_since = None;
         clock.sleep(AFTER_WAKING).await;
         loop {
             let mut news = std::pin::pin!(self.mirror.news.notified());
             news.as_mut().enable();
-            let step = schedule::step(&open.plan(), self.how_awake(), self.now());
+            let is_urgent = self.mirror.is_urgent.swap(false, Ordering::SeqCst);
+            let awake = Awake { is_urgent, ..self.how_awake() };
+            let step = schedule::step(&open.plan(), awake, self.now());
             let exchange = match step {
                 Step::Rest => None,
                 Step::Pass(_) | Step::AwaitSleep => {
@@ -251,10 +269,15 @@ impl Keeper<'_> {
                 }
             };
             held = None;
+            if !awake.is_draining {
+                waits_since = None;
+            }
             match (step, exchange) {
                 (Step::Pass(kind), Some(exchange)) => {
-                    self.pass(open, kind, exchange).await;
-                    self.rest(news).await;
+                    match self.pass(open, kind, exchange, &mut waits_since).await {
+                        Ended::Changed(exchange) => held = Some(exchange),
+                        Ended::Over | Ended::Stopped => self.rest(news).await,
+                    }
                 }
                 (Step::AwaitSleep, Some(exchange)) => {
                     self.sample(open, &exchange).await;
@@ -262,10 +285,13 @@ impl Keeper<'_> {
                         () = self.sleep_waits() => {}
                         () = self.rest(news) => {}
                     }
-                    self.before_sleep(open, exchange).await;
+                    held = self.before_sleep(open, exchange, &mut waits_since).await;
                 }
                 // It is about to sleep, or there is nothing to do.
-                (_, _) => {
+                (step, _) => {
+                    if is_urgent && step != Step::Rest {
+                        self.mirror.is_urgent.store(true, Ordering::SeqCst);
+                    }
                     let samples = open.plan().rules().complete;
                     let exchange = samples.then(|| self.site().begin_background());
                     if let Some(exchange) = exchange.flatten() {
@@ -294,28 +320,41 @@ impl Keeper<'_> {
         }
     }
 
-    /// Confirms what is due, if the server's sleep waits for that now.
-    async fn before_sleep(&self, open: &Arc<OpenMirror>, exchange: Arc<Exchange>) {
+    /// Confirms what is due, if the server's sleep waits for that now. Returns the exchange if there is more to confirm.
+    async fn before_sleep(
+        &self,
+        open: &Arc<OpenMirror>,
+        exchange: Arc<Exchange>,
+        waits_since: &mut Option<Mono>,
+    ) -> Option<Arc<Exchange>> {
         let step = schedule::step(&open.plan(), self.how_awake(), self.now());
-        if let Step::Pass(kind) = step
-            && !self.pass(open, kind, exchange).await
-        {
+        let Step::Pass(kind) = step else { return None };
+        match self.pass(open, kind, exchange, waits_since).await {
+            Ended::Over => {}
+            Ended::Changed(exchange) => return Some(exchange),
             // The server sleeps first; the pass continues after that.
-            self.serving.clock.sleep(LOOK_EVERY).await;
+            Ended::Stopped => self.serving.clock.sleep(LOOK_EVERY).await,
         }
+        None
     }
 
-    /// Makes a pass, or continues one; returns false if it was stopped before its end.
-    async fn pass(&self, open: &Arc<OpenMirror>, kind: PassKind, exchange: Arc<Exchange>) -> bool {
-        self.mirror.is_urgent.store(false, Ordering::SeqCst);
-        if !open.plan().is_running() {
-            open.plan().begin(kind, self.now(), None);
-        }
-        let pass = Pass::new(self.serving, self.site, open, exchange);
+    /// Makes a pass, or continues one. All passes for which the server's sleep waits without a break share one time
+    /// limit, which begins at `waits_since`.
+    async fn pass(
+        &self,
+        open: &Arc<OpenMirror>,
+        kind: PassKind,
+        exchange: Arc<Exchange>,
+        waits_since: &mut Option<Mono>,
+    ) -> Ended {
+        let clock = &self.serving.clock;
+        open.begin_pass(kind, self.now());
+        let pass = Pass::new(self.serving, self.site, open, Arc::clone(&exchange));
         let in_time = async {
             self.sleep_waits().await;
+            let since = *waits_since.get_or_insert_with(|| clock.now().mono);
             let longest = schedule::longest(&open.plan(), self.how_awake().is_alone);
-            self.serving.clock.sleep(longest).await;
+            clock.sleep(longest.saturating_sub(clock.now().mono.since(since))).await;
             pass.stop();
             std::future::pending::<()>().await;
         };
@@ -325,10 +364,9 @@ impl Keeper<'_> {
             () = in_time => None,
         };
         self.settle().await;
-        if let Some(report) = &report {
-            self.log(report);
-        }
-        report.is_some()
+        let Some(report) = report else { return Ended::Stopped };
+        self.log(&report);
+        if open.changed_since_pass_began() { Ended::Changed(exchange) } else { Ended::Over }
     }
 
     /// Returns when the server's sleep waits for the mirror.

@@ -9,7 +9,7 @@ use nightwatt_mirror::pure::address::{Address, NoSite, Site};
 use nightwatt_mirror::pure::coverage::Coverage;
 use nightwatt_mirror::pure::entry::BodyHash;
 use nightwatt_mirror::pure::own_use::OwnUse;
-use nightwatt_mirror::pure::plan::{Change, PageState, PlanRules, Planner, Taken};
+use nightwatt_mirror::pure::plan::{Change, PageState, PassKind, PlanRules, Planner, Taken};
 use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError, write_whole};
 
 use super::base::Base;
@@ -57,6 +57,8 @@ pub(crate) struct OpenMirror {
     folder: PathBuf,
     /// Number of changes of content since the start.
     changes: AtomicU64,
+    /// That number when the last pass began.
+    changes_before_pass: AtomicU64,
     is_marked: AtomicBool,
 }
 
@@ -93,6 +95,7 @@ impl OpenMirror {
             own_use: Mutex::new(own_use),
             folder: place.folder.to_owned(),
             changes: AtomicU64::new(0),
+            changes_before_pass: AtomicU64::new(0),
             is_marked: AtomicBool::new(was_marked),
         };
         open.apply(unwanted.into_iter().map(Change::Remove).collect(), now)?;
@@ -203,6 +206,20 @@ impl OpenMirror {
     /// Number of changes of content: an answer that was requested before one confirms nothing.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Begins a pass, unless one is running.
+    pub(super) fn begin_pass(&self, kind: PassKind, now: Timestamp) {
+        let mut plan = self.plan();
+        if !plan.is_running() {
+            self.changes_before_pass.store(self.changes(), Ordering::SeqCst);
+            plan.begin(kind, now, None);
+        }
+    }
+
+    /// Whether content has changed since the last pass began.
+    pub(super) fn changed_since_pass_began(&self) -> bool {
+        self.changes() != self.changes_before_pass.load(Ordering::SeqCst)
     }
 
     /// Removes these pages, to be fetched again; returns their number; blocks.

@@ -2,7 +2,8 @@
 //!
 //! * **A whole pass** begins a second after the server has woken, if there was none within `max_age`.
 //! * **Pages that are old, popular or reported as changed** are confirmed immediately before the server sleeps. Its
-//!   sleep waits at most `extension` for that. The remaining pages are confirmed the next time.
+//!   sleep waits at most `extension` for that, and for what changes meanwhile. The remaining pages are confirmed the
+//!   next time.
 //! * **An operator who reports changes** may want them fetched at once: then nothing waits for sleep.
 //! * **The server is woken** once per `max_age` if nothing else woke it: early enough that the pass is over in time.
 //!   No client uses the server then, so its sleep waits for the whole pass.

@@ -38,6 +38,7 @@ mod metering;
 mod metrics;
 mod mirror;
 mod mirror_caches;
+mod mirror_changes;
 mod mirror_soak;
 mod names;
 mod operator;
