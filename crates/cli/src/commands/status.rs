@@ -331,7 +331,7 @@ fn sla(it: &SiteStatus) -> String {
     // The others are in use above.
     let longest = it.sla_forms.iter().find(|form| form.starts_with("it sleeps only"));
     let longest = longest.map(|form| {
-        let expected = duration_text::format(Duration::from_secs_f64(it.wake_time_s));
+        let expected = seconds(it.wake_time_s);
         format!("{form} (expected: {expected})")
     });
     let all: Vec<String> = requests.into_iter().chain(visits).chain(longest).collect();

@@ -343,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn a_promise_is_broken_by_more_visits_than_may_wait_in_a_day() {
+        let mut watch = Watch::default();
+        let visits = |today| ServerSeen { visits: Some((today, 3)), ..server() };
+        assert_eq!(kinds(&mut watch, visits(3), 0), []);
+        assert_eq!(kinds(&mut watch, visits(4), 1), []);
+        assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::PromiseBroken]);
+        assert_eq!(kinds(&mut watch, visits(0), 17), [EventKind::PromiseKept], "the next day");
+    }
+
+    #[test]
     fn a_certificate_is_told_of_two_weeks_before_its_end_and_again_when_clients_refuse_it() {
         let mut watch = Watch::default();
         let day = 86_400;

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nightwatt_policy::scenario::{Scenario, SlaRule};
