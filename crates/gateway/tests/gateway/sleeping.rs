@@ -202,7 +202,10 @@ fn so_many_visits_a_day_wait_and_status_names_the_form() {
         assert_eq!(stage.ask(post("/a", "x")).await.how(), (200, "held"));
         stage.at(3700).await;
         let status = stage.status();
-        assert_eq!((status.state.as_str(), status.sla, status.sla_visits_today), ("awake", None, Some((1, 1))));
+        assert_eq!(
+            (status.state.as_str(), status.sla, status.sla_visits_today),
+            ("awake", None, Some((1, 1)))
+        );
         assert_eq!(status.sla_forms, ["at most 1 visit a day waits"]);
         let why = status.kept_awake_by.unwrap();
         assert!(why.contains("1 of the 1 visits that may wait today"), "{why}");
