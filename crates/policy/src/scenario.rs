@@ -279,6 +279,7 @@ impl Scenario {
             }
         }
         self.check_asleep()?;
+        self.sla.check()?;
         self.check_hours()?;
         self.check_delay_price()?;
         let day = Duration::from_hours(24);
@@ -289,13 +290,6 @@ impl Scenario {
                 Duration::from_mins(1),
                 day * 366,
                 "it must last from 1m to 366d",
-            ),
-            (
-                "sla.longest_wait",
-                self.sla.longest_wait.unwrap_or_default(),
-                Duration::ZERO,
-                day,
-                "it must last from 0 to 24h",
             ),
             (
                 "crawl_window.opens",

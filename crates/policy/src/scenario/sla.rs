@@ -5,6 +5,7 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use serde::{Deserialize, Serialize};
 
+use crate::bad_value::BadValue;
 use crate::sla::{RequestShare, Sla};
 
 /// Whom a sleep may delay. There are three forms, and each that is given must hold; without any, at most a tenth of the
@@ -97,6 +98,14 @@ impl SlaRule {
     pub fn with_visits_per_day(&self, visits: u32) -> Self {
         let visits_per_day = Some(visits);
         Self { enabled: true, share: None, visits_per_day, longest_wait: None, ..self.clone() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), BadValue> {
+        let longest = self.longest_wait.filter(|&most| most > Duration::from_hours(24));
+        longest.map_or(Ok(()), |most| {
+            let rule = "it must last from 0 to 24h";
+            Err(BadValue { key: "sla.longest_wait", value: duration_text::format(most), rule })
+        })
     }
 
     /// The forms that apply, each in words; none without an SLA.

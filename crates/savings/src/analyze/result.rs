@@ -407,10 +407,7 @@ impl JobResults {
             let own = purpose.scenario(scenario);
             let mut figures = policy_figures(&outcome, &days, &own, oracle.energy_j - proxy_j, end);
             figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
-            let run = SlaRun {
-                figures: figures.clone(),
-                delayed_by_day: delayed_visits.into_values().collect(),
-            };
+            let run = SlaRun::of(&figures, delayed_visits);
             match purpose {
                 Purpose::Policies(names) => {
                     if names.contains(&scenario.policy.to_string()) {
@@ -425,17 +422,7 @@ impl JobResults {
                 }
             }
         }
-        let mut of = |extent: Extent| {
-            let place = mirrors.iter().position(|(of, _)| *of == extent);
-            mirrors.swap_remove(place.expect("`jobs` makes one of each")).1
-        };
-        let mirror = MirrorFigures {
-            remembered: of(Extent::Remembered),
-            crawled: of(Extent::Crawled),
-            complete: of(Extent::Complete),
-            limit,
-            max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
-        };
+        let mirror = MirrorFigures::of(mirrors, limit, scenario);
         let sla = slas.together(scenario);
         let without_sla = slas.without.map(|run| run.figures);
         Self { policies, mirror, without_sla, sla, oracle, costs, seen: wakers }
@@ -455,6 +442,27 @@ pub struct MirrorFigures {
     pub limit: OracleFigures,
     /// No copy gets older while the server sleeps, s.
     pub max_age_s: f64,
+}
+
+impl MirrorFigures {
+    /// Of runs with each extent of a mirror.
+    fn of(
+        mut mirrors: Vec<(Extent, MirrorRun)>,
+        limit: OracleFigures,
+        scenario: &Scenario,
+    ) -> Self {
+        let mut of = |extent: Extent| {
+            let place = mirrors.iter().position(|(of, _)| *of == extent);
+            mirrors.swap_remove(place.expect("`jobs` makes one of each")).1
+        };
+        Self {
+            remembered: of(Extent::Remembered),
+            crawled: of(Extent::Crawled),
+            complete: of(Extent::Complete),
+            limit,
+            max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
+        }
+    }
 }
 
 /// What the scenario's policy does with one kind of mirror.

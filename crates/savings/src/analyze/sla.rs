@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nightwatt_policy::scenario::{Scenario, SlaRule};
@@ -68,6 +69,11 @@ pub(super) struct SlaRun {
 }
 
 impl SlaRun {
+    pub(super) fn of(figures: &PolicyFigures, delayed_visits: BTreeMap<i64, u64>) -> Self {
+        let delayed_by_day = delayed_visits.into_values().collect();
+        Self { figures: figures.clone(), delayed_by_day }
+    }
+
     fn under(&self, rule: Option<&SlaRule>, is_own: bool) -> SlaFigures {
         let days = self.delayed_by_day.iter();
         let over = |most: u32| days.clone().filter(|&&day| day > u64::from(most)).count() as u64;
