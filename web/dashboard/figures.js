@@ -122,7 +122,7 @@ export function policy(box, site, story) {
   if (site.pool) rows.push(el("p", {}, `Pool of ${site.pool.servers.length}: policy `, el("b", {}, site.pool.policy), `, ${site.pool.on} on, ${site.pool.waiting} requests waiting.`));
   if (site.sla && story?.promise) {
     const [seen, delayed] = site.sla;
-    const { share, delay_s, window_s } = story.promise;
+    const { share, delay_s, window_s } = story.promise; // a share: `site.sla` is there only with one
     const used = seen > 0 ? delayed / seen / share : 0;
     const meter = el("progress", { max: "1", "aria-label": "Used of the SLA" });
     meter.value = Math.min(1, used);
@@ -131,7 +131,23 @@ export function policy(box, site, story) {
       meter,
       el("p", {}, el("b", {}, `${percent(used)} used`), `: ${count(delayed)} of ${count(seen)} requests were delayed; the SLA allows ${count(Math.floor(seen * share))}.`),
     );
-  } else {
+  }
+  if (site.sla_visits_today) {
+    const [today, most] = site.sla_visits_today;
+    const meter = el("progress", { max: "1", "aria-label": "Used of today's visits" });
+    meter.value = most > 0 ? Math.min(1, today / most) : 1;
+    rows.push(
+      el("p", {}, `SLA: at most ${count(most)} visits a day wait.`),
+      meter,
+      el("p", {}, el("b", {}, `${count(today)} of ${count(most)} used`), ": the visits that a sleep has delayed today."),
+    );
+  }
+  if (story?.promise?.longest_wait_s != null) {
+    const { longest_wait_s } = story.promise;
+    const slow = site.wake_time_s > longest_wait_s ? " It does not sleep." : "";
+    rows.push(el("p", {}, `SLA: the server sleeps only while it wakes within ${duration(longest_wait_s)}; waking is expected to last ${duration(site.wake_time_s)}.${slow}`));
+  }
+  if (!story?.promise) {
     rows.push(el("p", {}, "No SLA is set: the server sleeps even if requests have to wait."));
   }
   const shadow = site.shadow;

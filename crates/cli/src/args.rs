@@ -22,7 +22,7 @@ pub(crate) use meters::MeterArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use scenario::ScenarioArgs;
 pub(crate) use site::SiteArgs;
-pub(crate) use site_scenario::{SiteScenario, SiteScenarioArgs};
+pub(crate) use site_scenario::{ChosenSiteArgs, SiteScenario, SiteScenarioArgs, electricity};
 pub(crate) use wait::WaitArgs;
 #[cfg(feature = "bpf")]
 pub(crate) use watch::WatchArgs;

@@ -75,14 +75,16 @@ impl DemoReport {
 
     fn promise(&self) -> String {
         let sla = &self.scenario.sla;
-        if sla.enabled {
-            format!(
+        let share =
+            sla.share.filter(|_| sla.visits_per_day.is_none() && sla.longest_wait.is_none());
+        match share {
+            _ if !sla.enabled => "no SLA".to_owned(),
+            Some(share) => format!(
                 "at most {:.0} % of requests wait over {:.0} ms",
-                sla.share * 100.0,
+                share * 100.0,
                 sla.delay.as_secs_f64() * 1000.0
-            )
-        } else {
-            "no SLA".to_owned()
+            ),
+            None => sla.in_words().join("; "),
         }
     }
 

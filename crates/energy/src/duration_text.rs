@@ -72,6 +72,31 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     deserializer.deserialize_any(Text)
 }
 
+/// For serde, of a duration that may be left out.
+pub mod option {
+    use std::time::Duration;
+
+    use serde::{Deserializer, Serializer};
+
+    /// For serde; nothing is written as nothing.
+    pub fn serialize<S: Serializer>(
+        it: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match it {
+            Some(duration) => super::serialize(duration, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// For serde; what is there is a duration.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}
+
 struct Text;
 
 impl Visitor<'_> for Text {

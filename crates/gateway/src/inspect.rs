@@ -15,6 +15,7 @@ use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
 use nightwatt_policy::manager::Hindrance;
+use nightwatt_policy::sla::Broken;
 
 use crate::access::Answered;
 use crate::gateway::Gateway;
@@ -103,7 +104,9 @@ impl Site {
             delayed_requests: counters.delayed.load(Ordering::Relaxed),
             visits,
             delayed_visits,
-            sla: server.sla,
+            sla: server.sla.requests,
+            sla_visits_today: server.sla.visits_today.zip(self.scenario.sla.visits_per_day),
+            sla_forms: self.scenario.sla.in_words(),
             cache: self.store.size(),
             ledger: self.whole_ledger(&server.memory.bill, |it| it.supervisor.status().memory.bill),
             meters: self.meters(server.now),
@@ -277,6 +280,21 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
         Hindrance::AwakeHours(then) => {
             format!("hours in which it must be awake (`awake`), for another {}", left(then))
         }
-        Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
+        Hindrance::Sla(broken) => forbidden_by(broken),
     })
+}
+
+fn forbidden_by(broken: Broken) -> String {
+    match broken {
+        Broken::Share => "the SLA, which leaves no room for another delay".to_owned(),
+        Broken::Visits { today, most } => format!(
+            "the SLA: {today} of the {most} visits that may wait today have waited, and another sleep would delay too \
+             many; until midnight"
+        ),
+        Broken::LongestWait { expected, most } => format!(
+            "the SLA: waking is expected to last {}, and `longest_wait` is {}",
+            duration_text::format(expected),
+            duration_text::format(most)
+        ),
+    }
 }

@@ -200,7 +200,7 @@ impl Footing {
             return Ok(());
         }
         let asker = || WakeCause::Guest { name: self.name.clone() };
-        if !self.machine.rejoin(Supervisor::next_id(), asker) {
+        if !self.machine.rejoin(Supervisor::next_id(), None, asker) {
             return Err(self.does_not_wake());
         }
         loop {

@@ -10,6 +10,7 @@ mod machines;
 mod mirrors;
 mod pools;
 mod process;
+mod sla;
 mod tally;
 mod tcp;
 mod tls;
@@ -85,7 +86,7 @@ impl Gateway {
         write_requests(&mut page, self);
         write_delayed(&mut page, &sites);
         write_delays(&mut page, &sites);
-        write_promises(&mut page, &sites);
+        sla::write(&mut page, &sites);
         write_caches(&mut page, &sites);
         disk::write(&mut page, self);
         mirrors::write(&mut page, self);
@@ -338,41 +339,6 @@ fn write_delays(page: &mut Exposition, sites: &[Scraped<'_>]) {
                 let delays = it.site.counters.requests.delays(answered);
                 samples.histogram(&[it.name(), answered.as_str()], &delays);
             }
-        }
-    });
-}
-
-fn write_promises(page: &mut Exposition, sites: &[Scraped<'_>]) {
-    let promised: Vec<_> =
-        sites.iter().filter_map(|it| Some((it, it.status.sla?, it.site.scenario.sla()?))).collect();
-    let seen = gauge(
-        "nightwatt_sla_window_requests",
-        &["site"],
-        "Requests that the SLA covers in its rolling window; none without an SLA.",
-    );
-    page.family(seen, |samples| {
-        for (it, (seen, _), _) in &promised {
-            samples.add(&[it.name()], seen);
-        }
-    });
-    let delayed = gauge(
-        "nightwatt_sla_window_delayed_requests",
-        &["site"],
-        "Of these, requests that a sleep delayed.",
-    );
-    page.family(delayed, |samples| {
-        for (it, (_, delayed), _) in &promised {
-            samples.add(&[it.name()], delayed);
-        }
-    });
-    let share = gauge(
-        "nightwatt_sla_allowed_ratio",
-        &["site"],
-        "The share of requests in the window that the SLA allows to be delayed.",
-    );
-    page.family(share, |samples| {
-        for (it, _, sla) in &promised {
-            samples.add(&[it.name()], sla.share);
         }
     });
 }

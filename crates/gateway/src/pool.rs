@@ -282,7 +282,7 @@ impl ServerPool {
             // This cancels an order to sleep that was not carried out yet.
             server.supervisor.order(Order::Wake);
             state.pool.ready(now, number, &mut state.actions);
-        } else if server.supervisor.rejoin(Supervisor::next_id(), || WakeCause::Pool) {
+        } else if server.supervisor.rejoin(Supervisor::next_id(), None, || WakeCause::Pool) {
             let late_at = now + server.wake_timeout;
             state.note(number, |card| card.late_at = late_at);
         } else {

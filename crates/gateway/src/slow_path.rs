@@ -528,7 +528,7 @@ impl<'a> Asked<'a> {
             }
             answered = Answered::Held;
             drop(exchange);
-            if !supervisor.rejoin(facts.number, || self.wake_cause()) {
+            if !supervisor.rejoin(facts.number, Some(facts.visitor), || self.wake_cause()) {
                 break;
             }
             exchange = match self.hold(&mut spool, &mut phase).await {

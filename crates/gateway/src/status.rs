@@ -175,8 +175,14 @@ pub struct SiteStatus {
     pub visits: u64,
     /// Of those, delayed.
     pub delayed_visits: u64,
-    /// Admitted and delayed requests in the window of the SLA.
+    /// Admitted and delayed requests in the window of the SLA, if that limits their share.
     pub sla: Option<(u64, u64)>,
+    /// Today's delayed visits and how many there may be, if the SLA limits their number.
+    #[serde(default)]
+    pub sla_visits_today: Option<(u64, u32)>,
+    /// The forms of the SLA that apply, in words; none without an SLA.
+    #[serde(default)]
+    pub sla_forms: Vec<String>,
     /// Stored objects and their bytes.
     pub cache: (usize, u64),
     /// The ledger over all starts.

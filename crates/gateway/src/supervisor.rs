@@ -7,6 +7,7 @@ mod exchanges;
 mod look;
 mod past;
 mod server_control;
+mod warnings;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use nightwatt_policy::manager::{
     Action, AdmissionRequest, Cause, Memory, Order, PowerManager, Settings,
 };
 use nightwatt_policy::sleep::SleepPolicy;
+use nightwatt_policy::visit::Visitor;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -116,6 +118,8 @@ struct Driver {
     waking_since: Option<Mono>,
     /// Wake loops reported.
     wake_loops: u64,
+    /// It was logged that its SLA keeps it awake, since it wakes too slowly.
+    is_too_slow: bool,
     command: Option<Underway>,
     listener: JoinHandle<()>,
 }
@@ -192,6 +196,7 @@ impl Supervisor {
             settle_at,
             waking_since: None,
             wake_loops: 0,
+            is_too_slow: false,
             command: None,
         };
         (supervisor, tokio::spawn(driver.run()))
@@ -337,7 +342,7 @@ impl Supervisor {
             failures: server.lifecycle().failures(),
             blocked_for: server.lifecycle().blocked_until().since(now.mono),
             memory: server.memory(now),
-            sla: server.sla_counts(now),
+            sla: server.sla_use(now),
             in_flight: server.in_flight(),
             tunnels,
             held: server.held(),
@@ -372,10 +377,15 @@ impl Supervisor {
     }
 
     /// A request that had been let through found the server gone: it waits again.
-    pub(crate) fn rejoin(&self, id: u64, asker: impl FnOnce() -> WakeCause) -> bool {
+    pub(crate) fn rejoin(
+        &self,
+        id: u64,
+        visitor: Option<Visitor>,
+        asker: impl FnOnce() -> WakeCause,
+    ) -> bool {
         let now = self.clock.now();
         self.with(|managed, actions| {
-            let waits = managed.manager.rejoin(now, id, actions);
+            let waits = managed.manager.rejoin(now, id, visitor, actions);
             if waits && managed.askers.len() < ASKERS {
                 managed.askers.push((id, asker()));
             }
@@ -473,6 +483,7 @@ impl Driver {
         };
         self.count(change, cause.as_ref());
         self.watch_for_loops();
+        self.watch_for_slowness();
         let site = supervisor.name.as_str();
         let state = phase.as_str();
         let change_name = change.as_str();
@@ -504,21 +515,6 @@ impl Driver {
         supervisor.phase.send_replace(phase);
         if matches!(change, Change::FallingAsleep | Change::SleptByOthers) {
             supervisor.sleeps.send_modify(|sleeps| *sleeps += 1);
-        }
-    }
-
-    /// Warns when the server was woken repeatedly for nothing.
-    fn watch_for_loops(&mut self) {
-        let found = self.supervisor.lock().manager.wake_loops();
-        if found > self.wake_loops {
-            self.wake_loops = found;
-            tracing::error!(
-                site = %self.supervisor.name,
-                hint = "something keeps waking it: see `cause` of the last wake-ups above; without one, \
-                        look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
-                        other machines that poll it",
-                "woken again and again without serving a request: it is left awake for an hour"
-            );
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_policy::lifecycle::Phase;
+use nightwatt_policy::sla::Sla;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -107,8 +108,8 @@ impl Mailbox {
 /// The present state.
 fn seen(gateway: &Gateway) -> Seen {
     let sites = gateway.serving.sites.iter().flat_map(|site| {
-        let promise = site.scenario.sla().map(|sla| sla.share);
-        let whole = server(Kind::Site, &site.name, &site.supervisor, promise);
+        let sla = site.scenario.sla();
+        let whole = server(Kind::Site, &site.name, &site.supervisor, sla);
         let servers = site.pool.iter().flat_map(|pool| &pool.servers);
         let servers =
             servers.map(|it| server(Kind::PoolServer, it.supervisor.name(), &it.supervisor, None));
@@ -133,8 +134,8 @@ fn seen(gateway: &Gateway) -> Seen {
     }
 }
 
-fn server(kind: Kind, name: &str, supervisor: &Supervisor, promise: Option<f64>) -> ServerSeen {
-    let status = supervisor.status();
+fn server(kind: Kind, name: &str, supervisor: &Supervisor, sla: Option<Sla>) -> ServerSeen {
+    let (status, sla) = (supervisor.status(), sla.unwrap_or_default());
     ServerSeen {
         name: name.to_owned(),
         kind,
@@ -142,6 +143,7 @@ fn server(kind: Kind, name: &str, supervisor: &Supervisor, promise: Option<f64>)
         is_well: matches!(status.phase, Phase::Awake | Phase::Asleep),
         failures: status.failures,
         wake_loops: status.wake_loops,
-        promise: status.sla.zip(promise),
+        promise: status.sla.requests.zip(sla.share).map(|(counts, it)| (counts, it.share)),
+        visits: status.sla.visits_today.zip(sla.visits_per_day),
     }
 }

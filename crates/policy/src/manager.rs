@@ -13,6 +13,7 @@ mod crawl;
 mod guests;
 mod habits;
 mod handover;
+mod held;
 mod hindrance;
 mod memory;
 mod refresh;
@@ -30,6 +31,7 @@ use self::budgets::WakeBudgets;
 pub use self::budgets::{BudgetLeft, Payer, SpentBudget};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
+use self::held::Held;
 pub use self::hindrance::Hindrance;
 pub use self::memory::Memory;
 pub use self::settings::Settings;
@@ -38,7 +40,7 @@ use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
 use crate::ledger::{Billing, Ledger};
-use crate::sla::SlaWindow;
+use crate::sla::{SlaKeeper, SlaUse};
 use crate::visit::Visitor;
 use nightwatt_energy::time::{Mono, Now};
 
@@ -111,7 +113,7 @@ pub struct PowerManager<P> {
     policy: P,
     lifecycle: Lifecycle,
     ledger: Ledger,
-    sla: Option<SlaWindow>,
+    sla: SlaKeeper,
     wake_budgets: WakeBudgets,
     awake_budget: AwakeBudget,
     crawl: Crawl,
@@ -139,8 +141,8 @@ pub struct PowerManager<P> {
     policy_wakes: bool,
     /// When to consider sleeping again.
     check_at: Mono,
-    /// Numbers and arrivals of the requests held now.
-    held: Vec<(u64, Mono)>,
+    /// The requests held now.
+    held: Vec<Held>,
     /// Visitors who were shown a waiting page: they will open the page again, which is not counted as another
     /// request.
     waiting_pages: Vec<Visitor>,
@@ -158,7 +160,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         Self {
             lifecycle: Lifecycle::new(settings.timeouts, now.mono),
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
-            sla: settings.sla.map(SlaWindow::new),
+            sla: SlaKeeper::new(settings.sla, memory.delayed_visits),
             wake_budgets: WakeBudgets::new(&settings),
             awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
@@ -250,19 +252,16 @@ impl<P: SleepPolicy> PowerManager<P> {
         let reopened = self.is_reopened(knock, route);
         let delayed = match route {
             Route::Hold => {
-                self.held.push((knock.id, now.mono));
+                let visitor = Some(knock.visitor);
+                self.held.push(Held { id: knock.id, arrived: now.mono, visitor });
                 false
             }
             Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_) => true,
             _ => false,
         };
-        if let Some(sla) = &mut self.sla {
-            if !reopened {
-                sla.saw(now);
-            }
-            if delayed && !reopened {
-                sla.delayed(now);
-            }
+        self.sla.saw(now, knock.visitor, reopened);
+        if delayed && !reopened {
+            self.sla.delayed(now, Some(knock.visitor));
         }
         self.delayed_this_sleep += u32::from(delayed);
         self.policy.observe(
@@ -316,26 +315,6 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// From now on the server has requests, or has none any more: for the bill of one in a pool.
     pub fn works(&mut self, now: Now, works: bool) {
         self.ledger.works(now.mono, works);
-    }
-
-    /// A request that was held is gone before the server woke (its client gave up, or it waited too
-    /// long). It was delayed all the same.
-    pub fn gave_up(&mut self, now: Now, id: u64) {
-        if let Some(place) = self.held.iter().position(|&(held, _)| held == id) {
-            let (_, arrived) = self.held.swap_remove(place);
-            self.count_delay(now, arrived);
-        }
-    }
-
-    /// A request that had been let through found the server gone, and waits again; it was counted
-    /// when it was admitted. Wakes the server. False if that would not wake: then it need not wait.
-    pub fn rejoin(&mut self, now: Now, id: u64, actions: &mut Vec<Action>) -> bool {
-        if self.lifecycle.phase() == Phase::Failed && now.mono < self.lifecycle.blocked_until() {
-            return false;
-        }
-        self.held.push((id, now.mono));
-        self.wake(now, Cause::Request(id), actions);
-        true
     }
 
     /// The driver carried out an action, or found something out.
@@ -441,8 +420,8 @@ impl<P: SleepPolicy> PowerManager<P> {
                 | Hindrance::AwakeHours(then),
             ) => then,
             // A request that is not delayed would change it too: `count` looks again.
-            Err(Hindrance::Sla) => self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now)),
-            Ok(used) => match self.verdict(now, used) {
+            Err(Hindrance::Sla(broken)) => self.sla.changes_at(now, &self.settings.zone, broken),
+            Ok(promise) => match self.verdict(now, promise) {
                 Verdict::Sleep if self.background > 0 => {
                     // The end of the last one looks again.
                     self.draining = true;
@@ -463,16 +442,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         };
     }
 
-    fn verdict(&mut self, now: Now, used: Option<f64>) -> Verdict {
+    fn verdict(&mut self, now: Now, promise: Option<Promise>) -> Verdict {
         if self.sleep_ordered {
             return Verdict::Sleep;
         }
         let awake_since = self.lifecycle.since();
-        let promise = self.sla.as_mut().zip(used).map(|(sla, used)| Promise {
-            used,
-            delays: sla.allowed(now),
-            window: sla.sla().window,
-        });
         let since = self.last_to_server.max(awake_since);
         let wake_time = self.expected_wake_time();
         self.policy.verdict(now, &Idle { since, awake_since, promise, wake_time })
@@ -516,6 +490,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.wake_cause = None;
                 self.resumes_sleep = false;
                 self.delayed_this_sleep = 0;
+                self.sla.sleeps();
                 self.waiting_pages.clear();
             }
             Change::WentAway | Change::SleptByOthers => self.awake_hours.lost(at, change),
@@ -529,26 +504,11 @@ impl<P: SleepPolicy> PowerManager<P> {
                     self.delayed_per_sleep +=
                         DELAYED_PER_SLEEP_GAIN * (seen - self.delayed_per_sleep);
                     self.delayed_per_sleep = self.delayed_per_sleep.max(1.0);
+                    self.sla.woke();
                 }
                 self.reconsider(now);
             }
             _ => {}
-        }
-    }
-
-    fn release_held(&mut self, now: Now) {
-        for (_, arrived) in std::mem::take(&mut self.held) {
-            self.count_delay(now, arrived);
-        }
-    }
-
-    fn count_delay(&mut self, now: Now, arrived: Mono) {
-        if now.mono.since(arrived) <= self.settings.delay {
-            return;
-        }
-        self.delayed_this_sleep += 1;
-        if let Some(sla) = &mut self.sla {
-            sla.delayed(now);
         }
     }
 
@@ -569,6 +529,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             crawl_appointment: self.crawl.appointment(now),
             wake_time: self.wake_time.observed(),
             ordered_to_sleep: self.awake_hours.ordered(),
+            delayed_visits: self.sla.stored(now),
         }
     }
 
@@ -577,19 +538,14 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.policy.lessons(now)
     }
 
-    /// Admitted requests and delayed ones in the window of the promise, if one is made.
-    pub fn sla_counts(&mut self, now: Now) -> Option<(u64, u64)> {
-        self.sla.as_mut().map(|sla| sla.counts(now))
+    /// How much of the SLA is used, of each form that is given.
+    pub fn sla_use(&mut self, now: Now) -> SlaUse {
+        self.sla.in_use(now)
     }
 
     /// Exchanges with the server under way, in the background too.
     pub const fn in_flight(&self) -> u32 {
         self.in_flight + self.guests + self.background
-    }
-
-    /// Requests held for it now.
-    pub fn held(&self) -> usize {
-        self.held.len()
     }
 }
 

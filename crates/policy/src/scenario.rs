@@ -1,11 +1,14 @@
 //! What a server, its proxy and its operator's wishes are: the one description that `analyze`,
 //! `demo`, `serve` and `fleet` share, so that they speak of the same thing.
 
+mod sla;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::sla::SlaRule;
 pub use crate::bad_value::BadValue;
 use crate::electricity::Electricity;
 use crate::hours::{DaysOff, Hours};
@@ -110,33 +113,6 @@ pub struct Proxy {
 impl Default for Proxy {
     fn default() -> Self {
         Self { power_w: 5.0, service_time: Duration::from_millis(1) }
-    }
-}
-
-/// At most `share` of the requests within `window` may wait longer than `delay`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SlaRule {
-    /// Off: sleep whenever the policy says so, even if requests have to wait.
-    pub enabled: bool,
-    /// 0 ..= 1.
-    pub share: f64,
-    /// What counts as waiting.
-    #[serde(with = "duration_text")]
-    pub delay: Duration,
-    /// Length of the rolling window.
-    #[serde(with = "duration_text")]
-    pub window: Duration,
-}
-
-impl Default for SlaRule {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            share: 0.10,
-            delay: Duration::from_millis(50),
-            window: Duration::from_hours(24),
-        }
     }
 }
 
@@ -258,10 +234,9 @@ impl Scenario {
         Watts(self.proxy.power_w)
     }
 
-    /// The promise, if one is made.
+    /// The SLA, if there is one.
     pub fn sla(&self) -> Option<Sla> {
-        let SlaRule { enabled, share, delay, window } = self.sla;
-        enabled.then_some(Sla { share, delay, window })
+        self.sla.forms()
     }
 
     fn check_asleep(&self) -> Result<(), BadValue> {
@@ -296,7 +271,7 @@ impl Scenario {
             ("server.uncertainty", self.server.uncertainty, 1.0, share),
             ("proxy.power_w", self.proxy.power_w, 1e5, watts),
             ("delay_price_j", self.delay_price_j, 1e8, joules),
-            ("sla.share", self.sla.share, 1.0, share),
+            ("sla.share", self.sla.share.unwrap_or_default(), 1.0, share),
         ];
         for (key, value, most, rule) in figures {
             if !(0.0..=most).contains(&value) {
@@ -304,6 +279,7 @@ impl Scenario {
             }
         }
         self.check_asleep()?;
+        self.sla.check()?;
         self.check_hours()?;
         self.check_delay_price()?;
         let day = Duration::from_hours(24);

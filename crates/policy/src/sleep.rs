@@ -42,15 +42,26 @@ pub struct Terms {
     pub min_on: Duration,
 }
 
-/// How much of the operator's promise (SLA) is used.
+/// How much of the operator's promise (SLA) is used: of the form of which most is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Promise {
     /// Share of the delays it allows that would be used after one more sleep; 1 is all.
     pub used: f64,
-    /// Delayed requests that it allows in its window, at the present traffic.
+    /// Delays that it allows in its window, at the present traffic.
     pub delays: f64,
     /// Length of its window.
     pub window: Duration,
+    /// What is delayed.
+    pub unit: Unit,
+}
+
+/// What an SLA counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Every request that waits.
+    Request,
+    /// Every visit in which a request waits, once.
+    Visit,
 }
 
 /// How long the server has had nothing to do.

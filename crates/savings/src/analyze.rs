@@ -141,8 +141,8 @@ fn jobs(options: &AnalyzeOptions, start: Wall, utc_offset: i32) -> Vec<Job> {
         SiteJob::new(purpose, run(&own, &world), None)
     };
     let without_sla = scenario.sla.enabled.then(|| with_sla(None, Purpose::WithoutSla));
-    let others =
-        sla::others(scenario).map(|(share, other)| with_sla(other.sla(), Purpose::Share(share)));
+    let others = sla::others(scenario)
+        .map(|tried| with_sla(tried.in_scenario(scenario).sla(), Purpose::Sla(tried)));
     let mirrors = [Extent::Remembered, Extent::Crawled, Extent::Complete].map(mirror);
     let costs = Costs::begin(scenario, start, utc_offset);
     let sites =

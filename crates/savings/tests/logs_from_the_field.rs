@@ -25,7 +25,7 @@ fn case(name: &str) -> Option<PathBuf> {
 
 fn analyzed(log: PathBuf) -> Analysis {
     let mut scenario = Scenario { policy: PolicyChoice::Learned, ..Scenario::default() };
-    scenario.sla.share = 1.0;
+    scenario.sla.share = Some(1.0);
     let options = AnalyzeOptions { logs: vec![log], scenario, ..AnalyzeOptions::default() };
     run(&options, |_| ControlFlow::Continue(())).unwrap()
 }

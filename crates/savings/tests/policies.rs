@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_policy::scenario::Scenario;
-use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
+use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions, SlaFigures};
 
 /// Logs usable for gaps. The last is a single day.
 const LOGS: [&str; 3] =
@@ -129,9 +129,13 @@ fn a_looser_sla_saves_more_and_is_kept() {
     for log in &LOGS[..2] {
         let Some(path) = shared(log) else { return };
         let analysis = analyze(path, Scenario::default());
-        let shares: Vec<_> = analysis.sla.iter().map(|it| it.share).collect();
-        assert_eq!(shares, [Some(0.02), Some(0.05), Some(0.1), Some(0.2), None]);
-        for pair in analysis.sla.windows(2) {
+        let forms: Vec<_> = analysis.sla.iter().map(|it| (it.share, it.visits_per_day)).collect();
+        let shares = [0.02, 0.05, 0.1, 0.2].map(|share| (Some(share), None));
+        let visits = [1, 3, 10].map(|visits| (None, Some(visits)));
+        assert_eq!(forms, [&shares[..], &visits, &[(None, None)]].concat());
+        let is_share = |it: &&SlaFigures| it.visits_per_day.is_none();
+        let shares: Vec<_> = analysis.sla.iter().filter(is_share).collect();
+        for pair in shares.windows(2) {
             println!("{log}: {:?} saves {:.3}", pair[0].share, pair[0].figures.saving);
             assert!(pair[0].figures.saving <= pair[1].figures.saving + 1e-3, "{pair:?}");
         }
@@ -141,5 +145,32 @@ fn a_looser_sla_saves_more_and_is_kept() {
         }
         let own = analysis.sla.iter().find(|it| it.is_own).unwrap();
         assert_eq!(own.figures, analysis.policies["learned"]);
+    }
+}
+
+#[test]
+fn so_many_visits_a_day_wait_and_more_only_where_several_came_at_once() {
+    for log in [LOGS[0], LOGS[1], "planetreport_apache_2016-08.log.gz"] {
+        let Some(path) = shared(log) else { return };
+        let analysis = analyze(path, Scenario::default());
+        let days = analysis.span_s / 86_400.0;
+        let of = |visits| analysis.sla.iter().find(|it| it.visits_per_day == Some(visits)).unwrap();
+        let free = analysis.sla.last().unwrap();
+        for most in [1, 3, 10] {
+            let it = of(most);
+            let (saving, delayed) = (it.figures.saving, it.figures.delayed_visits);
+            let (over, largest) = (it.days_over_visits.unwrap(), it.most_visits_a_day);
+            println!(
+                "{log}: {most} a day saves {saving:.3}, {:.2} a day wait, {over} days over, {largest} at most",
+                delayed as f64 / days
+            );
+            // A calendar day more than the log has whole ones.
+            assert!(delayed <= free.figures.delayed_visits);
+            assert!(it.figures.saving <= free.figures.saving + 1e-3);
+            // Beyond the number only by visits that came while the server woke for another.
+            assert!(over as f64 <= 0.2 * days.max(5.0), "{over} of {days} days");
+        }
+        assert!(of(1).figures.saving <= of(3).figures.saving + 1e-3);
+        assert!(of(3).figures.saving <= of(10).figures.saving + 1e-3);
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::SiteConfig;
+use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_traffic::classifier::ClassifierConfig;
 
@@ -60,6 +61,49 @@ impl SiteScenarioArgs {
         ));
         Ok(Some(found))
     }
+}
+
+/// Which configuration and site, for commands whose figures stand for a published server unless the user asks for
+/// others.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChosenSiteArgs {
+    /// Configuration with the watts, the SLA and the policy, instead of the published server's
+    #[arg(short, long, value_name = "FILE", conflicts_with = "scenario", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// The site of the configuration, if its sites differ
+    #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
+    site: Option<String>,
+}
+
+impl ChosenSiteArgs {
+    /// The scenario of the configuration, if one is given; or if one is found, where that `may_be_found`.
+    pub(crate) fn scenario(&self, may_be_found: bool) -> Result<Option<Scenario>, Failure> {
+        let Self { config, site } = self;
+        let is_asked = may_be_found || config.is_some() || site.is_some();
+        let args = SiteScenarioArgs { config: config.clone(), site: site.clone() };
+        Ok(args.found(!is_asked)?.map(|found| found.scenario))
+    }
+}
+
+/// The price of electricity in the configuration that is given or found; nothing without one. Its sites may differ in
+/// all else.
+pub(crate) fn electricity(given: Option<PathBuf>) -> Result<Option<Electricity>, Failure> {
+    let is_given = given.is_some();
+    let Some(path) = given.or_else(ConfigArgs::found) else { return Ok(None) };
+    if !is_given && is_forbidden(&path) {
+        return Ok(None);
+    }
+    let shown = path.display().to_string();
+    let config = control::load(&ConfigArgs { config: path })?;
+    let mut sites = config.site.iter().map(|site| config.scenario_of(site).electricity.clone());
+    let first = sites.next().unwrap_or_else(|| config.scenario.electricity.clone());
+    if sites.any(|other| other != first) {
+        return Err(Failure::saying(format!("the sites of {shown} differ in `electricity`"))
+            .hint("give the price with `--scenario FILE`")
+            .into_usage());
+    }
+    output::complain(&format!("note: the price of electricity is that of {shown}"));
+    Ok(Some(first))
 }
 
 fn is_forbidden(path: &std::path::Path) -> bool {

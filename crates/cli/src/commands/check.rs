@@ -5,6 +5,7 @@ mod answers;
 mod gate;
 mod pool;
 mod services;
+mod sla;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_policy::electricity::Electricity;
-use nightwatt_policy::scenario::{CacheRule, Scenario, Server, SlaRule};
+use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
@@ -266,7 +267,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     hours_rows(text, &scenario);
     access::row_of(text, config, site);
     answers::rows(text, site);
-    row(text, "SLA", &promise(site.kind, sla));
+    row(text, "SLA", &sla::in_words(site.kind, sla));
     row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(&scenario);
     row(text, "kind", kind(site, rules.assumes));
@@ -281,28 +282,6 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     mirror_row(text, config, site);
     for risk in &risks(config, site) {
         row(text, "careful", risk);
-    }
-}
-
-/// What the SLA of a site is, and what it would be with the other `kind`.
-fn promise(kind: Option<SiteKind>, sla: &SlaRule) -> String {
-    let share = format!(
-        "at most {} of the requests within {} wait longer than {}",
-        percent(sla.share),
-        time(sla.window),
-        time(sla.delay)
-    );
-    match (sla.enabled, kind) {
-        (true, Some(SiteKind::Pages)) => format!("{share} (`kind = \"app\"` has no SLA)"),
-        (true, _) => share,
-        (false, Some(SiteKind::App)) => {
-            format!(
-                "none, as for every `app`: sleeps even if requests have to wait (with `kind = \"pages\"` \
-                 at most {} do; `sla.enabled = true` is for both)",
-                percent(sla.share)
-            )
-        }
-        (false, _) => "none: sleeps even if requests have to wait".to_owned(),
     }
 }
 
@@ -407,7 +386,8 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let mirror = site.mirror.risks(site.kind);
     let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
     let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
-    let cache = cache.chain(mirror).chain(nowhere);
+    let too_slow = sla::too_slow(&config.scenario_of(site));
+    let cache = cache.chain(mirror).chain(nowhere).chain(too_slow);
     let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
     risks.chain(strangers(config, site)).collect()
 }

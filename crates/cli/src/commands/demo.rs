@@ -9,9 +9,10 @@ use nightwatt_clock::Clock;
 use nightwatt_demo::{self as demo, DemoOptions, Shown};
 use nightwatt_energy::duration_text;
 use nightwatt_energy::time::{Now, Wall};
+use nightwatt_policy::scenario::Scenario;
 
 use crate::ExitStatus;
-use crate::args::ScenarioArgs;
+use crate::args::{ChosenSiteArgs, ScenarioArgs};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::count;
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     pub(crate) log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    #[command(flatten)]
+    pub(crate) site: ChosenSiteArgs,
     /// Without the mirror of the site, and without the second run that shows what it saves
     #[arg(long)]
     pub(crate) no_mirror: bool,
@@ -65,7 +68,8 @@ const EXAMPLES: &str = "Examples:
   nightwatt demo --open
   nightwatt demo --dashboard 127.0.0.1:9180 --days 30 --day-in 0
   nightwatt demo --policy 'timeout 5s' --no-sla
-  nightwatt demo --log access.log.gz --days 7
+  nightwatt demo --log access.log.gz --days 7       # with the configuration that is found
+  nightwatt demo -c nightwatt.toml                  # your server instead of the published one
   nightwatt demo --json | jq '{requests, wakeups, saving}'
 
 Exit status: 1 also if a request was lost or answered twice.";
@@ -81,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         seed: args.seed,
         days: args.days,
         log: args.log.clone(),
-        scenario: args.scenario.resolve()?,
+        scenario: scenario(args)?,
         mirror: !args.no_mirror,
         real_time: args.real_time,
         out: args.output.clone(),
@@ -132,6 +136,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .hint("run it again with `--output DIR` and compare the records there by request id"));
     }
     Ok(ExitStatus::Success)
+}
+
+/// The scenario. A log is of a site, so its configuration is found as for `analyze`. The generated day is that of the
+/// published server, the same wherever it is played, unless the user gives a configuration.
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let may_be_found = args.log.is_some() && args.scenario.scenario.is_none();
+    match args.site.scenario(may_be_found)? {
+        Some(scenario) => args.scenario.applied_to(scenario),
+        None => args.scenario.resolve(),
+    }
 }
 
 /// What to show in a browser, if anything.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use nightwatt_claims::pools;
 use nightwatt_clock::Clock;
-use nightwatt_policy::scenario::Scenario;
 use nightwatt_savings::fleet::plan::{
     ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, ServiceText, Time,
     of_logs,
@@ -22,7 +21,7 @@ use self::args::{
     FleetSizeArgs, FleetStep,
 };
 use crate::ExitStatus;
-use crate::args::ScenarioArgs;
+use crate::args::{ScenarioArgs, electricity};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
@@ -252,10 +251,12 @@ fn arrivals(rates: &[f64], log: &[PathBuf], copies: &FleetCopiesArgs) -> Arrival
 }
 
 fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
-    let scenario = match &args.scenario {
-        None => Scenario::default(),
+    let electricity = match &args.scenario {
+        None => electricity(args.config.clone())?.unwrap_or_default(),
         Some(path) => {
-            ScenarioArgs { policy: None, no_sla: false, scenario: Some(path.clone()) }.resolve()?
+            let scenario =
+                ScenarioArgs { policy: None, no_sla: false, scenario: Some(path.clone()) };
+            scenario.resolve()?.electricity
         }
     };
     let plan = match &args.plan {
@@ -280,7 +281,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let result = told(args.json, |tell| size::run(&plan, &scenario.electricity, to_the_end(tell)))?;
+    let result = told(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
     let mut warnings = result.warnings();
     warnings.extend(skipped(&plan));
     output::say_result(&result, args.json, || result.text(), &warnings)?;

@@ -3,6 +3,7 @@
 mod dialog;
 mod draft;
 mod look;
+mod sla;
 mod upgrade;
 
 use std::fs;
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     /// Kind of the site: does every visitor who is not logged in see the same? [default: unsure]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(crate) kind: Option<KindChoice>,
+    /// Whom a sleep may delay: visits a day (`3`), the longest wait (`10s`), both (`3 10s`), `tenth` of the requests
+    /// within a day, or `any` [default: any for kind `app`, else tenth]
+    #[arg(long, value_name = "WHOM")]
+    pub(crate) sla: Option<String>,
     /// URL under which visitors read a site of kind `pages`. The mirror copies the pages of this host [default: the
     /// first `--host`; else the address of this machine]
     #[arg(long, value_name = "URL")]
@@ -252,8 +257,14 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         KindChoice::Pages => mirror_url(args, dialog, &Reached { hosts: &hosts, listen: &listen })?,
         KindChoice::App | KindChoice::Unsure => None,
     };
+    let proposed = sla::proposed(kind);
+    let waits = "     Who may wait until the server is awake? (a number: so many visits a day; a time, as 10s: the \
+                 server sleeps only while it wakes within that; both: 3 10s; tenth: a tenth of the requests of a \
+                 day; any: every client, which saves most)";
+    let sla = dialog
+        .ask(waits, "--sla", args.sla.as_deref(), Some(proposed), |text| sla::read(text, kind))?;
     let is_root = rustix::process::geteuid().is_root();
-    Ok(Draft { server, hosts, listen, power, watts, kind, url, is_root })
+    Ok(Draft { server, hosts, listen, power, watts, kind, sla, url, is_root })
 }
 
 /// How visitors reach the site.

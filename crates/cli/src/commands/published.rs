@@ -8,7 +8,7 @@ use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::published::{self, Crawlers, PublishedOptions};
 
 use crate::ExitStatus;
-use crate::args::{ReadingArgs, ScenarioArgs};
+use crate::args::{ChosenSiteArgs, ReadingArgs, ScenarioArgs};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     /// Server, proxy, SLA and cache, as in `[scenario]` of a configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) site: ChosenSiteArgs,
     /// Write the table as CSV, in the rows and columns of the published one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) table: Option<PathBuf>,
@@ -85,10 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         no_sla: args.no_sla,
         scenario: args.scenario.clone(),
     };
+    // Beside published figures, another server is a choice: no configuration that only lies there makes it.
+    let own = args.site.scenario(false)?;
     let options = PublishedOptions {
         logs: args.logs.clone(),
         reading: args.reading.reading(),
-        scenario: scenario.resolve()?,
+        scenario: own.map_or_else(|| scenario.resolve(), |own| scenario.applied_to(own))?,
         crawlers: match args.crawlers {
             CrawlerRule::Published => Crawlers::Published,
             CrawlerRule::Classifier => Crawlers::Classifier,

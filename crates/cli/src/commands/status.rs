@@ -300,13 +300,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
             part(it.delayed_visits, it.visits, "visit")
         ),
     );
-    let promise = match it.sla {
-        Some((seen, delayed)) => {
-            format!("{} in its window had to wait", part(delayed, seen, "request"))
-        }
-        None => "none".to_owned(),
-    };
-    row(text, "SLA", &promise);
+    row(text, "SLA", &sla(it));
     row(text, "cache", &cache(it));
     ledger_rows(text, &it.ledger);
     if let Some(mirror) = &it.mirror {
@@ -324,6 +318,24 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     for server in it.pool.iter().flat_map(|pool| &pool.servers) {
         server_rows(text, server);
     }
+}
+
+/// What is used of each form of the SLA.
+fn sla(it: &SiteStatus) -> String {
+    let requests = it.sla.map(|(seen, delayed)| {
+        format!("{} in its window had to wait", part(delayed, seen, "request"))
+    });
+    let visits = it.sla_visits_today.map(|(today, most)| {
+        format!("{} had to wait today, and {most} a day may", counted(today, "visit"))
+    });
+    // The others are in use above.
+    let longest = it.sla_forms.iter().find(|form| form.starts_with("it sleeps only"));
+    let longest = longest.map(|form| {
+        let expected = seconds(it.wake_time_s);
+        format!("{form} (expected: {expected})")
+    });
+    let all: Vec<String> = requests.into_iter().chain(visits).chain(longest).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join("; ") }
 }
 
 fn mirror_rows(text: &mut String, it: &MirrorStatus) {

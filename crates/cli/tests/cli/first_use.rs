@@ -163,3 +163,36 @@ fn rights_that_calipers_lack_are_named_together_with_the_program() {
         assert!(said.contains(what), "{what}: {said}");
     }
 }
+
+fn on_w(folder: &TempDir, args: &[&str]) -> (Value, String) {
+    let output = program().args(args).current_dir(folder.path()).output().unwrap();
+    let json: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));
+    (json["scenario"]["server"]["on_w"].clone(), told(&output))
+}
+
+#[test]
+fn published_figures_stand_for_the_published_server_unless_a_configuration_is_given() {
+    let folder = folder(CONFIG);
+    let (watts, said) = on_w(&folder, &["published", "--json", "access.log"]);
+    assert_eq!(watts, 43.3, "{said}");
+    assert!(!said.contains("note: watts"), "{said}");
+    let (watts, said) =
+        on_w(&folder, &["published", "--json", "-c", "nightwatt.toml", "access.log"]);
+    assert_eq!(watts, 20.0, "{said}");
+}
+
+#[test]
+fn check_warns_of_a_server_that_wakes_too_slowly_with_both_times() {
+    let slow =
+        "kind = \"app\"\nscenario.sla.longest_wait = \"3s\"\nscenario.server.wake_time = \"30s\"";
+    let folder = folder(&CONFIG.replace("kind = \"app\"", slow));
+    let output = program()
+        .args(["check", "-c", "nightwatt.toml"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = told(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("`sla.longest_wait` is 3s, but `server.wake_time` is 30s"), "{said}");
+    assert!(said.contains("it sleeps only while it wakes within 3s"), "{said}");
+}

@@ -38,7 +38,7 @@ fn six_questions_make_a_configuration() {
     let origin = format!("http://{}", server.local_addr().unwrap());
     let lines = format!(
         "{origin}\nblog.example.org, www.blog.example.org\n127.0.0.1:8080\nssh\n\
-                         52:54:00:12:34:56\n80,2\npages\n"
+                         52:54:00:12:34:56\n80,2\npages\n3 10s\n"
     );
     let output = answered(dir.path(), &lines, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -59,6 +59,7 @@ fn six_questions_make_a_configuration() {
         "{text}"
     );
     assert!(text.contains("on_w = 80.0\noff_w = 2.0"), "{text}");
+    assert!(text.contains("visits_per_day = 3\nlongest_wait = \"10s\""), "{text}");
     // What `check` says of it is what was said.
     let check = program().args(["check"]).current_dir(dir.path()).output().unwrap();
     let check = String::from_utf8(check.stdout).unwrap();
@@ -86,7 +87,7 @@ fn pages_have_a_mirror_of_the_url_that_visitors_use() {
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let lines = format!("http://127.0.0.2:9\n{lines}");
+        let lines = format!("http://127.0.0.2:9\n{lines}\n");
         let output = answered(dir.path(), &lines, args);
         let said = told(&output);
         assert_eq!(output.status.code(), Some(0), "{said}");

@@ -63,7 +63,10 @@ struct Story {
 
 #[derive(Debug, Serialize)]
 struct Promise {
-    share: f64,
+    /// Absent if another form is given.
+    share: Option<f64>,
+    visits_per_day: Option<u32>,
+    longest_wait_s: Option<f64>,
     delay_s: f64,
     window_s: f64,
 }
@@ -193,7 +196,9 @@ impl Teller {
             electricity: scenario.electricity.clone(),
         };
         let promise = scenario.sla().map(|sla| Promise {
-            share: sla.share,
+            share: sla.share.map(|it| it.share),
+            visits_per_day: sla.visits_per_day,
+            longest_wait_s: sla.longest_wait.map(|most| most.as_secs_f64()),
             delay_s: scenario.sla.delay.as_secs_f64(),
             window_s: scenario.sla.window.as_secs_f64(),
         });

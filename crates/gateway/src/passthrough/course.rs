@@ -275,11 +275,16 @@ impl<'a> Course<'a> {
         Exchange::begun(supervisor, sake)
     }
 
+    /// Without an agent: the same address is the same visitor.
+    fn visitor(&self) -> Visitor {
+        Visitor::new(&self.client.ip().to_canonical().to_string(), None)
+    }
+
     fn knock(&self, number: u64) -> AdmissionRequest {
         let address = self.client.ip().to_canonical();
         AdmissionRequest {
             id: number,
-            visitor: Visitor::new(&address.to_string(), None),
+            visitor: self.visitor(),
             client: ClientKey::from(address).number(),
             network: self.network(),
             request: admission::Request {
@@ -364,7 +369,7 @@ impl<'a> Course<'a> {
             if place.is_none() {
                 place = Some(self.waits(held)?);
             }
-            if !supervisor.rejoin(number, || self.cause(number)) {
+            if !supervisor.rejoin(number, Some(self.visitor()), || self.cause(number)) {
                 return Err(Outcome::WakeFailed);
             }
             let waiting = self.to_hold(number, deadline);

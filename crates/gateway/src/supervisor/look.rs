@@ -6,6 +6,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::Hour;
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::{Hindrance, Memory};
+use nightwatt_policy::sla::SlaUse;
 
 /// The status of a server under supervision.
 #[derive(Debug, Clone)]
@@ -22,8 +23,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) memory: Memory,
     /// With a meter: the last hours that ended.
     pub(crate) hours: Vec<Hour>,
-    /// Admitted and delayed requests in the window of the SLA.
-    pub(crate) sla: Option<(u64, u64)>,
+    /// How much of its SLA is used.
+    pub(crate) sla: SlaUse,
     /// Exchanges under way.
     pub(crate) in_flight: u32,
     /// Those of them that are tunnels, if it is one of a pool.

@@ -66,6 +66,8 @@ pub(super) struct ServerSeen {
     pub(super) wake_loops: u64,
     /// Requests in the window of the SLA, the delayed ones, and their allowed share.
     pub(super) promise: Option<((u64, u64), f64)>,
+    /// Visits delayed today, and how many the SLA allows.
+    pub(super) visits: Option<(u64, u32)>,
 }
 
 #[derive(Debug, Clone)]
@@ -174,12 +176,15 @@ impl Before {
     }
 
     fn look_at_promise(&mut self, server: &ServerSeen, now: Mono) -> Option<(EventKind, String)> {
-        let ((requests, delayed), share) = server.promise?;
         #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
-        let is_over = requests >= ENOUGH && delayed as f64 > share * requests as f64;
+        let too_many = |((requests, delayed), share): &((u64, u64), f64)| {
+            *requests >= ENOUGH && *delayed as f64 > share * *requests as f64
+        };
+        let requests_over = server.promise.filter(too_many);
+        let visits_over = server.visits.filter(|&(today, most)| today > u64::from(most));
         let name = &server.name;
-        let counts = format!("{delayed} of {requests} requests in its window were delayed");
-        if !is_over {
+        let counts = counts(server.promise, server.visits)?;
+        if requests_over.is_none() && visits_over.is_none() {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
             let text = format!("{name}: the SLA is met again: {counts}.");
@@ -191,10 +196,23 @@ impl Before {
         }
         self.is_broken = true;
         // Rounded, to hide binary fractions.
-        let percent = (share * 1e4).round() / 100.0;
-        let text = format!("{name}: the SLA is broken: {counts}, and {percent} % may be.");
+        let share = requests_over.map(|(_, share)| format!("{} %", (share * 1e4).round() / 100.0));
+        let visits = visits_over.map(|(_, most)| format!("{most} visits a day"));
+        let may_be: Vec<String> = share.into_iter().chain(visits).collect();
+        let text =
+            format!("{name}: the SLA is broken: {counts}, and {} may be.", may_be.join(", "));
         Some((EventKind::PromiseBroken, text))
     }
+}
+
+/// What was delayed, by each form that counts.
+fn counts(promise: Option<((u64, u64), f64)>, visits: Option<(u64, u32)>) -> Option<String> {
+    let requests = promise.map(|((requests, delayed), _)| {
+        format!("{delayed} of {requests} requests in its window were delayed")
+    });
+    let visits = visits.map(|(today, _)| format!("today {today} visits were delayed"));
+    let all: Vec<String> = requests.into_iter().chain(visits).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 impl CertificateSeen {
@@ -227,6 +245,7 @@ mod tests {
             failures: 0,
             wake_loops: 0,
             promise: None,
+            visits: None,
         }
     }
 
@@ -321,6 +340,16 @@ mod tests {
         assert_eq!(kinds(&mut watch, promise(100, 11), 62), []);
         assert_eq!(kinds(&mut watch, promise(100, 10), 70), []);
         assert_eq!(kinds(&mut watch, promise(100, 11), 78), []);
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_more_visits_than_may_wait_in_a_day() {
+        let mut watch = Watch::default();
+        let visits = |today| ServerSeen { visits: Some((today, 3)), ..server() };
+        assert_eq!(kinds(&mut watch, visits(3), 0), []);
+        assert_eq!(kinds(&mut watch, visits(4), 1), []);
+        assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::PromiseBroken]);
+        assert_eq!(kinds(&mut watch, visits(0), 17), [EventKind::PromiseKept], "the next day");
     }
 
     #[test]

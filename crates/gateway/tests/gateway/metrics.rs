@@ -82,7 +82,7 @@ fn close(ours: f64, theirs: f64, what: &str) {
 fn busy() -> Setup {
     awake().with(|config| {
         config.scenario.sla.enabled = true;
-        config.scenario.sla.share = 0.9;
+        config.scenario.sla.share = Some(0.9);
         config.limits.requests_per_client = Some("1/s burst 40".parse().unwrap());
     })
 }

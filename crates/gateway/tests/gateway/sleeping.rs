@@ -192,6 +192,42 @@ fn the_promise_keeps_it_awake_until_enough_were_not_delayed() {
 }
 
 #[test]
+fn so_many_visits_a_day_wait_and_status_names_the_form() {
+    let promised = awake().with(|config| {
+        config.scenario.sla = config.scenario.sla.with_visits_per_day(1);
+    });
+    promised.play(async |stage| {
+        stage.at(3600).await;
+        assert_eq!(stage.state(), "asleep", "without any request");
+        assert_eq!(stage.ask(post("/a", "x")).await.how(), (200, "held"));
+        stage.at(3700).await;
+        let status = stage.status();
+        assert_eq!(
+            (status.state.as_str(), status.sla, status.sla_visits_today),
+            ("awake", None, Some((1, 1)))
+        );
+        assert_eq!(status.sla_forms, ["at most 1 visit a day waits"]);
+        let why = status.kept_awake_by.unwrap();
+        assert!(why.contains("1 of the 1 visits that may wait today"), "{why}");
+    });
+}
+
+#[test]
+fn a_server_that_wakes_too_slowly_for_the_longest_wait_does_not_sleep() {
+    let promised = awake().with(|config| {
+        config.scenario.sla = toml::from_str("longest_wait = \"1s\"").unwrap();
+        config.scenario.server.wake_time = Duration::from_secs(2);
+    });
+    promised.play(async |stage| {
+        stage.at(3600).await;
+        let status = stage.status();
+        assert_eq!(status.state, "awake");
+        let why = status.kept_awake_by.unwrap();
+        assert!(why.contains("expected to last 2s, and `longest_wait` is 1s"), "{why}");
+    });
+}
+
+#[test]
 fn crawlers_do_not_count_for_the_promise() {
     let promised = awake().with(|config| config.scenario.sla.enabled = true);
     promised.play(async |stage| {

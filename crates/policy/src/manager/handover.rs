@@ -1,6 +1,6 @@
 //! A manager that goes on with other settings after a reload, or in another process after a hand-over.
 
-use super::{Action, AwakeHours, Crawl, PowerManager, Settings, SlaWindow, WakeTime};
+use super::{Action, AwakeHours, Crawl, PowerManager, Settings, WakeTime};
 use crate::ledger::Billing;
 use crate::lifecycle::{Change, Handed, Phase};
 use crate::sleep::SleepPolicy;
@@ -8,13 +8,11 @@ use nightwatt_energy::time::Now;
 
 impl<P: SleepPolicy> PowerManager<P> {
     /// Applies these settings from now on, and this policy if there is a new one. Held requests, exchanges
-    /// under way, the bill and what was seen so far stay; the window of a changed promise, and changed
+    /// under way, the bill and what was seen so far stay; the window of a changed share, and changed
     /// budgets, start again.
     pub fn retune(&mut self, now: Now, settings: Settings, policy: Option<P>) {
         let Self { settings: old, .. } = self;
-        if settings.sla != old.sla {
-            self.sla = settings.sla.map(SlaWindow::new);
-        }
+        self.sla.retune(settings.sla);
         self.wake_budgets.retune(old, &settings);
         if settings.awake_budget != old.awake_budget {
             self.awake_budget.set_most(now.mono, settings.awake_budget);

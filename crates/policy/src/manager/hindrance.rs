@@ -3,8 +3,8 @@
 use super::PowerManager;
 use crate::hours::Hours;
 use crate::lifecycle::Phase;
-use crate::sla::SlaWindow;
-use crate::sleep::SleepPolicy;
+use crate::sla::Broken;
+use crate::sleep::{Promise, SleepPolicy};
 use nightwatt_energy::time::{Mono, Now};
 
 /// Why a server that is awake does not sleep now.
@@ -24,8 +24,8 @@ pub enum Hindrance {
     Hours(Mono),
     /// These are hours in which it is to be awake, until then.
     AwakeHours(Mono),
-    /// The promise leaves no room for another delay.
-    Sla,
+    /// The SLA forbids another sleep.
+    Sla(Broken),
 }
 
 impl<P: SleepPolicy> PowerManager<P> {
@@ -36,7 +36,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// How much of the promise would be used after one more sleep, if one was made and nothing hinders
     /// the server from sleeping.
-    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<f64>, Hindrance> {
+    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<Promise>, Hindrance> {
         if self.lifecycle.phase() != Phase::Awake {
             return Err(Hindrance::NotAwake);
         }
@@ -61,14 +61,23 @@ impl<P: SleepPolicy> PowerManager<P> {
                 _ => Hindrance::Until(until),
             });
         }
+        let after = self.sla.after_one_more(now, self.delayed_per_sleep);
+        if self.sleep_ordered {
+            return Ok(after.unwrap_or(None));
+        }
+        if let Some(too_slow) = self.too_slow() {
+            return Err(Hindrance::Sla(too_slow));
+        }
         // A sleep that goes on uses no more of it than it did when it was allowed.
-        let fresh = self.resumes_sleep;
-        let used = |sla: &mut SlaWindow| {
-            if fresh { 0.0 } else { sla.used(now, self.delayed_per_sleep) }
-        };
-        let used = self.sla.as_mut().map(used);
-        let promise_kept = self.sleep_ordered || used.is_none_or(|used| used <= 1.0);
-        if promise_kept { Ok(used) } else { Err(Hindrance::Sla) }
+        if self.resumes_sleep {
+            return Ok(self.sla.unused(now));
+        }
+        after.map_err(Hindrance::Sla)
+    }
+
+    /// Whether its SLA keeps the server from sleeping at all, since it wakes too slowly.
+    pub fn too_slow(&self) -> Option<Broken> {
+        self.sla.is_too_slow(self.expected_wake_time())
     }
 
     /// Until then a server that is awake stays so, whatever the policy says.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AwakeRun;
 use crate::ledger::Bill;
+use crate::sla::DelayedToday;
 use nightwatt_energy::time::Wall;
 
 /// What survives a restart of the proxy.
@@ -21,4 +22,7 @@ pub struct Memory {
     /// The hours of `awake` in which an operator has put it to sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered_to_sleep: Option<AwakeRun>,
+    /// Today's delayed visits, where the SLA limits their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed_visits: Option<DelayedToday>,
 }

@@ -3,6 +3,7 @@
 mod awake_hours;
 mod budgets;
 mod refresh;
+mod sla;
 
 use super::*;
 use crate::admission::Want;
@@ -205,19 +206,6 @@ fn in_hours_in_which_it_is_not_to_sleep_it_stays_awake_and_is_not_woken_for_them
     let mut actions = Vec::new();
     story.manager.order(story.now, Order::Sleep, &mut actions);
     assert_eq!(story.manager.phase(), Phase::FallingAsleep);
-}
-
-#[test]
-fn the_promise_forbids_sleep_until_enough_were_served_at_once() {
-    let settings = Settings::of(&Scenario::default());
-    let mut story = Story::begin(settings);
-    story.until(3600);
-    assert_eq!(story.manager.phase(), Phase::Awake, "(0 + 1) / (0 + 1) > 10 %");
-    for n in 0..9 {
-        story.ask(3600 + n);
-    }
-    story.until(4000);
-    assert_eq!(story.manager.phase(), Phase::Asleep, "(0 + 1) / (9 + 1) = 10 %");
 }
 
 #[test]
@@ -502,13 +490,13 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     let mut actions = Vec::new();
     assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);
-    assert_eq!(story.manager.sla_counts(story.now), Some((10, 1)));
+    assert_eq!(story.manager.sla_use(story.now).requests, Some((10, 1)));
     // Opened again, and once more later: the first is the page that waited, the second is new.
     for (second, seen) in [(101, 10), (102, 11)] {
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::Forward);
         story.manager.end(story.now, 7);
-        assert_eq!(story.manager.sla_counts(story.now), Some((seen, 1)));
+        assert_eq!(story.manager.sla_use(story.now).requests, Some((seen, 1)));
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use self::arrivals::Arrivals;
 use self::regulars::{Expected, Regulars};
 use self::visits::{OpenVisits, Pauses, Returns};
-use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
+use super::{Idle, Observation, Promise, SleepPolicy, Terms, Unit, Verdict};
 use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// The policy asks itself again when the rates have changed: after no less and no more than these
@@ -62,10 +62,10 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 /// stay awake for it.
 ///
 /// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
-/// price of a delayed request follows from how much of it is used: cheap while it is unused, dear
-/// when little is left, exponentially in between, which is the rule of the online knapsack
-/// problem (Chakrabarty, Zhou and Lukose 2008). Its scale is what a delayed request would have to
-/// save if the sleeps that the promise allows shared the whole window.
+/// price of a delayed request, or visit, whichever the promise counts, follows from how much of it is
+/// used: cheap while it is unused, dear when little is left, exponentially in between, which is the rule
+/// of the online knapsack problem (Chakrabarty, Zhou and Lukose 2008). Its scale is what a delay would
+/// have to save if the sleeps that the promise allows shared the whole window.
 #[derive(Debug)]
 pub struct Learned {
     terms: Terms,
@@ -93,6 +93,15 @@ pub struct Lessons {
     watched: Duration,
     arrivals: Arrivals,
     pauses: Pauses,
+}
+
+/// What delays cost, J.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Prices {
+    /// For each request that is delayed.
+    request: f64,
+    /// For each visit in which a request is.
+    visit: f64,
 }
 
 /// [`Lessons`] as they are read.
@@ -165,12 +174,11 @@ impl Learned {
     fn spared(&mut self, now: Now, promise: Option<Promise>, enough: f64) -> (f64, f64) {
         self.arrivals.pass(now);
         let new = self.arrivals.rate(now);
-        let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
+        let Prices { request, visit } = self.prices(promise);
         let states = &self.terms.states;
         let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
         let spared = |returns: &Returns| {
-            (new + returns.any) * (wake_up + per_request)
-                + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get()
+            (new + returns.any) * (wake_up + request) + (new + GUARDED * returns.undelayed) * visit
         };
         let returns = self.visits.returns(now.mono, |returns| spared(returns) > enough);
         (spared(&returns), returns.lasts_s)
@@ -194,21 +202,21 @@ impl Learned {
     fn next_regular(&self, now: Mono, promise: Option<Promise>) -> Option<Expected> {
         // Not dearer than the first delays: that one was spared may turn out to buy no further sleep.
         let unused = promise.map(|promise| Promise { used: 0.0, ..promise });
-        let per_request = unused.map_or(0.0, |promise| self.price_of_request(promise));
+        let prices = self.prices(unused);
         self.regulars
             .expected(now)
-            .filter(|expected| self.is_worth_waking(expected, per_request))
+            .filter(|expected| self.is_worth_waking(expected, &prices))
             .min_by_key(|expected| (expected.from, expected.who))
     }
 
     /// A visitor that comes wakes the server anyhow. To be awake ahead of it costs the time until it comes
     /// and, should it not come, a wake-up for nothing.
-    fn is_worth_waking(&self, expected: &Expected, per_request: f64) -> bool {
-        let Terms { states, delay_price, min_on } = &self.terms;
+    fn is_worth_waking(&self, expected: &Expected, prices: &Prices) -> bool {
+        let Terms { states, min_on, .. } = &self.terms;
         let awake = states.on - states.off;
-        let spared = per_request
+        let spared = prices.request
             + if self.visits.can_be_delayed(expected.who, expected.from) {
-                delay_price.get()
+                prices.visit
             } else {
                 0.0
             };
@@ -218,12 +226,23 @@ impl Learned {
         chance * spared > chance * 0.5 * waited + (1.0 - chance) * in_vain
     }
 
-    /// Joules that one delayed request has to save while so much of the promise is used.
-    fn price_of_request(&self, promise: Promise) -> f64 {
+    /// What delays cost: the operator's price, and what the promise adds to it while so much of it is used.
+    fn prices(&self, promise: Option<Promise>) -> Prices {
+        let own = Prices { request: 0.0, visit: self.terms.delay_price.get() };
+        let Some(promise) = promise else { return own };
         let states = &self.terms.states;
-        let share = promise.window.as_secs_f64() / (promise.delays + FIRST_DELAYS);
+        let first = match promise.unit {
+            Unit::Request => FIRST_DELAYS,
+            // The number is given, not learned.
+            Unit::Visit => 0.0,
+        };
+        let share = promise.window.as_secs_f64() / (promise.delays + first).max(1.0);
         let last = LAST_PRICE * (states.on - states.off).get() * share;
-        last * FIRST_PRICE.powf(1.0 - promise.used.clamp(0.0, 1.0))
+        let more = last * FIRST_PRICE.powf(1.0 - promise.used.clamp(0.0, 1.0));
+        match promise.unit {
+            Unit::Request => Prices { request: more, ..own },
+            Unit::Visit => Prices { visit: own.visit + more, ..own },
+        }
     }
 }
 

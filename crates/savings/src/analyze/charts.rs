@@ -5,6 +5,7 @@ use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 use nightwatt_traffic::summary::Typical;
 
 use super::result::{Analysis, BySequence};
+use super::sla::name;
 use super::tables::{DAYS, SEQUENCES};
 
 /// The figure of one sequence.
@@ -57,11 +58,14 @@ impl Analysis {
 
     /// Under which conditions `serve` runs policies here.
     fn terms_of_service(&self) -> String {
-        if self.scenario.sla.enabled {
-            format!("as served: at most {:.0} % of requests wait", 100.0 * self.scenario.sla.share)
-        } else {
-            "as served: no SLA".to_owned()
-        }
+        let own = self.sla.iter().find(|it| it.is_own);
+        let of = own.filter(|_| self.scenario.sla.enabled).map(|it| match it.share {
+            Some(share) if it.visits_per_day.is_none() && it.longest_wait_s.is_none() => {
+                format!("at most {:.0} % of requests wait", 100.0 * share)
+            }
+            _ => name(it).replace(" (yours)", ""),
+        });
+        format!("as served: {}", of.unwrap_or_else(|| "no SLA".to_owned()))
     }
 
     /// Energy with perfect knowledge against the shortest gap that is slept in.

@@ -1,15 +1,16 @@
 //! Policies run beside each other, on all cores, while the log is still being read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use nightwatt_policy::admission::{ClientClass, Route};
 use nightwatt_policy::sleep::SleepPolicy;
-use nightwatt_sim::{Extent, LoggedRequest, SiteRun};
+use nightwatt_sim::{Extent, LoggedRequest, SiteRun, VisitCount};
 
 use super::costs::{Admitted, Bank, PolicyCost};
+use super::sla::Tried;
 use super::wakers::Wakers;
 
 /// Requests given to all policies at a time.
@@ -33,6 +34,8 @@ pub(super) struct Event {
     pub(super) needs_server_behind_mirror: bool,
     /// Local time minus UTC, s.
     pub(super) utc_offset: i32,
+    /// The local calendar day, in days since 1970.
+    pub(super) local_day: i64,
 }
 
 /// What a run is for.
@@ -43,8 +46,8 @@ pub(super) enum Purpose {
     Mirror(Extent),
     /// The scenario's policy without an SLA.
     WithoutSla,
-    /// The scenario's policy, while this share of the requests may wait.
-    Share(f64),
+    /// The scenario's policy under another SLA.
+    Sla(Tried),
 }
 
 /// One policy as `serve` would run it.
@@ -55,6 +58,9 @@ pub(super) struct SiteJob {
     pub(super) wakers: Option<Wakers>,
     recent: VecDeque<LoggedRequest>,
     woken_by: Option<u64>,
+    /// Visits in which a request waits, by local calendar day.
+    pub(super) delayed_visits: BTreeMap<i64, u64>,
+    visits: VisitCount,
 }
 
 impl SiteJob {
@@ -63,12 +69,21 @@ impl SiteJob {
         run: SiteRun<Box<dyn SleepPolicy + Send>>,
         wakers: Option<Wakers>,
     ) -> Self {
-        Self { purpose, run, wakers, recent: VecDeque::new(), woken_by: None }
+        Self {
+            purpose,
+            run,
+            wakers,
+            recent: VecDeque::new(),
+            woken_by: None,
+            delayed_visits: BTreeMap::new(),
+            visits: VisitCount::default(),
+        }
     }
 
     fn take(&mut self, event: &Event) {
         self.run.local_time(event.asked.at, event.utc_offset);
         let route = self.run.ask(&event.asked);
+        self.count_visit(event, route);
         let Some(wakers) = &mut self.wakers else { return };
         let waits = matches!(route, Route::Hold | Route::WaitingPage);
         if waits {
@@ -84,6 +99,22 @@ impl SiteJob {
             if let Some(by) = self.recent.iter().find(|asked| Some(asked.number) == woken_by) {
                 wakers.woke(by);
             }
+        }
+    }
+}
+
+impl SiteJob {
+    /// Counts the visit on the day of its first request that waits.
+    fn count_visit(&mut self, event: &Event, route: Route) {
+        if !event.asked.class.is_admitted() {
+            return;
+        }
+        let sent_away = matches!(route, Route::OverBudget { .. } | Route::Unavailable(_));
+        let waits = sent_away || matches!(route, Route::Hold | Route::WaitingPage);
+        let before = self.visits.delayed();
+        self.visits.request(event.asked.visit, waits);
+        if self.visits.delayed() > before {
+            *self.delayed_visits.entry(event.local_day).or_default() += 1;
         }
     }
 }

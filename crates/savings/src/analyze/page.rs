@@ -319,8 +319,13 @@ impl Analysis {
     /// Is it the SLA that keeps the server awake, and not the traffic?
     fn kept_by_promise(&self, chosen: &PolicyFigures) -> bool {
         let promise = &self.scenario.sla;
-        let few = 0.5 * promise.share * chosen.admitted as f64;
-        promise.enabled && self.oracle.saving > 0.0 && chosen.delayed_requests as f64 <= few
+        let few =
+            |share: f64| chosen.delayed_requests as f64 <= 0.5 * share * chosen.admitted as f64;
+        // The other forms have no share: without them, it would save.
+        let kept = promise
+            .share
+            .map_or_else(|| self.without_sla.as_ref().is_some_and(|free| free.saving > 0.0), few);
+        promise.enabled && self.oracle.saving > 0.0 && kept
     }
 
     fn saved_in_short(&self, chosen: &PolicyFigures) -> String {

@@ -195,12 +195,15 @@ impl Pass {
             is_pinned: false,
         };
         self.trace.push(asked);
+        let wall = self.start + at.0;
+        let local_day = (wall.secs() + i64::from(utc_offset)).div_euclid(86_400);
         self.crew.push(Event {
             asked,
             class,
             needs_server,
             needs_server_behind_mirror,
             utc_offset,
+            local_day,
         });
     }
 

@@ -20,7 +20,7 @@ use super::crew::{Job, Purpose, SiteJob};
 use super::holes::{self, Hole};
 use super::pass::{Pass, PassResult, Sequences};
 use super::policy_figures::{OracleFigures, PolicyFigures};
-use super::sla::{self, SlaFigures};
+use super::sla::{SlaFigures, SlaRun, SlaRuns};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
 use super::year::{Used, YearFigures};
@@ -396,8 +396,8 @@ impl JobResults {
         let oracle = of_plan(&bank.plan_ahead(end, &rules));
         let limit = of_plan(&bank.plan_ahead_behind_mirror(end, &rules));
         let (mut wakers, mut policies) = (Wakers::default(), BTreeMap::new());
-        let (mut mirrors, mut without_sla, mut shares) = (Vec::new(), None, Vec::new());
-        for SiteJob { purpose, mut run, wakers: seen, .. } in sites {
+        let (mut mirrors, mut slas) = (Vec::new(), SlaRuns::default());
+        for SiteJob { purpose, mut run, wakers: seen, delayed_visits, .. } in sites {
             if let Some(seen) = seen {
                 wakers = seen;
             }
@@ -407,29 +407,24 @@ impl JobResults {
             let own = purpose.scenario(scenario);
             let mut figures = policy_figures(&outcome, &days, &own, oracle.energy_j - proxy_j, end);
             figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
+            let run = SlaRun::of(&figures, delayed_visits);
             match purpose {
                 Purpose::Policies(names) => {
+                    if names.contains(&scenario.policy.to_string()) {
+                        slas.own = Some(run);
+                    }
                     policies.extend(names.into_iter().map(|name| (name, figures.clone())));
                 }
-                Purpose::WithoutSla => without_sla = Some(figures),
-                Purpose::Share(share) => shares.push((share, figures)),
+                Purpose::WithoutSla => slas.without = Some(run),
+                Purpose::Sla(tried) => slas.tried.push((tried, run)),
                 Purpose::Mirror(extent) => {
                     mirrors.push((extent, MirrorRun::new(figures, &outcome.refresh, scenario)));
                 }
             }
         }
-        let mut of = |extent: Extent| {
-            let place = mirrors.iter().position(|(of, _)| *of == extent);
-            mirrors.swap_remove(place.expect("`jobs` makes one of each")).1
-        };
-        let mirror = MirrorFigures {
-            remembered: of(Extent::Remembered),
-            crawled: of(Extent::Crawled),
-            complete: of(Extent::Complete),
-            limit,
-            max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
-        };
-        let sla = sla::together(shares, &policies, without_sla.as_ref(), scenario);
+        let mirror = MirrorFigures::of(mirrors, limit, scenario);
+        let sla = slas.together(scenario);
+        let without_sla = slas.without.map(|run| run.figures);
         Self { policies, mirror, without_sla, sla, oracle, costs, seen: wakers }
     }
 }
@@ -447,6 +442,27 @@ pub struct MirrorFigures {
     pub limit: OracleFigures,
     /// No copy gets older while the server sleeps, s.
     pub max_age_s: f64,
+}
+
+impl MirrorFigures {
+    /// Of runs with each extent of a mirror.
+    fn of(
+        mut mirrors: Vec<(Extent, MirrorRun)>,
+        limit: OracleFigures,
+        scenario: &Scenario,
+    ) -> Self {
+        let mut of = |extent: Extent| {
+            let place = mirrors.iter().position(|(of, _)| *of == extent);
+            mirrors.swap_remove(place.expect("`jobs` makes one of each")).1
+        };
+        Self {
+            remembered: of(Extent::Remembered),
+            crawled: of(Extent::Crawled),
+            complete: of(Extent::Complete),
+            limit,
+            max_age_s: refresh_rule(scenario).rules.max_age.as_secs_f64(),
+        }
+    }
 }
 
 /// What the scenario's policy does with one kind of mirror.
@@ -492,7 +508,8 @@ fn policy_figures(
     let best = always_on - oracle_j;
     let days = end.0.as_secs_f64() / DAY.as_secs_f64();
     let busy = || by_day.iter().map(|(_, day)| day).filter(|day| day.admitted >= BUSY_DAY);
-    let share = scenario.sla.share;
+    // Without a share, as many as there are may wait.
+    let share = scenario.sla.share.unwrap_or(1.0);
     let is_over = |day: &Day| day.delayed as f64 > share * day.admitted as f64 + 1e-9;
     let later = by_day.iter().skip(1).fold((0, 0), |(admitted, delayed), (_, day)| {
         (admitted + day.admitted, delayed + day.delayed)

@@ -3,20 +3,13 @@
 use nightwatt_report::{Block, Table, Text};
 
 use super::result::Analysis;
-use super::sla::SlaFigures;
+use super::sla::name;
 use super::tables::ratio;
 
 impl Analysis {
     /// The SLAs beside each other.
     pub(super) fn sla_table(&self) -> Table {
         let days = self.days();
-        let name = |it: &SlaFigures| {
-            let own = if it.is_own { " (yours)" } else { "" };
-            match it.share {
-                Some(share) => format!("at most {:.0} % wait{own}", 100.0 * share),
-                None => format!("none{own}"),
-            }
-        };
         Table::of("What other SLAs would give", &self.sla)
             .text("SLA", name)
             .number("saving", "%", 1, |it| 100.0 * it.figures.saving)
@@ -25,7 +18,12 @@ impl Analysis {
             })
             .number("visits that wait", "a day", 1, |it| it.figures.delayed_visits as f64 / days)
             .number("wake-ups", "a day", 1, |it| it.figures.wakeups_per_day)
-            .count("days over it", |it| it.share.map(|_| it.figures.days_over))
+            .count("most on a day", |it| Some(it.most_visits_a_day))
+            .detail()
+            .count("days over it", |it| match (it.share, it.days_over_visits) {
+                (Some(_), visits) => Some(it.figures.days_over.max(visits.unwrap_or(0))),
+                (None, visits) => visits,
+            })
             .into()
     }
 
@@ -33,9 +31,9 @@ impl Analysis {
     pub(super) fn sla_blocks(&self) -> [Block; 2] {
         let wake = self.scenario.server.wake_time.as_secs_f64();
         let text = format!(
-            "An SLA limits the share of requests that wait (`sla.share`), on each calendar day. To choose one by the \
-             visits that wait on a day, take the row that has them. No SLA makes a wait shorter: each lasts until the \
-             server has woken, {wake} s here."
+            "An SLA limits the requests that wait (`sla.share`) or the visits in which one waits \
+             (`sla.visits_per_day`), on each calendar day. No SLA makes a wait shorter: each lasts until the server \
+             has woken, {wake} s here. `sla.longest_wait` lets a server sleep only while it wakes within that."
         );
         [self.sla_table().into(), Text::marked(&text).into()]
     }

@@ -213,6 +213,9 @@ pub(crate) struct FleetSizeArgs {
     /// Take the price of electricity from this scenario
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: Option<PathBuf>,
+    /// Or from this configuration [default: nightwatt.toml, else /etc/nightwatt/nightwatt.toml, if there is one]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "scenario", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,

@@ -27,6 +27,8 @@ pub(super) struct Draft {
     /// Awake, asleep.
     pub(super) watts: (f64, f64),
     pub(super) kind: KindChoice,
+    /// The lines of `[scenario.sla]`; none for the default of the kind.
+    pub(super) sla: String,
     /// Where the pages of the mirror are, if the host names do not say it.
     pub(super) url: Option<String>,
     pub(super) is_root: bool,
@@ -58,8 +60,9 @@ impl Draft {
             "# Written by `nightwatt init`. Everything left out has a default; `nightwatt check -c FILE` says \
              which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:9180\"   # the dashboard; \
              /metrics, /healthz\n\n[scenario.server]         # what it draws: measure it, or take its data \
-             sheet\non_w = {on:?}\noff_w = {off:?}\n\n[[site]]\nname = {}\n",
+             sheet\non_w = {on:?}\noff_w = {off:?}\n\n{}[[site]]\nname = {}\n",
             quoted(state_dir),
+            self.sla,
             quoted(&self.name())
         );
         let [pages, app] = [SiteKind::Pages, SiteKind::App].map(SiteKind::as_str);

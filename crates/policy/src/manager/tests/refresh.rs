@@ -1,6 +1,7 @@
 //! Wake-ups for copies of the site.
 
 use super::*;
+use crate::sla::Broken;
 
 const DAYS: u64 = 3 * 86_400;
 
@@ -46,7 +47,7 @@ fn used_in_between_it_needs_a_new_sleep_that_the_sla_allows() {
     assert_eq!(story.ask(DAYS + 10), Route::Forward);
     story.until(DAYS + 3600);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Sla));
+    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Sla(Broken::Share)));
 }
 
 #[test]

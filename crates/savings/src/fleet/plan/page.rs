@@ -1,8 +1,28 @@
 //! The result as a report, and as tables.
 
+use std::collections::BTreeMap;
+
 use nightwatt_report::{Cell, Column, Document, Note, Origin, Section, Table, Text, grouped};
 
 use super::result::{Estimate, PlanResult, Row};
+
+/// How many policies answer requests later than the SLA, and the worst of them.
+fn late_in_short(rows: &[Row]) -> String {
+    let late = rows.iter().filter(|row| row.late.mean > 0.0);
+    let Some(worst) = late.clone().max_by(|one, other| one.late.mean.total_cmp(&other.late.mean))
+    else {
+        return String::new();
+    };
+    let (count, worst_late) = (late.count(), 100.0 * worst.late.mean);
+    if count == 1 {
+        return format!(" `{}` answers {worst_late:.3} % later than the SLA.", worst.policy);
+    }
+    format!(
+        " {count} of {} answer requests later than the SLA, `{}` most: {worst_late:.3} %.",
+        rows.len(),
+        worst.policy
+    )
+}
 
 /// A figure of a pool under a policy, as tables have it.
 struct Shown {
@@ -16,7 +36,7 @@ struct Shown {
     is_detail: bool,
 }
 
-const FIGURES: [Shown; 8] = {
+const FIGURES: [Shown; 9] = {
     const fn it(
         title: &'static str,
         unit: &'static str,
@@ -34,6 +54,7 @@ const FIGURES: [Shown; 8] = {
         Shown { is_detail: true, ..it("99 % within", "ms", 2, |it| it.p99_response_ms) },
         Shown { is_detail: true, ..it("requests per joule", "1/J", 2, |it| it.requests_per_joule) },
         Shown { is_detail: true, ..it("cost", "W", 2, |it| it.cost_w) },
+        Shown { scale: 100.0, is_detail: true, ..it("late", "%", 3, |it| it.late) },
     ]
 };
 
@@ -62,7 +83,7 @@ impl PlanResult {
                 "Every simulated pool",
                 self.groups().map(|rows| group_table(rows).into()).collect(),
             ),
-            Section::new("Servers", vec![self.servers_table().into()]),
+            self.servers_section(),
         ])
     }
 
@@ -80,8 +101,49 @@ impl PlanResult {
     }
 
     fn short_section(&self) -> Section {
-        let mut blocks: Vec<_> =
-            self.groups().map(|rows| Text::marked(&self.advice(rows)).into()).collect();
+        let short = Text::marked(&self.in_short());
+        Section::new("In short: the cheapest policy that keeps the limit", vec![short.into()])
+    }
+
+    /// What decides, in three sentences at most.
+    fn in_short(&self) -> String {
+        let groups: Vec<&[Row]> = self.groups().collect();
+        if let [rows] = groups[..] {
+            return self.advice(rows) + &late_in_short(rows);
+        }
+        let best: Vec<(&[Row], &Row)> = groups
+            .iter()
+            .filter_map(|rows| Some((*rows, rows.iter().find(|row| row.cheapest)?)))
+            .collect();
+        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, row) in &best {
+            *times.entry(row.policy.as_str()).or_default() += 1;
+        }
+        let Some((policy, most)) = times.iter().max_by_key(|(_, times)| **times) else {
+            let late = late_in_short(&self.rows);
+            return format!("No policy keeps the limit in any case: {}.{late}", self.cure());
+        };
+        let saved = best.iter().filter(|(_, row)| row.policy == *policy);
+        let saved: Vec<f64> = saved.map(|(_, row)| self.saved(row)).collect();
+        let least = saved.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = saved.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let none = groups.len() - best.len();
+        let none = match none {
+            0 => String::new(),
+            1 => format!(" In one case none keeps the limit: {}.", self.cure()),
+            none => format!(" In {none} cases none keeps the limit: {}.", self.cure()),
+        };
+        format!(
+            "`{policy}` is the cheapest in {most} of {} cases: {least:.0} to {largest:.0} % less than all servers \
+             idling (modelled).{none}{}",
+            groups.len(),
+            late_in_short(&self.rows)
+        )
+    }
+
+    /// What the figures rest on.
+    fn servers_section(&self) -> Section {
+        let mut blocks = vec![self.servers_table().into()];
         blocks.push(Note::new(Origin::Modelled, self.model()).into());
         let assumed = "servers are assumed to be like each other within a kind, to draw what was given \
                        whatever they serve, and never to fail.";
@@ -90,7 +152,7 @@ impl PlanResult {
             let text = "The oracle knows every request to come: it is nothing to choose.";
             blocks.push(Text::from(text).into());
         }
-        Section::new("In short: the cheapest policy that keeps the limit", blocks)
+        Section::new("Servers", blocks)
     }
 
     fn model(&self) -> String {
@@ -106,31 +168,36 @@ impl PlanResult {
     /// What to choose of rows that share pool and traffic.
     fn advice(&self, rows: &[Row]) -> String {
         let place = heading(rows);
-        let late = rows.iter().filter(|row| row.late.mean > 0.0).map(|row| {
-            let late = 100.0 * row.late.mean;
-            format!(" `{}` answers {late:.3} % later than the SLA.", row.policy)
-        });
-        let late: String = late.collect();
         let Some(best) = rows.iter().find(|row| row.cheapest) else {
-            let cure = if self.warnings.is_empty() {
-                "take more or faster servers, or relax the SLA"
-            } else {
-                "simulate for longer first (see the warning)"
-            };
             let limit = 100.0 * self.refused_limit;
             return format!(
-                "{place}: none of these refuses, or answers late, {limit} % or less: {cure}.{late}"
+                "{place}: none of these refuses, or answers late, {limit} % or less: {}.",
+                self.cure()
             );
         };
-        let is_in = |name: &str| best.pool == name || best.pool.split(" + ").any(|it| it == name);
+        format!(
+            "{place}: cheapest: `{}`, {} W in the mean ({:.0} % less than all servers idling; modelled).",
+            best.policy,
+            grouped(best.watts.mean, 2),
+            self.saved(best)
+        )
+    }
+
+    /// What helps where no policy keeps the limit.
+    fn cure(&self) -> &'static str {
+        if self.warnings.is_empty() {
+            "take more or faster servers, or relax the SLA"
+        } else {
+            "simulate for longer first (see the warning)"
+        }
+    }
+
+    /// How much less a pool uses than all its servers idling, %.
+    fn saved(&self, row: &Row) -> f64 {
+        let is_in = |name: &str| row.pool == name || row.pool.split(" + ").any(|it| it == name);
         let idle = self.servers.iter().filter(|server| is_in(&server.name));
         let all_on: f64 = idle.map(|server| f64::from(server.servers) * server.watts[1]).sum();
-        let saved = 100.0 * (1.0 - best.watts.mean / all_on);
-        format!(
-            "{place}: cheapest: `{}`, {} W in the mean ({saved:.0} % less than all servers idling).{late}",
-            best.policy,
-            grouped(best.watts.mean, 2)
-        )
+        100.0 * (1.0 - row.watts.mean / all_on)
     }
 
     /// Tables with the names of their files, for CSV.
