@@ -120,19 +120,26 @@ fn site_file(script: &Script, dir: &Path) -> Result<[String; 2], Error> {
     Ok([option.to_owned(), path.display().to_string()])
 }
 
-/// The status that each address was first answered with, where that is not 200: so the proxy gets it too when it
-/// asks by itself. 206 and 304 answer what a client had asked for.
+/// The status of each address that the log never answers with 200: the one that it has most, so that the proxy gets it
+/// too when it asks by itself. 206 and 304 answer what a client had asked for, and errors of the server pass.
 fn statuses(arrivals: &[Arrival]) -> String {
-    let mut first: BTreeMap<&str, u16> = BTreeMap::new();
-    for arrival in
-        arrivals.iter().filter(|it| it.method == "GET" && !matches!(it.status, 206 | 304))
-    {
-        first.entry(&arrival.target).or_insert(arrival.status);
+    let mut counts: BTreeMap<&str, BTreeMap<u16, u32>> = BTreeMap::new();
+    let tells = |it: &&Arrival| {
+        it.method == "GET"
+            && !matches!(it.status, 206 | 304 | 499)
+            && (200..500).contains(&it.status)
+    };
+    for arrival in arrivals.iter().filter(tells) {
+        *counts.entry(&arrival.target).or_default().entry(arrival.status).or_default() += 1;
     }
-    let others = first.into_iter().filter(|(target, status)| {
-        (201..600).contains(status) && !target.contains(char::is_control)
-    });
-    others.map(|(target, status)| format!("{target}\t{status}\n")).collect()
+    let line = |(target, counts): (&str, BTreeMap<u16, u32>)| {
+        if counts.contains_key(&200) || target.contains(char::is_control) {
+            return None;
+        }
+        let (status, _) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+        Some(format!("{target}\t{status}\n"))
+    };
+    counts.into_iter().filter_map(line).collect()
 }
 
 /// The command of the server.
@@ -182,7 +189,7 @@ mirror.url = "http://{host}"
 # Tells the origin, which knows only the log, what to answer.
 cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"
-probe = "http http://{address}/"
+probe = "tcp {address}"
 power.simulated = {{}}
 "#,
         mirror = options.mirror,
@@ -202,4 +209,38 @@ power.simulated = {{}}
 /// A path as a TOML string.
 fn quoted(path: &Path) -> toml::Value {
     toml::Value::String(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_status_that_the_log_gives_it_most() {
+        let arrival = |target: &str, method: &str, status| Arrival {
+            at: nightwatt_energy::time::Wall::default(),
+            utc_offset: 0,
+            client: "192.0.2.1".to_owned(),
+            method: method.to_owned(),
+            target: target.to_owned(),
+            status,
+            bytes: 0,
+            referer: None,
+            agent: None,
+        };
+        let get = |target: &str, status| arrival(target, "GET", status);
+        let log = [
+            get("/", 503),
+            get("/", 200),
+            get("/down", 503),
+            get("/moved", 404),
+            get("/moved", 302),
+            get("/moved", 302),
+            get("/new", 404),
+            get("/new", 200),
+            get("/part", 206),
+            arrival("/form", "POST", 302),
+        ];
+        assert_eq!(statuses(&log), "/moved\t302\n");
+    }
 }

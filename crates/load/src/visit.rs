@@ -66,7 +66,8 @@ impl Visit {
     pub(crate) async fn run(self, mut intended: Mono, debt: Debt) {
         let id = self.id.clone();
         while let Some(opened) = self.pages.opens(self.visitor) {
-            self.client.clock.parked(opened).await;
+            // It ends with the page, whatever became of that.
+            let _ = self.client.clock.parked(opened).await;
             intended = self.client.clock.now().mono;
         }
         let reply = self.send(RequestKind::Trace, &self.plan, id, intended, debt).await;

@@ -1,24 +1,22 @@
 //! Visitors who look at a waiting page: what the log has next of them comes once the page is open, since a
 //! browser asks for images after it has read the page that shows them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nightwatt_policy::visit::Visitor;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 /// Which visitors look at a waiting page.
 #[derive(Debug, Default)]
-pub(crate) struct WaitingPages {
-    waiting: Mutex<HashMap<Visitor, Looking>>,
-}
+pub(crate) struct WaitingPages(Mutex<HashMap<Visitor, Looking>>);
 
 /// What a visitor looks at: more than one page if they were asked for at once.
 #[derive(Debug, Default)]
 struct Looking {
     pages: usize,
-    /// Dropped when the last of them opens.
-    opened: watch::Sender<()>,
+    /// Requests that come when the last of them opens, in the order of the log.
+    next: VecDeque<oneshot::Sender<()>>,
 }
 
 /// A visitor looks at a waiting page until this is dropped.
@@ -35,16 +33,15 @@ impl WaitingPages {
     }
 
     /// When the waiting page of this visitor opens; nothing if there is none.
-    pub(crate) fn opens(&self, visitor: Visitor) -> Option<impl Future<Output = ()> + use<>> {
-        let mut opened = self.locked().get(&visitor)?.opened.subscribe();
-        Some(async move {
-            // Nothing is ever sent: this ends with the sender.
-            let _ = opened.changed().await;
-        })
+    pub(crate) fn opens(&self, visitor: Visitor) -> Option<oneshot::Receiver<()>> {
+        let mut waiting = self.locked();
+        let (opens, opened) = oneshot::channel();
+        waiting.get_mut(&visitor)?.next.push_back(opens);
+        Some(opened)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<Visitor, Looking>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, HashMap<Visitor, Looking>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,8 +50,32 @@ impl Drop for WaitingPage {
         let mut waiting = self.pages.locked();
         let Some(looking) = waiting.get_mut(&self.visitor) else { return };
         looking.pages -= 1;
-        if looking.pages == 0 {
-            waiting.remove(&self.visitor);
+        if looking.pages > 0 {
+            return;
         }
+        for next in waiting.remove(&self.visitor).into_iter().flat_map(|it| it.next) {
+            // Its run may have been given up.
+            let _ = next.send(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_when_the_last_page_opens() {
+        let pages = Arc::new(WaitingPages::default());
+        let (one, other) = (Visitor(1), Visitor(2));
+        assert!(pages.opens(one).is_none());
+        let (first, second) = (pages.wait(one), pages.wait(one));
+        assert!(pages.opens(other).is_none());
+        let mut opened = pages.opens(one).unwrap();
+        drop(first);
+        assert!(opened.try_recv().is_err(), "the other page still waits");
+        drop(second);
+        assert_eq!(opened.try_recv(), Ok(()));
+        assert!(pages.opens(one).is_none());
     }
 }

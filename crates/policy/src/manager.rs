@@ -261,7 +261,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         };
         self.sla.saw(now, knock.visitor, reopened);
         if delayed && !reopened {
-            self.sla.delayed(now, Some(knock.visitor));
+            // A visit that is refused does not wait for a sleep to end.
+            let waits = route == Route::WaitingPage;
+            self.sla.delayed(now, waits.then_some(knock.visitor));
         }
         self.delayed_this_sleep += u32::from(delayed);
         self.policy.observe(

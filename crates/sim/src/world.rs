@@ -122,7 +122,10 @@ impl World {
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
         // This server changes state only on command, so it needn't be probed from time to time.
-        let timeouts = ProbeTimeouts { watch_every: Duration::ZERO, ..self.settings.timeouts };
+        let ProbeTimeouts { wake_timeout, .. } = self.settings.timeouts;
+        let wake_timeout = wake_timeout.max(2 * self.states.wake_time);
+        let timeouts =
+            ProbeTimeouts { watch_every: Duration::ZERO, wake_timeout, ..self.settings.timeouts };
         let settings = Settings { timeouts, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {
@@ -384,6 +387,12 @@ impl<P: SleepPolicy> Run<P> {
             for knock in std::mem::take(&mut self.waiting) {
                 self.reopen(&knock);
             }
+        }
+        if change == Change::Failed {
+            // Nothing opens these pages: what follows finds the server failed.
+            self.waiting.clear();
+        }
+        if self.waiting.is_empty() {
             for demand in std::mem::take(&mut self.following) {
                 self.admit(&demand);
             }

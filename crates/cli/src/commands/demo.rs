@@ -68,8 +68,8 @@ const EXAMPLES: &str = "Examples:
   nightwatt demo --open
   nightwatt demo --dashboard 127.0.0.1:9180 --days 30 --day-in 0
   nightwatt demo --policy 'timeout 5s' --no-sla
-  nightwatt demo --log access.log.gz --days 7       # with the configuration that is found
-  nightwatt demo -c nightwatt.toml                  # your server instead of the published one
+  nightwatt demo --log access.log.gz --days 7       # by your configuration
+  nightwatt demo -c nightwatt.toml                  # your server's watts
   nightwatt demo --json | jq '{requests, wakeups, saving}'
 
 Exit status: 1 also if a request was lost or answered twice.";

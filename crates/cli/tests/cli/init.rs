@@ -115,7 +115,7 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let (power, target) =
         if is_systemd { ("systemd", "web") } else { ("process", "python3 -m http.server 'a b'") };
     let lines =
-        format!("ftp://10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
+        format!("ftp://10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n\n");
     let output = answered(dir.path(), &lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -209,7 +209,7 @@ fn without_questions_what_is_missing_is_named() {
 #[test]
 fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     let dir = tempfile::tempdir().unwrap();
-    let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\napp\n";
+    let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\napp\n\n";
     let output = answered(dir.path(), lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -224,7 +224,7 @@ fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
 fn a_card_that_cannot_be_and_bytes_that_are_no_text_are_asked_for_again() {
     let dir = tempfile::tempdir().unwrap();
     let lines = b"http://127.0.0.2:9\nbl\xf6g.example\nblog.example\n\nagent\n52:54:00:12:34\n\
-                  01:00:5e:00:00:01\n52-54-00-12-34-56\n\n\n";
+                  01:00:5e:00:00:01\n52-54-00-12-34-56\n\n\n\n";
     let output = answered(dir.path(), lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");

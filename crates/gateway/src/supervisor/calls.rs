@@ -25,6 +25,8 @@ pub(super) enum Call {
     Ping(oneshot::Sender<()>),
     /// Writes a checkpoint.
     Write,
+    /// Another SLA may hold from now on.
+    Retuned,
     /// Changes the control of the server.
     Reach(ServerControl),
     /// Stores what the next policy learns there; nothing if that policy does not learn.
@@ -74,6 +76,7 @@ impl Retuning {
         let Self { supervisor, settings, policy, learns, hands } = self;
         let now = supervisor.clock.now();
         supervisor.with(|managed, _| managed.manager.retune(now, settings, policy));
+        supervisor.call(Call::Retuned);
         if let Learns::Elsewhere(shelf) = learns {
             supervisor.call(Call::Learn(shelf));
         }
@@ -142,6 +145,7 @@ impl Driver {
         match call {
             Call::Ping(answer) => drop(answer.send(())),
             Call::Write => self.write(None, None),
+            Call::Retuned => self.watch_for_slowness(),
             Call::Reach(hands) => {
                 self.reach(Arc::new(hands));
                 let now = self.supervisor.clock.now();

@@ -34,6 +34,11 @@ impl WakeTime {
         self.observed
     }
 
+    /// Replaces what was seen before.
+    pub(super) fn measured(&mut self, took: Duration) {
+        self.observed = Some(took);
+    }
+
     /// Adds the length of one more wake-up.
     pub(super) fn observe(&mut self, took: Duration) {
         let mean = self.observed.unwrap_or(took);
@@ -45,12 +50,22 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// What a change tells of the server's habits.
     pub(super) fn learn(&mut self, now: Mono, change: Change) {
         match change {
-            Change::Waking => self.waking_since = Some(now),
+            // A command that is given again belongs to the same wake-up: clients wait for all of it.
+            Change::Waking => {
+                self.waking_since.get_or_insert(now);
+            }
             Change::Woke => {
-                if let Some(since) = self.waking_since.take() {
-                    self.wake_time.observe(now.since(since));
+                let took = self.waking_since.take().map(|since| now.since(since));
+                // Where its slowness forbids sleep, the operator wakes it to measure it again.
+                let is_measured =
+                    self.wake_cause == Some(super::Cause::Operator) && self.too_slow().is_some();
+                match took {
+                    Some(took) if is_measured => self.wake_time.measured(took),
+                    Some(took) => self.wake_time.observe(took),
+                    None => {}
                 }
             }
+            Change::Failed | Change::FellAsleep => self.waking_since = None,
             Change::WokenByOthers if !self.lifecycle.came_back() => {
                 self.stay_awake_until = self.stay_awake_until.max(now + self.settings.grace);
             }

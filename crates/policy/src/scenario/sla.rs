@@ -101,9 +101,13 @@ impl SlaRule {
     }
 
     pub(super) fn check(&self) -> Result<(), BadValue> {
-        let longest = self.longest_wait.filter(|&most| most > Duration::from_hours(24));
-        longest.map_or(Ok(()), |most| {
-            let rule = "it must last from 0 to 24h";
+        if self.visits_per_day == Some(0) {
+            let rule = "it must be at least 1: with 0 the server never sleeps, which is `policy = \"always-on\"`";
+            return Err(BadValue { key: "sla.visits_per_day", value: "0".to_owned(), rule });
+        }
+        let is_wrong = |most: &Duration| most.is_zero() || *most > Duration::from_hours(24);
+        self.longest_wait.filter(is_wrong).map_or(Ok(()), |most| {
+            let rule = "it must be longer than 0 and at most 24h";
             Err(BadValue { key: "sla.longest_wait", value: duration_text::format(most), rule })
         })
     }

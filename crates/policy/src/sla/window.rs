@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_go_back_over_midnight_do_not_begin_the_day_anew() {
+    fn clocks_that_go_back_over_midnight_do_not_begin_the_day_again() {
         let mut window = a_tenth_in_a_day();
         let local = |second: u64, utc_offset| Now { utc_offset, ..at(second) };
         for (second, utc_offset) in [(86_400, 0), (86_410, -3600), (86_420, 0)] {

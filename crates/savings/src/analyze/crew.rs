@@ -109,8 +109,7 @@ impl SiteJob {
         if !event.asked.class.is_admitted() {
             return;
         }
-        let sent_away = matches!(route, Route::OverBudget { .. } | Route::Unavailable(_));
-        let waits = sent_away || matches!(route, Route::Hold | Route::WaitingPage);
+        let waits = matches!(route, Route::Hold | Route::WaitingPage);
         let before = self.visits.delayed();
         self.visits.request(event.asked.visit, waits);
         if self.visits.delayed() > before {

@@ -321,11 +321,30 @@ impl Analysis {
         let promise = &self.scenario.sla;
         let few =
             |share: f64| chosen.delayed_requests as f64 <= 0.5 * share * chosen.admitted as f64;
-        // The other forms have no share: without them, it would save.
-        let kept = promise
-            .share
-            .map_or_else(|| self.without_sla.as_ref().is_some_and(|free| free.saving > 0.0), few);
-        promise.enabled && self.oracle.saving > 0.0 && kept
+        let saves_without = self.without_sla.as_ref().is_some_and(|free| free.saving > 0.0);
+        promise.enabled && saves_without && promise.share.is_none_or(few)
+    }
+
+    /// Why the SLA leaves no room for sleep.
+    fn kept_because(&self) -> String {
+        let promise = &self.scenario.sla;
+        let wake_time = self.scenario.server.wake_time;
+        match promise.longest_wait {
+            Some(most) if wake_time > most => format!(
+                "the server wakes in {}, and `sla.longest_wait` is {}",
+                duration_text::format(wake_time),
+                duration_text::format(most)
+            ),
+            _ if promise.share.is_some() => {
+                "the SLA leaves hardly any room for sleep, with so few requests of people and \
+                 programs"
+                    .to_owned()
+            }
+            _ => format!(
+                "the SLA ({}) leaves hardly any room for sleep",
+                promise.in_words().join("; ")
+            ),
+        }
     }
 
     fn saved_in_short(&self, chosen: &PolicyFigures) -> String {
@@ -349,8 +368,8 @@ impl Analysis {
                 days_text(self.span_s),
             ),
             _ if self.kept_by_promise(chosen) => format!(
-                "With `{policy}` you would save nothing: the SLA leaves hardly any room for sleep, \
-                 with so few requests of people and programs. See what `--no-sla` would save."
+                "With `{policy}` you would save nothing: {}. See what `--no-sla` would save.",
+                self.kept_because()
             ),
             _ => format!(
                 "With `{policy}` you would save nothing: the proxy uses more than the server's sleep \

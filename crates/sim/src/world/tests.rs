@@ -131,6 +131,23 @@ fn what_follows_from_a_page_comes_once_the_page_is_open() {
 }
 
 #[test]
+fn a_server_that_wakes_slowly_wakes_and_what_follows_comes_then() {
+    let mut world = world(60);
+    world.settings.waiting_page = true;
+    world.states.wake_time = Duration::from_mins(3);
+    let at = |second: u64| Mono::from_secs(10_000 + second);
+    let page = person(at(0));
+    let page = Demand { request: Request { want: Want::Page, ..page.request }, ..page };
+    let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+    run.demand(&page);
+    run.follow(&Demand { at: at(1), ..page });
+    run.until(at(181));
+    assert!(run.is_awake() && !run.waits_for_page(page.visitor));
+    let outcome = run.finish(at(200));
+    assert_eq!((outcome.admitted, outcome.delayed_requests), (2, 1));
+}
+
+#[test]
 fn what_still_waits_at_the_end_is_counted() {
     let mut world = world(60);
     world.settings.waiting_page = true;

@@ -30,8 +30,8 @@ pub(super) fn too_slow(scenario: &Scenario) -> Option<String> {
     let wake_time = scenario.server.wake_time;
     let most = scenario.sla()?.longest_wait.filter(|&most| wake_time > most)?;
     Some(format!(
-        "`sla.longest_wait` is {}, but `server.wake_time` is {}: the server does not sleep until it has been seen to \
-         wake within {0}; raise `longest_wait`, or correct `wake_time` (`nightwatt doctor` measures it)",
+        "`sla.longest_wait` is {}, but `server.wake_time` is {}: the server does not sleep unless `nightwatt serve` has \
+         seen it wake within {0}; raise `longest_wait`, or correct `wake_time` (`nightwatt doctor` measures it)",
         time(most),
         time(wake_time)
     ))

@@ -53,6 +53,12 @@ fn forms(text: &str) -> Result<String, String> {
         }
     }
     let mut lines = String::new();
+    if visits == Some(0) {
+        return Err("with 0 visits a day the server never sleeps: write 1 or more".to_owned());
+    }
+    if longest.is_some_and(|longest| longest.is_zero() || longest > Duration::from_hours(24)) {
+        return Err(format!("the longest wait in `{text}` must be longer than 0 and at most 24h"));
+    }
     if let Some(visits) = visits {
         let _ = writeln!(lines, "visits_per_day = {visits}");
     }
@@ -82,7 +88,7 @@ mod tests {
             (lines("any", pages).as_str(), lines("tenth", pages).as_str()),
             ("enabled = false", "")
         );
-        for wrong in ["", "3 4", "many", "-1", "10s 5s"] {
+        for wrong in ["", "3 4", "many", "-1", "10s 5s", "0", "0s", "25h"] {
             assert!(read(wrong, app).is_err(), "{wrong}");
         }
     }

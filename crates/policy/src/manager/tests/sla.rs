@@ -121,13 +121,36 @@ fn a_server_sleeps_only_while_it_is_expected_to_wake_within_the_longest_wait() {
     assert_eq!(story.manager.phase(), Phase::Awake);
     let kept = Hindrance::Sla(Broken::LongestWait { expected, most });
     assert_eq!(story.manager.hindrance(story.now), Some(kept));
-    // An operator's sleep shows that it wakes faster: this one does so in no time.
-    for order in [Order::Sleep, Order::Wake] {
-        let mut actions = Vec::new();
-        story.manager.order(story.now, order, &mut actions);
-        story.obey(&mut actions);
-    }
+    // Seen once, by order, it wakes faster: in 4 s.
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    story.obey(&mut actions);
+    story.until(86_400 + 60);
+    story.manager.order(story.now, Order::Wake, &mut actions);
+    story.until(86_400 + 64);
+    story.obey(&mut actions);
+    assert_eq!(story.manager.expected_wake_time(), Duration::from_secs(4));
     assert_eq!(story.manager.too_slow(), None);
     story.until(86_400 + 3600);
     assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn one_order_shows_that_a_server_is_fast_again_whatever_was_seen_before() {
+    let most = Duration::from_secs(30);
+    let sla = Sla { longest_wait: Some(most), ..Sla::default() };
+    let mut story = Story::begin(settings(sla));
+    let mut actions = Vec::new();
+    // The mean of 12 and 100 s, of which the second counts a quarter, is 34 s.
+    for (took, expected) in [(12, 12), (100, 34), (13, 13)] {
+        let asleep = story.now.mono.0.as_secs() + 70;
+        story.manager.order(story.now, Order::Sleep, &mut actions);
+        story.obey(&mut actions);
+        story.until(asleep);
+        story.manager.order(story.now, Order::Wake, &mut actions);
+        story.until(asleep + took);
+        story.obey(&mut actions);
+        assert_eq!(story.manager.expected_wake_time(), Duration::from_secs(expected));
+    }
+    assert_eq!(story.manager.too_slow(), None);
 }
