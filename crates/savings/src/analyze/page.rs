@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use nightwatt_energy::duration_text;
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
