@@ -32,7 +32,7 @@ impl WaitingPages {
         WaitingPage { pages: Arc::clone(self), visitor }
     }
 
-    /// When the waiting page of this visitor opens; nothing if there is none.
+    /// When the waiting page of this visitor opens; nothing without one.
     pub(crate) fn opens(&self, visitor: Visitor) -> Option<oneshot::Receiver<()>> {
         let mut waiting = self.locked();
         let (opens, opened) = oneshot::channel();

@@ -1,11 +1,13 @@
 //! Policies run beside each other, on all cores, while the log is still being read.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use nightwatt_policy::admission::{ClientClass, Route};
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::SleepPolicy;
 use nightwatt_sim::{Extent, LoggedRequest, SiteRun, VisitCount};
 
@@ -48,6 +50,16 @@ pub(super) enum Purpose {
     WithoutSla,
     /// The scenario's policy under another SLA.
     Sla(Tried),
+}
+
+impl Purpose {
+    /// The scenario under which it runs.
+    pub(super) fn scenario<'a>(&self, own: &'a Scenario) -> Cow<'a, Scenario> {
+        match self {
+            Self::Sla(tried) => Cow::Owned(tried.in_scenario(own)),
+            Self::Policies(_) | Self::Mirror(_) | Self::WithoutSla => Cow::Borrowed(own),
+        }
+    }
 }
 
 /// One policy as `serve` would run it.

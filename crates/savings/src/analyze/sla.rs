@@ -1,6 +1,5 @@
 //! What other SLAs would give: the scenario's policy under several, to choose one by its effect.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use nightwatt_policy::scenario::{Scenario, SlaRule};
 use serde::Serialize;
 
-use super::crew::Purpose;
 use super::policy_figures::PolicyFigures;
 
 /// Shares of requests that may wait, which are tried beside the scenario's own.
@@ -96,16 +94,6 @@ pub(super) fn others(scenario: &Scenario) -> impl Iterator<Item = Tried> {
     let shares = SHARES.into_iter().map(Tried::Share);
     let all = shares.chain(VISITS.into_iter().map(Tried::Visits));
     all.filter(move |tried| !own.enabled || tried.rule(&own) != own)
-}
-
-impl Purpose {
-    /// The scenario under which it runs.
-    pub(super) fn scenario<'a>(&self, own: &'a Scenario) -> Cow<'a, Scenario> {
-        match self {
-            Self::Sla(tried) => Cow::Owned(tried.in_scenario(own)),
-            Self::Policies(_) | Self::Mirror(_) | Self::WithoutSla => Cow::Borrowed(own),
-        }
-    }
 }
 
 /// The runs under the SLAs that were tried, under the scenario's own, and without any.
