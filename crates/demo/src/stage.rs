@@ -189,7 +189,7 @@ mirror.url = "http://{host}"
 # Tells the origin, which knows only the log, what to answer.
 cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"
-probe = "tcp {address}"
+probe = "http http://{address}/"
 power.simulated = {{}}
 "#,
         mirror = options.mirror,

@@ -8,11 +8,14 @@ use super::{Exposition, Family, Scraped, gauge};
 pub(super) fn write(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let slas: Vec<_> = sites.iter().filter_map(|it| Some((it, it.site.scenario.sla()?))).collect();
     let mut family = |family: Family, value: &dyn Fn(&Scraped<'_>, &Sla) -> Option<f64>| {
+        let of = |(it, sla): &(&Scraped<'_>, Sla)| Some((it.name().to_owned(), value(it, sla)?));
+        let values: Vec<_> = slas.iter().filter_map(of).collect();
+        if values.is_empty() {
+            return;
+        }
         page.family(family, |samples| {
-            for (it, sla) in &slas {
-                if let Some(value) = value(it, sla) {
-                    samples.add(&[it.name()], value);
-                }
+            for (name, value) in &values {
+                samples.add(&[name], *value);
             }
         });
     };

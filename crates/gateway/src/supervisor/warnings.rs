@@ -36,7 +36,7 @@ impl Driver {
                 "it wakes more slowly than the SLA allows: it does not sleep"
             ),
             None if was_slow => {
-                tracing::info!(site, "it wakes as fast as the SLA demands: it may sleep")
+                tracing::info!(site, "it wakes as fast as the SLA demands: it may sleep");
             }
             _ => {}
         }

@@ -453,6 +453,8 @@ fn the_documentation_lists_every_metric_and_no_other() {
     let disk = |config: &mut Config| {
         config.cache.disk = Some(DiskConfig::default());
         config.site[0].compression.enabled = true;
+        config.scenario.sla.visits_per_day = Some(3);
+        config.scenario.sla.longest_wait = Some(Duration::from_secs(10));
     };
     busy().with(disk).play(async |stage| {
         let page = scrape(stage).await;
