@@ -16,7 +16,7 @@ mod generation;
 mod manifest;
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -278,8 +278,7 @@ impl Store {
     pub fn save_plan(&self, plan: &SavedPlan) -> Result<(), StoreError> {
         // Two writers would write one temporary file.
         let _writer = self.lock_writer();
-        let text = serde_json::to_vec(plan).map_err(io::Error::from);
-        let saved = text.and_then(|text| write_whole(&self.path, PLAN, &text));
+        let saved = write_whole_by(&self.path, PLAN, |file| Ok(serde_json::to_writer(file, plan)?));
         saved.map_err(|source| StoreError::Io { path: self.path.clone(), verb: "written", source })
     }
 
@@ -329,12 +328,21 @@ fn read_plan(path: &Path) -> SavedPlan {
 ///
 /// If the folder cannot be written.
 pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
+    write_whole_by(folder, name, |file| file.write_all(bytes))
+}
+
+/// The same with what `write` writes.
+fn write_whole_by(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = folder.join(format!("{name}.tmp"));
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = BufWriter::new(file);
+    write(&mut file)?;
+    file.into_inner()?.sync_all()?;
     std::fs::rename(&temporary, folder.join(name))?;
     File::open(folder)?.sync_all()
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -116,9 +117,11 @@ impl Site {
 /// Path and query of a resource of the site, without a fragment.
 ///
 /// Two spellings of one resource (`%7E` and `~`) are two addresses, as two they may be on the server.
+///
+/// Copies share one text: plan, store and pass have each address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Address(Box<str>);
+pub struct Address(Arc<str>);
 
 impl Address {
     /// An address from a path with an optional query, as requests have it; `None` if it could not be sent.
@@ -182,7 +185,7 @@ impl Borrow<str> for Address {
 
 impl From<Address> for String {
     fn from(address: Address) -> Self {
-        address.0.into()
+        (*address.0).into()
     }
 }
 

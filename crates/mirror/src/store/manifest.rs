@@ -24,6 +24,9 @@ const FRAME_HEAD: usize = 20;
 /// Names of manifests: this, the generation in 16 hexadecimal digits.
 const PREFIX: &str = "manifest-";
 
+/// Entries in one frame of the base. A frame is in memory while it is written, the whole base is not.
+const ENTRIES_AT_ONCE: usize = 256;
+
 /// A manifest is rewritten when what was appended is larger than its base, and than this.
 const SMALLEST_COMPACTED: u64 = 1 << 20;
 
@@ -79,7 +82,7 @@ pub(super) struct Manifest {
     /// None if it could not be made, or was destroyed: the next batch makes one.
     file: Option<File>,
     generation: u64,
-    /// Bytes of its first batch, and of all.
+    /// Bytes of what it began with, and of all.
     base: u64,
     length: u64,
 }
@@ -172,10 +175,6 @@ impl Manifest {
             generation: u64,
             put: &'a [&'a Entry],
         }
-        let head = serde_json::to_vec(&Head { format: FORMAT, site: self.site.clone() })?;
-        let mut bytes = frame(0, &head)?;
-        let base = serde_json::to_vec(&Base { generation, put: entries })?;
-        bytes.extend(frame(bytes.len() as u64, &base)?);
         // Never the name of one that there is.
         let latest = list(&self.folder)?.last().map_or(0, |it| it.generation + 1);
         let number = generation.max(latest);
@@ -184,13 +183,20 @@ impl Manifest {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&temporary)?;
-        file.write_all(&bytes)?;
+        let head = serde_json::to_vec(&Head { format: FORMAT, site: self.site.clone() })?;
+        let mut length = write_frame(&mut file, 0, &head)?;
+        // There is a base without entries, too.
+        let parts = entries.chunks(ENTRIES_AT_ONCE).chain(entries.is_empty().then_some(entries));
+        for put in parts {
+            let payload = serde_json::to_vec(&Base { generation, put })?;
+            length += write_frame(&mut file, length, &payload)?;
+        }
         file.sync_all()?;
         std::fs::rename(&temporary, &path)?;
         // From here on it is the one that is read at the next start, whatever fails below.
         self.file = Some(file);
-        self.base = bytes.len() as u64;
-        self.length = self.base;
+        self.base = length;
+        self.length = length;
         File::open(&self.folder)?.sync_all()?;
         for name in list(&self.folder)?.iter().filter(|name| name.path != path) {
             // One that stays is older, and is removed at the next start.
@@ -243,6 +249,13 @@ fn frame(at: u64, payload: &[u8]) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// Writes a frame at an offset in the file; returns its length.
+fn write_frame(file: &mut File, at: u64, payload: &[u8]) -> io::Result<u64> {
+    let frame = frame(at, payload)?;
+    file.write_all(&frame)?;
+    Ok(frame.len() as u64)
+}
+
 fn sum_of(at: u64, length: u32, payload: &[u8]) -> u64 {
     let seed = at ^ (u64::from(length) << 32);
     twox_hash::XxHash3_64::oneshot_with_seed(seed, payload)
@@ -286,9 +299,11 @@ fn read(bytes: &[u8], site: &str) -> Option<Log> {
             entries.remove(address);
         }
         entries.extend(batch.put.into_iter().map(|entry| (entry.address.clone(), entry)));
+        // The frames of the base have one number.
+        let is_base = log.base == 0 || log.generation == batch.generation;
         log.generation = batch.generation;
         at += FRAME_HEAD + payload.len();
-        if log.base == 0 {
+        if is_base {
             log.base = at as u64;
         }
         log.length = at as u64;
@@ -322,6 +337,19 @@ fn has_frame_behind(bytes: &[u8], at: usize) -> bool {
 #[cfg(test)]
 pub(super) fn list_for_tests(folder: &Path) -> Vec<PathBuf> {
     list(folder).unwrap().into_iter().map(|name| name.path).collect()
+}
+
+/// How many entries each frame of a manifest has.
+#[cfg(test)]
+pub(super) fn entries_of_frames_for_tests(path: &Path) -> Vec<usize> {
+    let bytes = std::fs::read(path).unwrap();
+    let mut at = FRAME_HEAD + payload_at(&bytes, 0).unwrap().len();
+    let mut counts = Vec::new();
+    while let Some(payload) = payload_at(&bytes, at) {
+        counts.push(serde_json::from_slice::<Batch>(payload).unwrap().put.len());
+        at += FRAME_HEAD + payload.len();
+    }
+    counts
 }
 
 /// Puts a manifest without entries in place of all others.

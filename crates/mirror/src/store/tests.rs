@@ -301,6 +301,40 @@ fn the_manifest_does_not_grow_for_ever() {
 }
 
 #[test]
+fn a_large_manifest_is_rewritten_in_small_parts() {
+    const PAGES: usize = 6000;
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(dir.path());
+    store.sync_no_bodies();
+    let apply_all = |store: &Store| {
+        for first in (0..PAGES).step_by(500) {
+            let pages = (first..first + 500).map(|it| put(&format!("/{it}"), "text/html", b"x"));
+            store.apply(pages.collect()).unwrap();
+        }
+    };
+    apply_all(&store);
+    let first = manifest_of(dir.path());
+    while manifest_of(dir.path()) == first {
+        store.apply(vec![put("/0", "text/html", b"x")]).unwrap();
+        apply_all(&store);
+    }
+    // The last batches may stand behind what was rewritten.
+    drop(store);
+    let (store, opened) = open(dir.path());
+    assert_eq!((opened, store.current().len()), (Opened::default(), PAGES));
+    let rewritten = manifest_of(dir.path());
+    let mut counts = manifest::entries_of_frames_for_tests(&rewritten);
+    counts.truncate(PAGES.div_ceil(256));
+    assert_eq!(counts.iter().sum::<usize>(), PAGES, "{counts:?}");
+    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
+    // What was read is known to be the base: one batch more is no reason to rewrite it.
+    store.apply(vec![Change::Remove(at("/7"))]).unwrap();
+    assert_eq!(manifest_of(dir.path()), rewritten);
+    drop(store);
+    assert_eq!(open(dir.path()).0.current().len(), PAGES - 1);
+}
+
+#[test]
 fn a_plan_is_kept_and_a_damaged_one_says_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
