@@ -88,7 +88,7 @@ fn measured(pages: usize) -> Option<f64> {
     assert!(found >= pages as u64, "{found} of {pages} pages: {}", mirror(&gateway));
     let (first, first_mb) = (cpu(gateway.pid()), resident(gateway.pid()));
     println!("{pages} pages: first pass {first:.2} s of the proxy, then {first_mb:.1} MB");
-    gateway.order(&["stay-awake", "--for", "30m"]);
+    gateway.order(&["stay-awake", "--for", "60m"]);
     gateway.until("awake");
     let passes: Vec<Used> = (0..PASSES).map(|_| confirm(&house, &gateway)).collect();
     for pass in &passes {
