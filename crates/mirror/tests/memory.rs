@@ -39,11 +39,15 @@ fn word(number: usize) -> String {
 /// A start page with links to all pages, each of which has a tag.
 fn serve(order: &Order, asked: HeaderMap, now: Timestamp) -> Answer {
     let path = order.address.as_str();
-    let links = || (0..PAGES).map(|it| format!("<a href=\"/{}.html\">", word(it))).collect();
+    let links = || {
+        let links: Vec<String> =
+            (0..PAGES).map(|it| format!("<a href=\"/{}.html\">", word(it))).collect();
+        links.concat()
+    };
     let body: String = if path == "/" { links() } else { path.to_owned() };
     let status = match path {
         _ if asked.contains_key("if-none-match") => StatusCode::NOT_MODIFIED,
-        _ if path == "/" || path.ends_with(".html") => StatusCode::OK,
+        _ if path == "/" || path.strip_suffix(".html").is_some() => StatusCode::OK,
         _ => StatusCode::NOT_FOUND,
     };
     let body = if status == StatusCode::OK { Bytes::from(body) } else { Bytes::new() };

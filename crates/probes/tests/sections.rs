@@ -393,15 +393,16 @@ fn times_of_one_body(
     let extras = Extras { step, ..Extras::default() };
     let mut watched = program.watched_with(Watch::Children, extras, &functions)?;
     let mut told = 0.0;
-    let mut each = [[Duration::ZERO; RUNS]; 4];
-    for run in 0..RUNS {
+    let mut each = [const { Vec::new() }; 4];
+    for _ in 0..RUNS {
         let before = functions.map(|function| watched.calls(function));
         told += program.run(&["same", "250", turns])[0];
         for (place, function) in functions.iter().enumerate() {
             let calls = watched.calls(function);
             let ended = calls.ended - before[place].ended;
             assert!(ended >= 250 && calls.unended == 0, "{function}: {calls:?}");
-            each[place][run] = (calls.ran - before[place].ran) / u32::try_from(ended).unwrap();
+            let ran = calls.ran.checked_sub(before[place].ran).unwrap();
+            each[place].push(ran / u32::try_from(ended).unwrap());
         }
     }
     let each = each.map(|mut runs| {

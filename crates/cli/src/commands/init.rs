@@ -258,11 +258,12 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         KindChoice::App | KindChoice::Unsure => None,
     };
     let proposed = sla::proposed(kind);
-    let waits = "     Who may wait until the server is awake? (a number: so many visits a day; a time, as 10s: the \
+    let question = "     Who may wait until the server is awake? (a number: so many visits a day; a time, as 10s: the \
                  server sleeps only while it wakes within that; both: 3 10s; tenth: a tenth of the requests of a \
                  day; any: every client, which saves most)";
-    let sla = dialog
-        .ask(waits, "--sla", args.sla.as_deref(), Some(proposed), |text| sla::read(text, kind))?;
+    let sla = dialog.ask(question, "--sla", args.sla.as_deref(), Some(proposed), |text| {
+        sla::read(text, kind)
+    })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, sla, url, is_root })
 }

@@ -9,14 +9,14 @@ use crate::guest::Guest;
 const NIGHTWATT: &str = env!("CARGO_BIN_EXE_nightwatt");
 
 /// Runs for this many hundredths of a second of CPU time, and writes what the kernel counted for it.
-const BURN: &str = r#"#!/bin/sh
+const BURN: &str = r"#!/bin/sh
 while :; do
   i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done
   read stat </proc/self/stat; set -- $1 ${stat##*) }
   used=$(( ${13} + ${14} )); [ $used -ge $1 ] && break
 done
 echo ticks $used >/run/ticks
-"#;
+";
 
 /// What `run` counted, and what the kernel counted for the script itself, s.
 struct Counted {

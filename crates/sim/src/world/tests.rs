@@ -108,7 +108,7 @@ fn what_follows_from_a_page_comes_once_the_page_is_open() {
     let other = Demand { number: 9, visitor: Visitor(0), ..person(second(3)) };
     // Awake 5 s after it is asked to be.
     let run = |follows: bool| {
-        let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+        let mut run = world.begin(Timeout { idle: Duration::from_mins(1) });
         assert_eq!(run.demand(&page), Route::WaitingPage);
         assert!(run.waits_for_page(page.visitor) && !run.waits_for_page(other.visitor));
         for at in [1, 2] {
@@ -138,7 +138,7 @@ fn a_server_that_wakes_slowly_wakes_and_what_follows_comes_then() {
     let at = |second: u64| Mono::from_secs(10_000 + second);
     let page = person(at(0));
     let page = Demand { request: Request { want: Want::Page, ..page.request }, ..page };
-    let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+    let mut run = world.begin(Timeout { idle: Duration::from_mins(1) });
     run.demand(&page);
     run.follow(&Demand { at: at(1), ..page });
     run.until(at(181));
@@ -154,7 +154,7 @@ fn what_still_waits_at_the_end_is_counted() {
     let at = Mono::from_secs(10_000);
     let page = person(at);
     let page = Demand { request: Request { want: Want::Page, ..page.request }, ..page };
-    let mut run = world.begin(Timeout { idle: Duration::from_secs(60) });
+    let mut run = world.begin(Timeout { idle: Duration::from_mins(1) });
     run.demand(&page);
     run.follow(&person(at));
     let outcome = run.finish(at + Duration::from_secs(1));
