@@ -20,6 +20,9 @@ use std::process::Command;
 use crate::sources::{File, sources};
 use crate::{imports, ratchets};
 
+/// The largest files are pictures.
+const MOST_BYTES: u64 = 512 * 1024;
+
 /// A broken rule that we live with.
 struct Exception {
     rule: &'static str,
@@ -59,6 +62,11 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     for File { path, text } in &files {
         findings.extend(findings_in(path, text));
         findings.extend(book::check(path, text, &contents, |file| root.join(file).exists()));
+    }
+    for path in listed(&root)? {
+        // A file that is deleted and not yet committed has no size.
+        let bytes = std::fs::metadata(root.join(&path)).map_or(0, |it| it.len());
+        findings.extend(too_large(&path.display().to_string(), bytes));
     }
     let packages = crates::read(&root)?;
     findings.extend(crates::check(&packages));
@@ -135,6 +143,17 @@ fn listed(root: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(names.split_terminator('\0').map(PathBuf::from).collect())
 }
 
+/// Records of a run, logs and other data do not belong in the repository.
+fn too_large(path: &str, bytes: u64) -> Option<Finding> {
+    (bytes > MOST_BYTES).then(|| Finding {
+        path: path.to_owned(),
+        line: 1,
+        rule: "file size",
+        weight: 1,
+        advice: format!("{bytes} bytes, {MOST_BYTES} at most: data and records are not committed"),
+    })
+}
+
 fn findings_in(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("rs") => rust::check(path, text),
@@ -196,6 +215,13 @@ mod tests {
         assert!(shrunk[0].contains("from 700 to 650"), "{shrunk:?}");
         let gone = without_exceptions(Vec::new(), &[EXCEPTION]);
         assert!(gone[0].contains("remove its line"), "{gone:?}");
+    }
+
+    #[test]
+    fn a_record_of_a_run_is_too_large() {
+        assert_eq!(too_large("docs/images/a.png", MOST_BYTES), None);
+        let finding = too_large("week/access.log", MOST_BYTES + 1).unwrap();
+        assert!(finding.to_string().starts_with("week/access.log:1: file size: 524289 bytes"));
     }
 
     #[test]
