@@ -132,14 +132,12 @@ fn statuses(arrivals: &[Arrival]) -> String {
     for arrival in arrivals.iter().filter(tells) {
         *counts.entry(&arrival.target).or_default().entry(arrival.status).or_default() += 1;
     }
-    let line = |(target, counts): (&str, BTreeMap<u16, u32>)| {
-        if counts.contains_key(&200) || target.contains(char::is_control) {
-            return None;
-        }
-        let (status, _) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    counts.retain(|target, of| !of.contains_key(&200) && !target.contains(char::is_control));
+    let lines = counts.into_iter().filter_map(|(target, of)| {
+        let (status, _) = of.into_iter().max_by_key(|&(_, count)| count)?;
         Some(format!("{target}\t{status}\n"))
-    };
-    counts.into_iter().filter_map(line).collect()
+    });
+    lines.collect()
 }
 
 /// The command of the server.

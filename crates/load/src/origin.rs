@@ -37,7 +37,7 @@ pub use crate::agreed::REPLAY_HEADER;
 use crate::agreed::etag_of;
 use crate::error::Error;
 use crate::request::REQUEST_ID;
-use crate::site::{SiteFiles, media_type};
+use crate::site::{SiteFiles, media_type, read_lines};
 
 /// Size of a page if the request doesn't set one.
 const SMALL_PAGE: u64 = 512;
@@ -99,19 +99,11 @@ pub enum BadGateway {
 
 /// Reads statuses by target: lines of a target and its status, separated by a tab.
 pub fn read_statuses(path: &std::path::Path) -> Result<HashMap<String, u16>, Error> {
-    let failed = |source| Error::Site { path: path.into(), source };
-    let read = |(number, line): (usize, &str)| {
-        let fields = line.split_once('\t');
-        let status = fields.and_then(|(target, status)| {
-            let status = status.parse().ok().filter(|it| (200..600).contains(it))?;
-            Some((target.to_owned(), status))
-        });
-        status.ok_or_else(|| {
-            let what = format!("line {} is not `TARGET, STATUS`, by tabs: `{line}`", number + 1);
-            failed(std::io::Error::other(what))
-        })
-    };
-    std::fs::read_to_string(path).map_err(failed)?.lines().enumerate().map(read).collect()
+    read_lines(path, "TARGET, STATUS", |line| {
+        let (target, status) = line.split_once('\t')?;
+        let status = status.parse().ok().filter(|it| (200..600).contains(it))?;
+        Some((target.to_owned(), status))
+    })
 }
 
 /// How the log-backed origin behaves.

@@ -27,20 +27,12 @@ impl FromIterator<SiteFile> for SiteFiles {
 impl SiteFiles {
     /// Reads the form that [`Self::text`] writes.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Site { path: path.into(), source };
-        let text = std::fs::read_to_string(path).map_err(failed)?;
-        let read = |(number, line): (usize, &str)| {
-            let wrong = || {
-                let what =
-                    format!("line {} is not `PATH, BYTES, LINK...`, by tabs: `{line}`", number + 1);
-                failed(std::io::Error::other(what))
-            };
+        read_lines(path, "PATH, BYTES, LINK...", |line| {
             let mut fields = line.split('\t').map(str::to_owned);
-            let target = fields.next().filter(|it| it.starts_with('/')).ok_or_else(wrong)?;
-            let bytes = fields.next().and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
-            Ok(SiteFile { target, bytes, links: fields.collect() })
-        };
-        text.lines().enumerate().map(read).collect()
+            let target = fields.next().filter(|it| it.starts_with('/'))?;
+            let bytes = fields.next()?.parse().ok()?;
+            Some(SiteFile { target, bytes, links: fields.collect() })
+        })
     }
 
     /// As text, in the order of paths.
@@ -80,6 +72,24 @@ impl SiteFiles {
         let size = file.bytes.max(text.len() as u64);
         Some((text.into(), size))
     }
+}
+
+/// Reads a text line by line. A line that `read` does not understand is an error that names it and its `form`.
+pub(crate) fn read_lines<T, C: FromIterator<T>>(
+    path: &Path,
+    form: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<C, Error> {
+    let failed = |source| Error::Site { path: path.into(), source };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        read(line).ok_or_else(|| {
+            let number = index + 1;
+            let what = format!("line {number} is not `{form}`, by tabs: `{line}`");
+            failed(std::io::Error::other(what))
+        })
+    });
+    lines.collect()
 }
 
 /// By the end of a path.
