@@ -49,6 +49,9 @@ impl WakeTime {
 impl<P: SleepPolicy> PowerManager<P> {
     /// What a change tells of the server's habits.
     pub(super) fn learn(&mut self, now: Mono, change: Change) {
+        if !matches!(change, Change::Waking | Change::Woke) {
+            self.waking_since = None;
+        }
         match change {
             // A command that is given again belongs to the same wake-up: clients wait for all of it.
             Change::Waking => {
@@ -65,7 +68,6 @@ impl<P: SleepPolicy> PowerManager<P> {
                     None => {}
                 }
             }
-            Change::Failed | Change::FellAsleep => self.waking_since = None,
             Change::WokenByOthers if !self.lifecycle.came_back() => {
                 self.stay_awake_until = self.stay_awake_until.max(now + self.settings.grace);
             }

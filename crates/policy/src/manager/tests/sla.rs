@@ -154,3 +154,18 @@ fn one_order_shows_that_a_server_is_fast_again_whatever_was_seen_before() {
     }
     assert_eq!(story.manager.too_slow(), None);
 }
+
+#[test]
+fn lost_wake_commands_belong_to_the_wake_up_that_they_lengthen() {
+    let mut story = Story::begin(settings(Sla::default()));
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    story.obey(&mut actions);
+    story.until(100);
+    story.manager.order(story.now, Order::Wake, &mut actions);
+    // It is lost; given again after the time-out of two minutes, it works.
+    actions.clear();
+    story.until(100 + 125);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    assert_eq!(story.manager.expected_wake_time(), Duration::from_mins(2));
+}
