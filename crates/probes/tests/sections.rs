@@ -318,7 +318,10 @@ fn every_cpu_is_busy_or_idle_all_the_time() {
     let least = inner_end.since(inner).as_secs_f64() * cpus;
     let most = outer_end.since(outer).as_secs_f64() * cpus;
     assert!((0.98 * least..=1.02 * most).contains(&all), "{least} <= {all} <= {most}");
-    assert!(used.nodes.iter().sum::<Duration>() <= used.busy);
+    // A thread's account is closed when it ends. What a hypervisor took during its last run is known at its last
+    // switch only, and counts there as stolen from the CPU.
+    let nodes = used.nodes.iter().sum::<Duration>();
+    assert!(nodes <= used.busy + used.stolen, "{nodes:?} <= {:?} + {:?}", used.busy, used.stolen);
 }
 
 #[test]
