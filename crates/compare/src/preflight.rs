@@ -83,13 +83,19 @@ fn load(workload: &Workload) -> Vec<&str> {
     workload.fill.iter().chain([&workload.command]).map(String::as_str).collect()
 }
 
-/// The program that a line of the shell begins with, if it is a plain name.
+/// The program that a line of the shell begins with, if it is a plain name. Settings before it are passed over, unless
+/// only the shell can find the end of their value: quoted words, or what another command prints.
 fn first_word(line: &str) -> Option<&str> {
-    let is_setting = |word: &&str| {
+    let is_setting = |word: &str| {
         let name = word.split_once('=').map(|(name, _)| name);
         name.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
     };
-    let word = line.split_whitespace().find(|word| !is_setting(word))?;
+    let is_open = |word: &str| {
+        let is_odd = |quote| word.matches(quote).count() % 2 == 1;
+        is_odd('\'') || is_odd('"') || word.contains("$(") || word.contains(['`', '\\'])
+    };
+    let mut words = line.split_whitespace().skip_while(|word| is_setting(word) && !is_open(word));
+    let word = words.next()?;
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "_.+-".contains(it);
     (word.chars().all(is_plain) && !OF_THE_SHELL.contains(&word)).then_some(word)
 }
@@ -140,5 +146,10 @@ environments = ["elsewhere"]
         assert_eq!(first_word("./build.sh"), None);
         assert_eq!(first_word("$HOME/bin/x"), None);
         assert_eq!(first_word("(sleep 1)"), None);
+        // Only the shell finds the end of these settings.
+        assert_eq!(first_word("bin=$(ls -d /usr/lib/*/bin | tail -n 1)"), None);
+        assert_eq!(first_word("A=`ls -d /` B=1 wrk"), None);
+        assert_eq!(first_word("A='x y' wrk"), None);
+        assert_eq!(first_word("A=x\\ y wrk"), None);
     }
 }
