@@ -17,6 +17,7 @@ import sys
 STUBS = pathlib.Path(__file__).resolve().parent.parent / "nightwatt"
 PAGE = STUBS.parent.parent / "docs" / "python-reference.md"
 MODULES = ("nightwatt", "nightwatt.policy", "nightwatt.dask", "nightwatt.stats", "nightwatt.jupyter")
+ALIAS = re.compile(r"\b_[A-Z]\w*")
 HEAD = """# Python reference
 
 Every public name of the package, with its signature. [Python](python.md) is the introduction.
@@ -89,9 +90,11 @@ def section(module):
             parts += [entry(native, it, owner) for it in natives.body if getattr(it, "name", "") in exported]
         elif isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
             parts.append(entry(text, node, owner))
-    used = set(re.findall(r"\b_[A-Z]\w*", "\n".join(parts)))
-    aliases = [ast.unparse(it) for it in (*natives.body, *tree.body) if isinstance(it, ast.Assign)]
-    shown = [it for it in aliases if it.split(" = ")[0] in used]
+    assigned = [it for it in (*natives.body, *tree.body) if isinstance(it, ast.Assign)]
+    aliases = {it.targets[0].id: ast.unparse(it) for it in assigned}
+    used = set(ALIAS.findall("\n".join(parts)))
+    used |= {name for it in used & aliases.keys() for name in ALIAS.findall(aliases[it])}
+    shown = [alias for name, alias in aliases.items() if name in used]
     if shown:
         parts.append("Types in these signatures:\n\n```python\n" + "\n".join(shown) + "\n```")
     return "\n\n".join(part for part in parts if part)
