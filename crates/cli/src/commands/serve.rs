@@ -86,7 +86,8 @@ async fn serve(
     let signals = Signals::catch()?.and_reload()?;
     let introduction = Introduction::of(&config, args.observe);
     let (predecessor, inherited) = predecessor(args, &config, inherited)?;
-    let options = Options { observe: args.observe, ..Options::default() };
+    let found = Found::look(&config, &clock).await;
+    let options = Options { observe: args.observe, found, ..Options::default() };
     let running = Gateway::start_from(config, clock.clone(), options, inherited, predecessor);
     let running = running.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
     introduction.say(&Addresses::of(&running), args.json)?;
