@@ -140,12 +140,15 @@ impl Usage {
 pub fn changes_containers(event: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Event {
-        #[serde(alias = "Action")]
-        status: String,
+        status: Option<String>,
+        #[serde(rename = "Action")]
+        action: Option<String>,
     }
     let known = ["create", "destroy", "remove", "rename", "update"];
     match serde_json::from_slice::<Event>(event) {
-        Ok(event) => known.contains(&event.status.as_str()),
+        Ok(Event { status, action }) => {
+            status.or(action).is_none_or(|it| known.contains(&it.as_str()))
+        }
         Err(_) => true,
     }
 }
@@ -298,7 +301,8 @@ mod tests {
         for (event, matters) in [
             (r#"{"status":"create","id":"ab","Type":"container","Action":"create"}"#, true),
             (r#"{"Type":"container","Action":"rename"}"#, true),
-            (r#"{"status":"start"}"#, false),
+            (r#"{"status":"start","id":"ab","Type":"container","Action":"start"}"#, false),
+            (r#"{"status":"remove"}"#, true),
             (r#"{"status":"health_status: healthy"}"#, false),
             ("what?", true),
         ] {

@@ -351,7 +351,8 @@ impl InUseConfig {
             matches!(driver, DriverConfig::Docker(_) | DriverConfig::Podman(_))
         };
         if site.power.as_ref().is_some_and(|power| !is_container(power)) {
-            let text = "`cpu` and `network` are those of a container: they need the driver `docker` or `podman`; on                         other servers the agent has them (docs/agent.md)";
+            let text = "`cpu` and `network` are those of a container: they need the driver `docker` or `podman`; on \
+                        other servers the agent has them (docs/agent.md)";
             return wrong("", text);
         }
         Ok(())

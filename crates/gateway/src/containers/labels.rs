@@ -239,12 +239,14 @@ mod tests {
     fn labels_describe_a_site_with_what_all_have_in_common() {
         let labels = [&WIKI[..], &[("policy", "timeout 10m"), ("needs", "db, cache")]].concat();
         let found = of(&container("wiki", &labels), &[]).unwrap().unwrap();
-        let wanted: Table = "kind = \"app\"\nname = \"wiki\"\norigin = \"http://127.0.0.1:18080\"\n\
+        let wanted: Table =
+            "kind = \"app\"\nname = \"wiki\"\norigin = \"http://127.0.0.1:18080\"\n\
              hosts = [\"wiki.example.org\", \"w.example.org\"]\n\
-             power.podman = { container = \"wiki\", socket = \"/run/podman/podman.sock\", needs = [\"db\", \"cache\"] }\n\
+             power.podman = { container = \"wiki\", socket = \"/run/podman/podman.sock\", \
+             needs = [\"db\", \"cache\"] }\n\
              compression.enabled = true"
-            .parse()
-            .unwrap();
+                .parse()
+                .unwrap();
         assert_eq!(found.site, wanted);
         let idle = std::time::Duration::from_secs(600);
         assert_eq!(found.policy, Some(PolicyChoice::Timeout { idle }));

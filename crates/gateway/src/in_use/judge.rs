@@ -108,8 +108,8 @@ impl Condition {
                     return match missing {
                         Missing::Idle => Ok(None),
                         Missing::Unknown => Err(format!(
-                            "there is nothing at `{pointer}` in its answer; if that means that it is idle, set `missing \
-                             = \"idle\"`"
+                            "there is nothing at `{pointer}` in its answer; if it is idle then, set \
+                             `missing = \"idle\"`"
                         )),
                     };
                 };

@@ -162,7 +162,7 @@ async fn story(podman: &Podman, clock: &Clock) {
     labels.push(format!("nightwatt.port={port}"));
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     podman.create("wiki", &labels, &["/busybox", "httpd", "-f", "-p", &port, "-h", "/"]);
-    // Wrong labels cost nobody else their site.
+    // Wrong labels concern only their own container.
     podman.create("broken", &["nightwatt.enable=true", "nightwatt.hosts=a b"], &sleeps);
     until(&mut running, "the site", |it| is(it, "wiki", "asleep")).await;
     assert_eq!(states(&running).len(), 1);

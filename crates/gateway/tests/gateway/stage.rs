@@ -350,6 +350,7 @@ impl Stage {
             }
         }
         let options = Options {
+            found: nightwatt_gateway::containers::Found::default(),
             observe: self.observe,
             durable: false,
             controllers,
