@@ -156,13 +156,7 @@ impl Gateway {
             lock: Some(lock),
             durable,
         };
-        running.tell_addresses();
-        let serving = Arc::clone(&running.gateway.serving);
-        serving.sites.iter().for_each(|it| running.tend(&it.name));
-        if let Some(predecessor) = predecessor {
-            predecessor.keep_awake(&running.gateway);
-            predecessor.done();
-        }
+        running.begin(predecessor);
         Ok(running)
     }
 }
@@ -261,6 +255,17 @@ impl AdminPost {
 }
 
 impl Running {
+    /// Starts what sites need in the background; another process may end then.
+    fn begin(&mut self, predecessor: Option<Predecessor>) {
+        self.tell_addresses();
+        let serving = Arc::clone(&self.gateway.serving);
+        serving.sites.iter().for_each(|it| self.tend(&it.name));
+        if let Some(predecessor) = predecessor {
+            predecessor.keep_awake(&self.gateway);
+            predecessor.done();
+        }
+    }
+
     /// Starts the background tasks of a new site with this name.
     pub(crate) fn tend(&mut self, name: &Arc<str>) {
         let Some((_, site)) = self.gateway.serving.site_named(name) else { return };

@@ -398,7 +398,8 @@ impl InUseConfig {
                     "`{name}` is a secret, and other programs read this file: write the token into a file that only \
                      nightwatt can read, and its path as `token_file`"
                 );
-                return wrong("headers", text);
+                // Not at the line itself, which an excerpt would show.
+                return wrong("", text);
             }
         }
         if self.user.is_some() != self.password_file.is_some() {

@@ -13,6 +13,13 @@ use crate::config::{InUseConfig, SiteConfig};
 /// The first question after a client has left measures over this time: what the client used does not count.
 pub(super) const WINDOW: Duration = Duration::from_secs(3);
 
+/// What a container had used at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Mono,
+    usage: Usage,
+}
+
 /// The limits of a probe.
 pub(super) struct Busy {
     engine: Engine,
@@ -21,7 +28,7 @@ pub(super) struct Busy {
     cpu: Option<f64>,
     /// Bytes per second.
     network: Option<f64>,
-    last: Mutex<Option<(Mono, Usage)>>,
+    last: Mutex<Option<Sample>>,
     clock: Clock,
 }
 
@@ -60,26 +67,26 @@ impl Busy {
         Ok(self.judge(earlier, now))
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Mono, Usage)>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Sample>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn usage(&self) -> Result<(Mono, Usage), String> {
+    async fn usage(&self) -> Result<Sample, String> {
         let usage = self.engine.usage(&self.container).await.map_err(|error| error.to_string())?;
-        Ok((self.clock.now().mono, usage))
+        Ok(Sample { at: self.clock.now().mono, usage })
     }
 
-    fn judge(&self, earlier: (Mono, Usage), now: (Mono, Usage)) -> Option<String> {
-        let seconds = now.0.since(earlier.0).as_secs_f64();
+    fn judge(&self, earlier: Sample, now: Sample) -> Option<String> {
+        let seconds = now.at.since(earlier.at).as_secs_f64();
         // Counters that began again: the container was started meanwhile.
         let rate =
             |earlier: u64, now: u64| now.checked_sub(earlier).unwrap_or(now) as f64 / seconds;
-        let cpu = rate(earlier.1.cpu_ns, now.1.cpu_ns) / 1e9;
+        let cpu = rate(earlier.usage.cpu_ns, now.usage.cpu_ns) / 1e9;
         if let Some(limit) = self.cpu.filter(|limit| cpu > *limit) {
             let [cpu, limit] = [cpu, limit].map(|it| it * 100.0);
             return Some(format!("{cpu:.1} % of a processor, limit {limit:.1} %"));
         }
-        let bytes = rate(earlier.1.network_bytes, now.1.network_bytes);
+        let bytes = rate(earlier.usage.network_bytes, now.usage.network_bytes);
         let limit = self.network.filter(|limit| bytes > *limit)?;
         Some(format!("{:.1} kB/s over its network, limit {:.1} kB/s", bytes / 1e3, limit / 1e3))
     }
@@ -100,8 +107,9 @@ mod tests {
             last: Mutex::default(),
             clock: Clock::real(),
         };
-        let at = |second, cpu_ns, network_bytes| {
-            (Mono::from_secs(second), Usage { cpu_ns, network_bytes })
+        let at = |second, cpu_ns, network_bytes| Sample {
+            at: Mono::from_secs(second),
+            usage: Usage { cpu_ns, network_bytes },
         };
         // In ten seconds half a second of a processor, and 20 kB.
         let (earlier, now) = (at(10, 7_000_000_000, 5000), at(20, 7_500_000_000, 25_000));

@@ -192,7 +192,7 @@ fn an_operator_and_a_client_are_not_held_up_by_probes() {
         stage.order(Order::Sleep { site: None }).await;
         stage.at(310).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 1)));
-        assert_eq!(stage.ask(get("/a")).await.answer(), "held");
+        assert_eq!(stage.ask(get("/b")).await.answer(), "held");
         stage.at(4000).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("awake", (1, 1)));
     });
@@ -230,8 +230,9 @@ impl Transmission {
         let address = nightwatt_needs::free_address();
         let child = std::process::Command::new(program)
             .args(["--foreground", "--no-dht", "--no-lpd", "--no-portmap", "--no-auth", "--utp"])
-            .args(["--rpc-bind-address", "127.0.0.1", "--port", &address.port().to_string()])
-            .args(["--allowed", "127.0.0.1", "--bind-address-ipv4", "127.0.0.1"])
+            .args(["--rpc-bind-address", &address.ip().to_string()])
+            .args(["--port", &address.port().to_string()])
+            .args(["--allowed", "127.*.*.*", "--bind-address-ipv4", "127.0.0.1"])
             .arg("--config-dir")
             .arg(dir.path())
             .arg("--download-dir")
