@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use nightwatt_clock::Clock;
+use nightwatt_gateway::containers::Found;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
 use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
 use serde_json::{Value, json};
