@@ -1,6 +1,6 @@
 //! The agent's configuration: one TOML file.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -198,6 +198,8 @@ pub struct Inhibit {
     pub load: Option<f64>,
     /// The share of all processors that are busy is above: 0.1 is 10 %.
     pub cpu: Option<f64>,
+    /// The share of a GPU that is busy is above: 0.1 is 10 %.
+    pub gpu: Option<f64>,
     /// Bytes per second through network interfaces are above.
     pub network: Option<f64>,
     /// Only these interfaces count; all but the loopback if empty.
@@ -208,6 +210,8 @@ pub struct Inhibit {
     pub processes: Vec<String>,
     /// A client is connected to one of these TCP ports.
     pub ports: Vec<u16>,
+    /// Connections to `ports` from these addresses do not count: the proxy's, monitors'.
+    pub ports_except: Vec<IpAddr>,
     /// iCalendar files whose events keep the machine awake.
     pub calendars: Vec<PathBuf>,
     /// A program and its arguments. Exit status 0: the machine may sleep.
@@ -226,11 +230,13 @@ impl Default for Inhibit {
             timers_within: Duration::from_mins(10),
             load: None,
             cpu: None,
+            gpu: None,
             network: None,
             network_interfaces: Vec::new(),
             disk: None,
             processes: Vec::new(),
             ports: Vec::new(),
+            ports_except: Vec::new(),
             calendars: Vec::new(),
             script: Vec::new(),
             script_timeout: Duration::from_secs(10),
@@ -312,6 +318,7 @@ impl Config {
         let limits = [
             ("load", inhibit.load),
             ("cpu", inhibit.cpu),
+            ("gpu", inhibit.gpu),
             ("network", inhibit.network),
             ("disk", inhibit.disk),
         ];
@@ -320,8 +327,17 @@ impl Config {
                 return Err(format!("`inhibit.{name}` is a number from 0 on"));
             }
         }
-        if inhibit.cpu.is_some_and(|share| share > 1.0) {
-            return Err("`inhibit.cpu` is a share of all processors: 0.1 is 10 %".to_owned());
+        for (key, share, of) in
+            [("cpu", inhibit.cpu, "all processors"), ("gpu", inhibit.gpu, "a GPU")]
+        {
+            if share.is_some_and(|share| share > 1.0) {
+                return Err(format!("`inhibit.{key}` is a share of {of}: 0.1 is 10 %"));
+            }
+        }
+        if !inhibit.ports_except.is_empty() && inhibit.ports.is_empty() {
+            return Err(
+                "`inhibit.ports_except` is for connections to `ports`: name some".to_owned()
+            );
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Finds out what keeps the machine awake: one file per inhibitor, one list here.
 //!
-//! Each query reads the inhibitors afresh. Rates (processor, network, disk) need two samples: the sample of
+//! Each query reads the inhibitors afresh. Rates (processor, GPU, network, disk) need two samples: the sample of
 //! the previous query serves as the first one if it is neither too recent nor too old; otherwise the second
 //! sample follows one second later.
 //!
@@ -12,6 +12,7 @@ mod calendar;
 mod connections;
 mod cpu;
 mod disk;
+mod gpu;
 mod load;
 mod network;
 mod processes;
@@ -65,7 +66,7 @@ impl Inhibitors {
         if config.users {
             add(users::check(host).await);
         }
-        add(connections::check(host, &config.ssh_ports, &config.ports));
+        add(connections::check(host, config));
         if let Some(limit) = config.load {
             add(load::check(host, limit));
         }

@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod certificate;
 pub mod client_hello;
 pub mod config;
+pub mod container_labels;
 pub mod controller_answers;
 pub mod disk_records;
 pub mod duration;
@@ -15,6 +16,7 @@ pub mod http1;
 pub mod http1_answer;
 pub mod http_front;
 pub mod iio_scan;
+pub mod in_use_answer;
 pub mod lessons;
 pub mod load_answer;
 pub mod log_formats;
@@ -69,6 +71,7 @@ targets! {
     certificate,
     client_hello,
     config,
+    container_labels,
     controller_answers,
     disk_records,
     duration,
@@ -77,6 +80,7 @@ targets! {
     http1_answer,
     http_front,
     iio_scan,
+    in_use_answer,
     lessons,
     load_answer,
     log_formats,

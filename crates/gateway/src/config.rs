@@ -8,6 +8,7 @@ mod admin;
 mod cache;
 mod client_certificates;
 mod compression;
+mod containers;
 mod disk;
 mod field_names;
 mod forward_auth;
@@ -15,6 +16,7 @@ mod gate;
 mod holidays;
 mod hosts;
 mod htpasswd;
+mod in_use;
 mod job;
 mod limits;
 mod listening;
@@ -54,6 +56,7 @@ pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::client_certificates::Vouchers;
 pub(crate) use self::client_certificates::number_of;
 pub use self::compression::CompressionConfig;
+pub use self::containers::ContainersConfig;
 pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
 #[cfg(test)]
 pub(crate) use self::field_names::is_free;
@@ -62,6 +65,8 @@ pub use self::forward_auth::{AuthUrl, ForwardAuthConfig};
 pub use self::gate::GateConfig;
 pub use self::holidays::read_holidays;
 pub use self::htpasswd::Users;
+pub use self::in_use::{InUseConfig, Preset};
+pub(crate) use self::in_use::{Question, TokenField};
 pub use self::job::{At, JobConfig};
 pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
@@ -132,6 +137,8 @@ pub struct Config {
     /// The sites.
     #[serde(default)]
     pub site: Vec<SiteConfig>,
+    /// Sites that labels of containers describe; default: none.
+    pub containers: Option<ContainersConfig>,
     /// Services other than HTTP, which are passed through unchanged.
     #[serde(default)]
     pub tcp: Vec<TcpConfig>,
@@ -227,6 +234,9 @@ pub struct SiteConfig {
     /// Paths that are answered in another way.
     #[serde(default)]
     pub path: Vec<PathConfig>,
+    /// Probes that report use of the server that does not come through the proxy.
+    #[serde(default)]
+    pub in_use: Vec<InUseConfig>,
     /// Pages instead of the built-in text for errors, by status: `503 = "/etc/nightwatt/503.html"`.
     #[serde(default)]
     pub error_pages: BTreeMap<String, PathBuf>,
@@ -315,6 +325,7 @@ impl Config {
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         config.place_acme();
         let table: toml::Table = text.parse().unwrap_or_default();
+        config.containers.iter_mut().for_each(|it| it.read_table(&table));
         for (index, site) in config.site.iter_mut().enumerate() {
             site.has_own_sla = writes_sla(&table, index);
             site.name_origins();
@@ -368,7 +379,7 @@ impl Config {
             return wrong("listen", text);
         }
         self.tls.as_ref().map_or(Ok(()), |tls| tls.check(&self.listen))?;
-        if self.site.is_empty() && self.tcp.is_empty() {
+        if self.site.is_empty() && self.tcp.is_empty() && self.containers.is_none() {
             return wrong(
                 "site",
                 "at least one `[[site]]` is needed, or a `[[tcp]]` on a `[[machine]]`",
@@ -391,6 +402,7 @@ impl Config {
                 .and_then(|()| site.check_origin_tls())
                 .and_then(|()| site.check_access(self))
                 .and_then(|()| site.check_paths(self))
+                .and_then(|()| site.check_in_use())
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;
@@ -401,6 +413,7 @@ impl Config {
             let checked = webhook.check();
             checked.map_err(|(key, text)| (format!("webhook.{index}.{key}"), text))?;
         }
+        self.check_containers()?;
         tcp::check_all(self, &mut taken)?;
         job::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))

@@ -113,6 +113,8 @@ pub enum Order {
 pub enum Demand {
     /// Read the configuration again, and say how that went.
     Reload(oneshot::Sender<Result<Reloaded, String>>),
+    /// Containers came or went: apply the sites that their labels describe.
+    Containers,
     /// Let that process take over.
     HandOver(Taker),
 }

@@ -53,6 +53,18 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// A probe of use cannot be asked.
+    #[error("`in_use` of site `{site}`: the probe `{probe}` cannot be asked: {why}")]
+    InUse {
+        /// The site.
+        site: String,
+        /// The probe.
+        probe: String,
+        /// Why.
+        why: String,
+        /// This user may not read one of its files.
+        denied: bool,
+    },
     /// The waiting page of a site.
     #[error("`waiting_page_file` of site `{site}`: cannot read {path}: {source}")]
     Page {
@@ -153,6 +165,9 @@ impl StartError {
             let opened = std::fs::File::open(path);
             return opened.is_err_and(|it| it.kind() == std::io::ErrorKind::PermissionDenied);
         }
+        if let Self::InUse { denied, .. } = self {
+            return *denied;
+        }
         let (Self::File { source, .. }
         | Self::Page { source, .. }
         | Self::Certificate(BadCertificate::Unreadable { source, .. })
@@ -196,6 +211,9 @@ impl StartError {
             Self::Realm { .. } => Some("set `access.realm` to printable ASCII characters"),
             Self::ForwardAuth { .. } => Some(
                 "check that `ca` of `[site.access.forward]` is a file of certificates in PEM that this user may read",
+            ),
+            Self::InUse { .. } => Some(
+                "check that the files it names are there and that this user may read them, or leave the probe out",
             ),
             Self::Certificate(bad) => Some(bad.hint()),
             Self::Webhook(_) => Some("check that the file exists and that this user may read it"),

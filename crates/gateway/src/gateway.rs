@@ -8,6 +8,7 @@ use nightwatt_energy::time::Now;
 use nightwatt_power::Controller;
 use tokio::sync::watch;
 
+use crate::containers::Found;
 use crate::disk_cache::DiskCache;
 use crate::front::Front;
 use crate::jobs::Jobs;
@@ -27,6 +28,8 @@ pub struct Options {
     pub observe: bool,
     /// Wait for the disk at each ledger record.
     pub durable: bool,
+    /// Containers that were found before the start.
+    pub found: Found,
     /// Controllers that replace the configured ones, by site name.
     pub controllers: HashMap<String, Box<dyn Controller>>,
     /// Feeds that replace the configured meters: of servers by site name, of the proxy by the empty name.
@@ -35,7 +38,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { observe: false, durable: true, controllers: HashMap::new(), meters: HashMap::new() }
+        Self {
+            observe: false,
+            durable: true,
+            found: Found::default(),
+            controllers: HashMap::new(),
+            meters: HashMap::new(),
+        }
     }
 }
 

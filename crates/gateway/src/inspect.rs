@@ -24,8 +24,8 @@ use crate::metering::Feed;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::status::{
-    ConnectionsStatus, HourStatus, JobStatus, LedgerStatus, MachineStatus, MeterStatus, Parts,
-    ShadowStatus, SiteStatus, Status,
+    ConnectionsStatus, HourStatus, InUseStatus, JobStatus, LedgerStatus, MachineStatus,
+    MeterStatus, Parts, ShadowStatus, SiteStatus, Status,
 };
 use crate::supervisor::SupervisorStatus;
 
@@ -89,7 +89,8 @@ impl Site {
             kind: self.config.kind,
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
-            kept_awake_by: kept_awake_by(&server, connections),
+            kept_awake_by: self.used(&server).or_else(|| kept_awake_by(&server, connections)),
+            in_use: self.in_use_status(),
             awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: server.failures,
             retry_after_s: server.blocked_for.as_secs_f64(),
@@ -139,6 +140,17 @@ impl Site {
             meters: [server.as_ref(), proxy.as_ref()],
         };
         basis.ledger(bill)
+    }
+
+    /// Use past the proxy that keeps its server awake, in words.
+    fn used(&self, server: &SupervisorStatus) -> Option<String> {
+        let Some(Hindrance::InUse(used)) = server.hindrance else { return None };
+        self.in_use.as_ref()?.words(used)
+    }
+
+    fn in_use_status(&self) -> Vec<InUseStatus> {
+        let standings = self.supervisor.standings();
+        self.in_use.as_ref().map_or_else(Vec::new, |probes| probes.status(&standings))
     }
 
     fn hour(&self, hour: &Hour) -> HourStatus {
@@ -280,6 +292,7 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
         Hindrance::AwakeHours(then) => {
             format!("hours in which it must be awake (`awake`), for another {}", left(then))
         }
+        Hindrance::InUse(_) => "use past the proxy".to_owned(),
         Hindrance::Sla(broken) => forbidden_by(broken),
     })
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_host::tool::{self, Capture, Ended, Failed};
+use nightwatt_policy::in_use::Standing;
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::{Hindrance, Order};
 use tokio::process::Command;
@@ -127,8 +128,12 @@ impl Kept {
 /// Whether something that began meanwhile wants the server awake. An order to stay awake is not seen here.
 fn is_wanted(server: &Supervisor) -> bool {
     let status = server.status();
-    let is_hour = |it: Hindrance| matches!(it, Hindrance::Hours(_) | Hindrance::AwakeHours(_));
-    status.in_flight > 0 || status.held > 0 || status.hindrance.is_some_and(is_hour)
+    let is_needed = |it: Hindrance| match it {
+        Hindrance::Hours(_) | Hindrance::AwakeHours(_) => true,
+        Hindrance::InUse(it) => it.standing == Standing::InUse,
+        _ => false,
+    };
+    status.in_flight > 0 || status.held > 0 || status.hindrance.is_some_and(is_needed)
 }
 
 impl Drop for Kept {

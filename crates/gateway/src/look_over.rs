@@ -6,6 +6,7 @@ use crate::admin::Guard;
 use crate::config::Config;
 use crate::error::StartError;
 use crate::gateway::Gateway;
+use crate::in_use::InUse;
 use crate::paths::Paths;
 use crate::secrets;
 use crate::site::{look_over_servers, waiting_page};
@@ -23,7 +24,9 @@ impl Gateway {
         let pages = config.site.iter().map(|site| waiting_page(site).map(drop));
         let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
         let paths = config.site.iter().map(|site| Paths::open(site, config, clock).map(drop));
-        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers).chain(paths);
+        let probes = config.site.iter().map(|site| InUse::of(site, clock).map(drop));
+        let all =
+            tls.chain(hooks).chain(admin).chain(pages).chain(servers).chain(paths).chain(probes);
         all.filter_map(Result::err).collect()
     }
 

@@ -5,6 +5,7 @@
 
 mod compression;
 mod disk;
+mod in_use;
 mod jobs;
 mod machines;
 mod mirrors;
@@ -91,6 +92,7 @@ impl Gateway {
         disk::write(&mut page, self);
         mirrors::write(&mut page, self);
         compression::write(&mut page, self);
+        in_use::write(&mut page, &sites);
         write_energy(&mut page, &sites);
         if sites.iter().any(|it| !it.status.meters.is_empty()) {
             write_meters(&mut page, &sites);

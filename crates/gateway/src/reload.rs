@@ -70,10 +70,22 @@ impl Running {
         config: Config,
         options: Options,
     ) -> Result<Reloaded, ReloadError> {
-        let done = self.try_reload(config, options).await;
+        let done = self.try_reload(self.watched.found.apply(config.clone()), options).await;
+        if done.is_ok() {
+            self.base = config;
+        }
         let refused = done.as_ref().err().map(ToString::to_string);
         self.gateway.note_reload(refused);
         done
+    }
+
+    /// Applies the sites of containers that came, changed or went. The rest of the configuration stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reload`](Self::reload).
+    pub async fn reload_containers(&mut self) -> Result<Reloaded, ReloadError> {
+        self.reload(self.base.clone(), Options::default()).await
     }
 
     /// Notes for `status` that the configuration could not even be read.

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use crate::admin::{self, Guard};
 use crate::common::Common;
 use crate::config::Config;
+use crate::containers::watch::{self, Watched};
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
@@ -27,7 +28,7 @@ use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, job_runner, mirror, refresh, warm_up, webhooks};
+use crate::{acme, gate, in_use, job_runner, mirror, refresh, warm_up, webhooks};
 
 /// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
@@ -58,6 +59,9 @@ pub struct Running {
     pub(crate) disk_job: Option<JoinHandle<()>>,
     /// Background tasks that belong to no site.
     pub(crate) side_jobs: Vec<JoinHandle<()>>,
+    /// The configuration without sites of containers.
+    pub(crate) base: Config,
+    pub(crate) watched: Watched,
     pub(crate) control: control::Post,
     pub(crate) admin_post: Option<AdminPost>,
     pub(crate) lock: Option<File>,
@@ -93,6 +97,8 @@ impl Gateway {
         mut inherited: Inherited,
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
+        let (base, found) = (config, options.found.clone());
+        let config = found.apply(base.clone());
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
@@ -121,7 +127,8 @@ impl Gateway {
         }
         let (demand, demands) = mpsc::channel(8);
         let disk_job = drive_disk(&here);
-        let side_jobs = side_jobs(&here);
+        let watched = Watched { found, demand: demand.clone() };
+        let side_jobs = side_jobs(&here, &watched);
         let control = socket.serve(here, demand)?;
         let log_job = gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
@@ -143,17 +150,13 @@ impl Gateway {
             log_job,
             disk_job,
             side_jobs,
+            base,
+            watched,
             control,
             lock: Some(lock),
             durable,
         };
-        running.tell_addresses();
-        let serving = Arc::clone(&running.gateway.serving);
-        serving.sites.iter().for_each(|it| running.tend(&it.name));
-        if let Some(predecessor) = predecessor {
-            predecessor.keep_awake(&running.gateway);
-            predecessor.done();
-        }
+        running.begin(predecessor);
         Ok(running)
     }
 }
@@ -170,12 +173,13 @@ fn prepare(config: &Config) -> Result<(), StartError> {
 /// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
-/// Starts the tasks that belong to no site: certificates by ACME, jobs, and webhooks.
-pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
+/// Starts the tasks that belong to no site: certificates by ACME, jobs, webhooks, and a look at containers.
+pub(crate) fn side_jobs(live: &Live<Gateway>, watched: &Watched) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(acme::run(live.clone())),
         tokio::spawn(job_runner::run(live.clone())),
         tokio::spawn(webhooks::run(live.clone())),
+        tokio::spawn(watch::run(live.clone(), watched.clone())),
     ]
 }
 
@@ -251,6 +255,17 @@ impl AdminPost {
 }
 
 impl Running {
+    /// Starts what sites need in the background; another process may end then.
+    fn begin(&mut self, predecessor: Option<Predecessor>) {
+        self.tell_addresses();
+        let serving = Arc::clone(&self.gateway.serving);
+        serving.sites.iter().for_each(|it| self.tend(&it.name));
+        if let Some(predecessor) = predecessor {
+            predecessor.keep_awake(&self.gateway);
+            predecessor.done();
+        }
+    }
+
     /// Starts the background tasks of a new site with this name.
     pub(crate) fn tend(&mut self, name: &Arc<str>) {
         let Some((_, site)) = self.gateway.serving.site_named(name) else { return };
@@ -258,10 +273,11 @@ impl Running {
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
         let warming = warm_up::run(live.clone(), Arc::clone(name), phase.clone());
         let mirroring = mirror::crawl::run(live.clone(), Arc::clone(name), phase);
+        let using = in_use::watch::run(live.clone(), Arc::clone(name));
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
-        let mirroring = tokio::spawn(mirroring);
-        let jobs =
-            vec![tokio::spawn(renewing), tokio::spawn(warming), mirroring, tokio::spawn(watching)];
+        let (renewing, warming) = (tokio::spawn(renewing), tokio::spawn(warming));
+        let (mirroring, watching) = (tokio::spawn(mirroring), tokio::spawn(watching));
+        let jobs = vec![renewing, warming, mirroring, watching, tokio::spawn(using)];
         self.tending.insert(name.to_string(), jobs);
     }
 

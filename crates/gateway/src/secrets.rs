@@ -20,7 +20,11 @@ pub(crate) fn risks(config: &Config) -> Vec<String> {
     let meters = meters.chain(config.machine.iter().map(|it| &it.meter)).chain([&config.meter]);
     let meters = meters.flatten().filter_map(MeterConfig::password_file);
     let meters = meters.filter_map(|file| exposed(Path::new(file), "the password of a meter"));
-    let mut risks: Vec<String> = keys.chain(hooks).chain(power).chain(meters).collect();
+    let probes = config.site.iter().flat_map(|site| &site.in_use);
+    let probes = probes.flat_map(|it| it.token_file.iter().chain(&it.password_file));
+    let probes = probes.filter_map(|file| exposed(file, "the token of a probe of use"));
+    let all = keys.chain(hooks).chain(power).chain(meters).chain(probes);
+    let mut risks: Vec<String> = all.collect();
     // For most receivers, the path of a webhook's URL is a password.
     let has_path = |url: &str| {
         url.parse::<http::Uri>().is_ok_and(|url| url.path().len() > 1 || url.query().is_some())

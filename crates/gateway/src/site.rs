@@ -31,12 +31,13 @@ use crate::admittance::Admittance;
 use crate::authority::Authority;
 use crate::common::Common;
 use crate::compress::Compressor;
-use crate::config::{Config, Limits, SiteConfig};
+use crate::config::{Config, InUseConfig, Limits, SiteConfig};
 use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
 use crate::exchange::Exchange;
 use crate::flights::Flights;
 use crate::https;
+use crate::in_use::InUse;
 use crate::lessons::LessonsStore;
 use crate::machine::{self, Machine};
 use crate::mark::Mark;
@@ -85,6 +86,8 @@ pub(crate) struct Site {
     pub(crate) doorkeeper: watch::Sender<Option<Arc<Admittance>>>,
     /// What is answered in another way by its path.
     pub(crate) paths: Option<Arc<Paths>>,
+    /// Probes that report use past this proxy, if there are any.
+    pub(crate) in_use: Option<Arc<InUse>>,
     /// Compresses its answers, if that is configured.
     pub(crate) compressor: Option<Arc<Compressor>>,
     pub(crate) waiting_page: WaitingPage,
@@ -167,6 +170,7 @@ impl Site {
             admittance: Admittance::of(site)?,
             doorkeeper: watch::Sender::new(None),
             paths,
+            in_use: InUse::of(site, clock)?,
             compressor: Compressor::of(site, None),
             waiting_page,
             counters: Arc::default(),
@@ -398,6 +402,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Settings {
         zone: clock.zone(),
         waiting_page: site.waiting_page,
         grace: site.grace,
+        in_use: site.in_use.iter().map(InUseConfig::times).collect(),
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         shared_budget: (site.clients.unrecognised_wakes_per_hour, Duration::from_hours(1)),
         awake_budget: Some(site.awake_per_client_and_day).filter(|most| !most.is_zero()),

@@ -2,6 +2,7 @@
 
 mod compression;
 mod disk;
+mod in_use;
 mod job;
 mod mirror;
 mod pool;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::compression::CompressionStatus;
 pub use self::disk::DiskStatus;
+pub use self::in_use::InUseStatus;
 pub use self::job::JobStatus;
 pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
@@ -142,6 +144,9 @@ pub struct SiteStatus {
     pub state_for_s: f64,
     /// What keeps it awake, in words; nothing when it sleeps or only the policy decides.
     pub kept_awake_by: Option<String>,
+    /// Probes of use past the proxy, of `[[site.in_use]]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_use: Vec<InUseStatus>,
     /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake_hours_in_s: Option<f64>,

@@ -75,6 +75,9 @@ pub enum HttpError {
     /// The answer is longer than this many bytes.
     #[error("more than {} KiB", .0 >> 10)]
     TooLong(usize),
+    /// The answer to a request for a stream has another status than 200.
+    #[error("status {0}")]
+    Status(http::StatusCode),
     /// It redirects to another server.
     #[error("it redirects to another server: {0}")]
     Elsewhere(String),
@@ -89,6 +92,24 @@ impl HttpError {
             || error.is_canceled()
             || error.is_closed()
             || source.is_some_and(<dyn std::error::Error>::is::<io::Error>)
+    }
+}
+
+/// Sends a request on a stream of bytes, and returns the body of the answer as it comes.
+///
+/// # Errors
+///
+/// If there is no answer, or it has another status than 200.
+pub async fn stream(
+    stream: Stream,
+    request: Request<http_body_util::Full<Bytes>>,
+) -> Result<Incoming, HttpError> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await?;
+    match answer.status() {
+        http::StatusCode::OK => Ok(answer.into_body()),
+        status => Err(HttpError::Status(status)),
     }
 }
 

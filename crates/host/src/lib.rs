@@ -6,6 +6,7 @@
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
 //! - [`preflight`]: what a command needs of this machine, and lacks
 //! - [`proc_stat`]: what the kernel says of a process
+//! - [`connections`]: established TCP connections
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
 //! - [`explained`]: errors as users read them
@@ -13,6 +14,7 @@
 
 pub mod calendar;
 mod config_error;
+pub mod connections;
 pub mod explained;
 pub mod files;
 pub mod http;

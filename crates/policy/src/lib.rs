@@ -14,6 +14,7 @@ pub mod fleet;
 pub mod frontier;
 pub mod history;
 pub mod hours;
+pub mod in_use;
 pub mod ledger;
 pub mod lifecycle;
 pub mod manager;

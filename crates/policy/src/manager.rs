@@ -15,6 +15,7 @@ mod habits;
 mod handover;
 mod held;
 mod hindrance;
+mod in_use;
 mod memory;
 mod refresh;
 mod settings;
@@ -39,6 +40,7 @@ use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
+use crate::in_use::{InUse, Use};
 use crate::ledger::{Billing, Ledger};
 use crate::sla::{SlaKeeper, SlaUse};
 use crate::visit::Visitor;
@@ -118,6 +120,8 @@ pub struct PowerManager<P> {
     awake_budget: AwakeBudget,
     crawl: Crawl,
     awake_hours: AwakeHours,
+    /// What probes report of use past this proxy.
+    in_use: InUse,
     breaker: Breaker,
     wake_time: WakeTime,
     waking_since: Option<Mono>,
@@ -165,6 +169,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             awake_hours: AwakeHours::new(&settings, memory.ordered_to_sleep),
+            in_use: InUse::new(&settings.in_use),
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
             waking_since: None,
@@ -419,7 +424,8 @@ impl<P: SleepPolicy> PowerManager<P> {
                 | Hindrance::Declined(then)
                 | Hindrance::WakeLoop(then)
                 | Hindrance::Hours(then)
-                | Hindrance::AwakeHours(then),
+                | Hindrance::AwakeHours(then)
+                | Hindrance::InUse(Use { until: then, .. }),
             ) => then,
             // A request that is not delayed would change it too: `count` looks again.
             Err(Hindrance::Sla(broken)) => self.sla.changes_at(now, &self.settings.zone, broken),

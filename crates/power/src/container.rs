@@ -4,22 +4,25 @@
 //! `ContainerUnpause`) and podman's libpod API, which differ in the head of their paths and in the
 //! name of one parameter.
 
+mod needs;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Method;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
 use nightwatt_energy::duration_text;
-use nightwatt_host::http::{Ask, Connection, HttpError, HttpResponse};
+use nightwatt_host::http::{Ask, Connection, HttpError, HttpResponse, Stream};
 use nightwatt_host::text::brief;
 use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
 use tokio::net::UnixStream;
 use tracing::debug;
 
+pub(crate) use self::needs::Needs;
 use crate::again::Again;
 use crate::{Controller, Error, Observed, Subject, Work};
 
@@ -95,6 +98,13 @@ pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
     )))
 }
 
+/// Names of containers.
+pub(crate) fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Name(#[serde(deserialize_with = "name")] String);
+    Ok(Vec::<Name>::deserialize(deserializer)?.into_iter().map(|it| it.0).collect())
+}
+
 /// A time that may be left out.
 pub(crate) fn some_duration<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -134,6 +144,27 @@ struct Inspected {
 struct InspectedState {
     #[serde(rename = "Status")]
     status: String,
+}
+
+/// Whether it has a health check that has not passed yet.
+fn is_starting(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Checked {
+        #[serde(rename = "State")]
+        state: CheckedState,
+    }
+    #[derive(Deserialize)]
+    struct CheckedState {
+        #[serde(rename = "Health")]
+        health: Option<Health>,
+    }
+    #[derive(Deserialize)]
+    struct Health {
+        #[serde(rename = "Status")]
+        status: String,
+    }
+    let checked = serde_json::from_slice::<Checked>(body).ok();
+    checked.and_then(|it| it.state.health).is_some_and(|it| it.status == "starting")
 }
 
 /// What a container can be in.
@@ -184,12 +215,80 @@ fn complaint(body: &[u8]) -> String {
     }
 }
 
+/// A daemon of containers.
+#[derive(Debug, Clone)]
+pub(crate) struct Daemon {
+    pub(crate) name: &'static str,
+    pub(crate) address: Address,
+    pub(crate) hints: Hints,
+}
+
+impl Daemon {
+    pub(crate) fn whom(&self) -> String {
+        format!("{} at {}", self.name, self.address)
+    }
+
+    async fn connect(&self) -> Result<Stream, HttpError> {
+        let no_one = |source| HttpError::Connect { authority: self.address.to_string(), source };
+        Ok(match &self.address {
+            Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(no_one)?),
+            Address::Tcp(address) => {
+                Box::new(connect(&Clock::real(), address).await.map_err(no_one)?)
+            }
+        })
+    }
+
+    /// Asks, and reads the answer up to a length in bytes.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        longest: usize,
+    ) -> Result<HttpResponse, HttpError> {
+        debug!(daemon = self.name, path, "asking");
+        let ask = Ask { method, ..Ask::get(path) };
+        let request = ask.request("localhost")?;
+        let mut connection = Connection::open(self.connect().await?).await?;
+        connection.send(request, longest).await
+    }
+
+    /// Asks for what has no end.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, HttpError> {
+        let request = Ask::get(path).request("localhost")?;
+        nightwatt_host::http::stream(self.connect().await?, request).await
+    }
+
+    pub(crate) fn no_answer(&self, error: HttpError) -> Error {
+        let hints = self.hints;
+        Error::of_http(error, self.whom(), |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => hints.not_allowed,
+            _ => hints.not_there,
+        })
+    }
+
+    /// The body of an answer, unless the daemon refuses.
+    pub(crate) fn accepted(&self, answer: HttpResponse, what: &str) -> Result<Bytes, Error> {
+        let HttpResponse { status, body, .. } = answer;
+        let hint = match status {
+            // It was so already.
+            200..=299 | 304 => return Ok(body),
+            403 => self.hints.not_allowed,
+            404 => self.hints.no_such,
+            _ => self.hints.refused,
+        };
+        let why = format!("{} (status {status})", complaint(&body));
+        Err(Error::Refused { whom: self.whom(), what: what.to_owned(), why, hint })
+    }
+}
+
 /// The controller of a container.
 #[derive(Debug)]
 pub struct Container {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) dialect: Dialect,
+    /// Containers that it needs.
+    pub(crate) needs: Needs,
     pub(crate) sleep: Sleep,
     /// How long it has to stop; the daemon knows what is usual.
     pub(crate) stop_timeout: Option<Duration>,
@@ -199,99 +298,96 @@ pub struct Container {
 }
 
 impl Container {
-    fn whom(&self) -> String {
-        format!("{} at {}", self.dialect.daemon, self.address)
+    fn daemon(&self) -> Daemon {
+        let Dialect { daemon: name, hints, .. } = self.dialect;
+        Daemon { name, address: self.address.clone(), hints }
     }
 
-    async fn connect_and_ask(&self, method: Method, path: &str) -> Result<HttpResponse, HttpError> {
-        let ask = Ask { method, ..Ask::get(path) };
-        let request = ask.request("localhost")?;
-        let no_one = |source| HttpError::Connect { authority: self.address.to_string(), source };
-        let mut connection = match &self.address {
-            Address::Unix(path) => {
-                Connection::open(UnixStream::connect(path).await.map_err(no_one)?).await?
-            }
-            Address::Tcp(address) => {
-                Connection::open(connect(&Clock::real(), address).await.map_err(no_one)?).await?
-            }
-        };
-        connection.send(request, LONGEST).await
-    }
-
-    async fn ask(
-        &self,
-        method: Method,
-        what: &str,
-        query: &str,
-        limit: Duration,
-    ) -> Result<Bytes, Error> {
-        let Dialect { head, hints, .. } = self.dialect;
-        let path = format!("{head}/containers/{}/{what}{query}", self.name);
-        debug!(daemon = self.dialect.daemon, path, "asking");
-        let answer = within(&self.clock, limit, self.connect_and_ask(method, &path)).await;
+    /// Asks about a container, this one or one that it needs.
+    async fn ask(&self, method: Method, order: &Order<'_>) -> Result<Bytes, Error> {
+        let Order { name, what, query, limit } = *order;
+        let daemon = self.daemon();
+        let path = format!("{}/containers/{name}/{what}{query}", self.dialect.head);
+        let answer = within(&self.clock, limit, daemon.ask(method, &path, LONGEST)).await;
         let silent = |_| Error::Silent {
-            whom: self.whom(),
+            whom: daemon.whom(),
             limit,
             hint: "ask it by hand what it is busy with; if it is meant to take that long, raise `timeout`",
         };
-        let answer = answer.map_err(silent)?;
-        let HttpResponse { status, body, .. } = answer.map_err(|error| self.no_answer(error))?;
-        let hint = match status {
-            // It was so already.
-            200..=299 | 304 => return Ok(body),
-            403 => hints.not_allowed,
-            404 => hints.no_such,
-            _ => hints.refused,
-        };
-        let (what, why) = (format!("{what} {}", self.name), complaint(&body));
-        let why = format!("{why} (status {status})");
-        Err(Error::Refused { whom: self.whom(), what, why, hint })
+        let answer = answer.map_err(silent)?.map_err(|error| daemon.no_answer(error))?;
+        daemon.accepted(answer, &format!("{what} {name}"))
     }
 
-    fn no_answer(&self, error: HttpError) -> Error {
-        let hints = self.dialect.hints;
-        Error::of_http(error, self.whom(), |source| match source.kind() {
-            io::ErrorKind::PermissionDenied => hints.not_allowed,
-            _ => hints.not_there,
-        })
+    /// The state of a container, and whether it runs but is not healthy yet.
+    async fn inspect(&self, name: &str) -> Result<(State, bool), Error> {
+        let order = Order { name, what: "json", query: "", limit: self.timeout };
+        let body = self.ask(Method::GET, &order).await?;
+        let nonsense = |what| Error::Nonsense { whom: self.daemon().whom(), what };
+        Ok((State::read(&body).map_err(nonsense)?, is_starting(&body)))
     }
 
     async fn state_now(&self) -> Result<State, Error> {
-        let body = self.ask(Method::GET, "json", "", self.timeout).await?;
-        State::read(&body).map_err(|what| Error::Nonsense { whom: self.whom(), what })
+        self.inspect(&self.name).await.map(|(state, _)| state)
     }
 
-    async fn command(&self, what: &str) -> Result<(), Error> {
-        self.ask(Method::POST, what, "", self.timeout).await.map(drop)
+    async fn command(&self, name: &str, what: &str) -> Result<(), Error> {
+        let order = Order { name, what, query: "", limit: self.timeout };
+        self.ask(Method::POST, &order).await.map(drop)
     }
 
-    async fn wake_up(&self) -> Result<(), Error> {
-        self.again.woken();
-        match self.state_now().await? {
+    async fn start(&self, name: &str) -> Result<(), Error> {
+        match self.inspect(name).await?.0 {
             State::Running | State::Changing => Ok(()),
-            State::Paused => self.command("unpause").await,
-            State::Stopped => self.command("start").await,
+            State::Paused => self.command(name, "unpause").await,
+            State::Stopped => self.command(name, "start").await,
             State::Dead => Err(Error::Refused {
-                whom: self.whom(),
-                what: format!("start {}", self.name),
+                whom: self.daemon().whom(),
+                what: format!("start {name}"),
                 why: "it is being removed".to_owned(),
                 hint: "create it again",
             }),
         }
     }
 
+    async fn stop(&self, name: &str) -> Result<(), Error> {
+        let Some(time) = self.stop_timeout else { return self.command(name, "stop").await };
+        let query = &format!("?{}={}", self.dialect.stop_time, time.as_secs());
+        let order = Order { name, what: "stop", query, limit: time + self.timeout };
+        self.ask(Method::POST, &order).await.map(drop)
+    }
+
+    async fn wake_up(&self) -> Result<(), Error> {
+        self.again.woken();
+        let turn = self.needs.turn();
+        let _turn = turn.lock().await;
+        self.start_needs().await?;
+        self.start(&self.name).await
+    }
+
     async fn put_to_sleep(&self) -> Result<(), Error> {
         self.again.put_to_sleep();
-        if self.state_now().await? != State::Running {
-            return Ok(());
+        if self.state_now().await? == State::Running {
+            match self.sleep {
+                Sleep::Pause => self.command(&self.name, "pause").await?,
+                Sleep::Stop => self.stop(&self.name).await?,
+            }
         }
-        if self.sleep == Sleep::Pause {
-            return self.command("pause").await;
+        // One that is paused still has connections to what it needs.
+        if self.sleep == Sleep::Stop {
+            let turn = self.needs.turn();
+            let _turn = turn.lock().await;
+            self.stop_needs().await;
         }
-        let Some(time) = self.stop_timeout else { return self.command("stop").await };
-        let query = format!("?{}={}", self.dialect.stop_time, time.as_secs());
-        self.ask(Method::POST, "stop", &query, time + self.timeout).await.map(drop)
+        Ok(())
     }
+}
+
+/// What is asked about which container.
+struct Order<'a> {
+    name: &'a str,
+    what: &'a str,
+    query: &'a str,
+    limit: Duration,
 }
 
 impl Controller for Container {
@@ -345,6 +441,20 @@ mod tests {
         assert!(read("levitating").unwrap_err().contains("`levitating` is no state"));
         for other in ["", "{}", "[]", "{\"State\": \"running\"}", "<html>"] {
             assert!(State::read(other.as_bytes()).unwrap_err().contains("describes no"), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_container_is_ready_unless_its_health_check_has_yet_to_pass() {
+        for (health, starts) in [
+            ("", false),
+            (", \"Health\": null", false),
+            (", \"Health\": {\"Status\": \"\"}", false),
+            (", \"Health\": {\"Status\": \"healthy\"}", false),
+            (", \"Health\": {\"Status\": \"starting\"}", true),
+        ] {
+            let body = format!(r#"{{"State": {{"Status": "running"{health}}}}}"#);
+            assert_eq!(is_starting(body.as_bytes()), starts, "{body}");
         }
     }
 

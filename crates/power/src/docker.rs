@@ -4,6 +4,7 @@
 //! [site.power.docker]
 //! container = "web"                     # name or id
 //! socket = "/var/run/docker.sock"       # optional, as all below; or tcp://127.0.0.1:2375
+//! needs = ["db", "cache"]               # started before it in this order, stopped in the reverse order
 //! sleep = "stop"                        # or pause: it keeps its memory, and is back at once
 //! stop_timeout = "10s"                  # then it is killed; if not said, what the container has
 //! timeout = "30s"                       # of each exchange
@@ -22,7 +23,7 @@ use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::again::Again;
-use crate::container::{Dialect, Hints};
+use crate::container::{Dialect, Hints, Needs};
 use crate::{ConfigError, Context, container};
 
 pub use crate::container::{Address, Container, Sleep, State};
@@ -51,6 +52,9 @@ pub struct Config {
     /// Where Docker listens.
     #[serde(default = "socket")]
     pub socket: Address,
+    /// Containers that it needs: started before it, in this order, and stopped after it in the reverse order.
+    #[serde(default, deserialize_with = "container::names")]
+    pub needs: Vec<String>,
     /// How it sleeps.
     #[serde(default)]
     pub sleep: Sleep,
@@ -82,6 +86,7 @@ impl Config {
             name: self.container.clone(),
             address: self.socket.clone(),
             dialect: DOCKER,
+            needs: Needs::new(&self.socket, &self.container, &self.needs),
             sleep: self.sleep,
             stop_timeout: self.stop_timeout,
             timeout: self.timeout,

@@ -18,6 +18,7 @@ mod again;
 mod complaints;
 mod container;
 mod drivers;
+pub mod engine;
 mod error;
 mod helper;
 pub mod neighbour;

@@ -100,7 +100,7 @@ fn host_and_port<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
 }
 
 /// Is this `HOST:PORT` one of this machine, whatever the names of others may be?
-pub(crate) fn is_loopback(address: &str) -> bool {
+pub fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -19,6 +19,8 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "config",
             "error",
             "hand_over_error",
+            "containers::labels",
+            "in_use::judge",
             "live",
             "private",
             "secrets",
@@ -76,6 +78,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "hit",
             "hold",
             "https",
+            "in_use",
             "mark",
             "mirror",
             "paths",
@@ -108,6 +111,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
     Layer {
         name: "renewal",
         modules: &[
+            "in_use::watch",
             "mirror::crawl",
             "mirror::fetch",
             "mirror::pass",
@@ -121,6 +125,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "acme",
             "admin",
+            "containers",
             "control",
             "crate",
             "gateway",

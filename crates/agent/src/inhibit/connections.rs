@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 
 use nightwatt_host::Host;
+use nightwatt_host::connections::established;
 
 use super::{Inhibitions, counted};
+use crate::config::Inhibit;
 
-/// `TCP_ESTABLISHED` of the kernel's `include/net/tcp_states.h`.
-const ESTABLISHED: &str = "01";
-
-pub(super) fn check(host: &Host, ssh: &[u16], ports: &[u16]) -> Inhibitions {
+pub(super) fn check(host: &Host, config: &Inhibit) -> Inhibitions {
+    let Inhibit { ssh_ports: ssh, ports, ports_except, .. } = config;
     if ssh.is_empty() && ports.is_empty() {
         return Ok(Vec::new());
     }
     let mut connected: BTreeMap<u16, usize> = BTreeMap::new();
-    for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text =
-            host.read_if_any(file).map_err(|error| format!("cannot read {file}: {error}"))?;
-        for port in text.as_deref().unwrap_or_default().lines().filter_map(established) {
+    for connection in established(host)? {
+        let port = connection.local.port();
+        if ssh.contains(&port) || !ports_except.contains(&connection.peer.ip()) {
             *connected.entry(port).or_default() += 1;
         }
     }
@@ -35,20 +34,16 @@ pub(super) fn check(host: &Host, ssh: &[u16], ports: &[u16]) -> Inhibitions {
     Ok(reasons)
 }
 
-/// The local port, if the line is of an established connection.
-fn established(line: &str) -> Option<u16> {
-    let mut fields = line.split_whitespace().skip(1);
-    let (local, _remote, state) = (fields.next()?, fields.next()?, fields.next()?);
-    let (_, port) = local.rsplit_once(':').filter(|_| state == ESTABLISHED)?;
-    u16::from_str_radix(port, 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    fn of(ssh: &[u16], ports: &[u16]) -> Inhibit {
+        Inhibit { ssh_ports: ssh.to_vec(), ports: ports.to_vec(), ..Inhibit::default() }
+    }
 
     #[test]
     fn connections_that_listen_or_have_ended_do_not_count() {
@@ -71,10 +66,18 @@ mod tests {
         )
         .unwrap();
         let host = Host::at(dir.path());
+        let check = |host: &Host, ssh: &[u16], ports: &[u16]| check(host, &of(ssh, ports));
         assert_eq!(check(&host, &[22], &[]).unwrap(), ["2 SSH sessions"]);
         assert_eq!(check(&host, &[22], &[22, 5432]).unwrap(), ["2 SSH sessions"]);
         assert_eq!(check(&host, &[], &[22]).unwrap(), ["2 connections to port 22"]);
         assert_eq!(check(&host, &[2222], &[80]).unwrap(), Vec::<String>::new());
+        let except = |address: &str| Inhibit {
+            ports_except: vec![address.parse().unwrap()],
+            ..of(&[], &[22])
+        };
+        // Both connections are from 10.0.0.1, one of them by an address that maps IPv4.
+        assert_eq!(super::check(&host, &except("10.0.0.1")).unwrap(), Vec::<String>::new());
+        assert_eq!(super::check(&host, &except("10.0.0.3")).unwrap(), ["2 connections to port 22"]);
     }
 
     #[test]
@@ -84,6 +87,7 @@ mod tests {
         let listener = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()).unwrap();
         let port = listener.local_addr().unwrap().port();
         let host = Host::default();
+        let check = |host: &Host, ssh: &[u16], ports: &[u16]| check(host, &of(ssh, ports));
         assert_eq!(check(&host, &[], &[port]).unwrap(), Vec::<String>::new());
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let server = listener.accept().unwrap();

@@ -1,4 +1,4 @@
-//! Rates: how busy processor, network and disks are, from two samples of counters.
+//! Rates: how busy processor, GPU, network and disks are, from two samples of counters.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::Mono;
 use nightwatt_host::Host;
 
-use super::{Inhibitions, cpu, disk, network};
+use super::{Inhibitions, cpu, disk, gpu, network};
 use crate::config::Inhibit;
 
 /// Minimum time between two samples: in a shorter time, one packet is already a rate.
@@ -21,6 +21,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 pub(super) struct Sample {
     at: Mono,
     cpu: Option<cpu::Ticks>,
+    gpu: Option<gpu::Gpus>,
     network: Option<u64>,
     disk: Option<u64>,
 }
@@ -38,7 +39,8 @@ fn serves(last: Mono, now: Mono) -> bool {
 
 impl Rates {
     pub(super) async fn check(&mut self, host: &Host, config: &Inhibit) -> Inhibitions {
-        if config.cpu.is_none() && config.network.is_none() && config.disk.is_none() {
+        let shares = config.cpu.is_some() || config.gpu.is_some();
+        if !shares && config.network.is_none() && config.disk.is_none() {
             return Ok(Vec::new());
         }
         let mut now = sample(host, config)?;
@@ -58,6 +60,7 @@ fn sample(host: &Host, config: &Inhibit) -> Result<Sample, String> {
     Ok(Sample {
         at: monotonic(),
         cpu: config.cpu.map(|_| cpu::read(host)).transpose()?,
+        gpu: config.gpu.map(|_| gpu::read(host)).transpose()?,
         network: config
             .network
             .map(|_| network::read(host, &config.network_interfaces))
@@ -67,7 +70,8 @@ fn sample(host: &Host, config: &Inhibit) -> Result<Sample, String> {
 }
 
 fn judge(earlier: &Sample, now: &Sample, config: &Inhibit) -> Vec<String> {
-    let seconds = now.at.since(earlier.at).as_secs_f64();
+    let earlier_at = earlier.at;
+    let seconds = now.at.since(earlier_at).as_secs_f64();
     let mut reasons = Vec::new();
     if let (Some(limit), Some(earlier), Some(now)) = (config.cpu, &earlier.cpu, &now.cpu) {
         let share = now.busy_since(earlier);
@@ -78,6 +82,13 @@ fn judge(earlier: &Sample, now: &Sample, config: &Inhibit) -> Vec<String> {
                 limit * 100.0
             ));
         }
+    }
+    if let (Some(limit), Some(earlier), Some(gpus)) = (config.gpu, &earlier.gpu, &now.gpu)
+        && let Some((name, share)) = gpus.busiest_since(earlier, now.at.since(earlier_at))
+        && share > limit
+    {
+        let [share, limit] = [share, limit].map(|it| it * 100.0);
+        reasons.push(format!("the GPU {name} is busy by {share:.0} % (limit {limit:.0} %)"));
     }
     let mut bytes = |what, limit: Option<f64>, earlier: Option<u64>, now: Option<u64>| {
         if let (Some(limit), Some(earlier), Some(now)) = (limit, earlier, now) {
@@ -124,6 +135,7 @@ mod tests {
         let earlier = Sample {
             at: Mono::from_secs(10),
             cpu: Some(cpu::Ticks { busy: 100, all: 1000 }),
+            gpu: None,
             network: Some(5_000_000),
             disk: Some(70_000_000),
         };
@@ -131,6 +143,7 @@ mod tests {
         let now = Sample {
             at: Mono::from_secs(20),
             cpu: Some(cpu::Ticks { busy: 125, all: 1200 }),
+            gpu: None,
             network: Some(7_000_000),
             disk: Some(0),
         };

@@ -89,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
+            "containers": containers(&config),
             "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
             "sites": sites,
             "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
@@ -107,6 +108,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say(&text)?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// The daemon whose containers become sites.
+fn containers(config: &Config) -> Option<String> {
+    let (name, address) = config.containers.as_ref()?.daemon()?;
+    Some(format!("{name} at {address}"))
 }
 
 pub(super) fn page(name: &str, config: &Config) -> String {
@@ -136,6 +143,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
             None => "no orders: there is no `admin.password_file`".to_owned(),
         };
         row(&mut text, "admin", &format!("{} (dashboard; {orders})", admin.listen));
+    }
+    if let Some(daemon) = containers(config) {
+        row(&mut text, "containers", &format!("those of {daemon} with labels become sites"));
     }
     if let Some(gate) = &config.gate {
         row(&mut text, "gate", &gate::words(config, gate));

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use nightwatt_clock::Clock;
+use nightwatt_gateway::containers::Found;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
 use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
 use serde_json::{Value, json};
@@ -86,7 +87,8 @@ async fn serve(
     let signals = Signals::catch()?.and_reload()?;
     let introduction = Introduction::of(&config, args.observe);
     let (predecessor, inherited) = predecessor(args, &config, inherited)?;
-    let options = Options { observe: args.observe, ..Options::default() };
+    let found = Found::look(&config, &clock).await;
+    let options = Options { observe: args.observe, found, ..Options::default() };
     let running = Gateway::start_from(config, clock.clone(), options, inherited, predecessor);
     let running = running.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
     introduction.say(&Addresses::of(&running), args.json)?;

@@ -270,6 +270,10 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
+    for probe in it.in_use.iter().filter(|it| it.state == "ignored") {
+        let why = probe.reason.as_deref().unwrap_or("no answer");
+        row(text, "careful", &format!("the probe of use `{}` counts as idle: {why}", probe.name));
+    }
     hours_row(text, it.awake_hours_in_s);
     failing(text, it.failures, it.retry_after_s);
     if it.in_flight > 0 || it.held > 0 {

@@ -142,7 +142,7 @@ impl Running {
         }
         let live = self.present.gateway();
         self.disk_job = drive_disk(&live);
-        self.side_jobs = side_jobs(&live);
+        self.side_jobs = side_jobs(&live, &self.watched);
         self.posts.iter().for_each(crate::listen::Post::go_on);
         let control = self.control.go_on();
         let admin = self.admin_post.as_mut().map_or(Ok(()), |admin| admin.go_on(&live));

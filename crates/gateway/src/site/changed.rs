@@ -15,6 +15,7 @@ use crate::compress::Compressor;
 use crate::config::{Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
+use crate::in_use::InUse;
 use crate::machine::{Guest, Machine};
 use crate::mirror::Mirror;
 use crate::origin::OriginPool;
@@ -76,6 +77,7 @@ impl Site {
             admittance: self.next_admittance(site)?,
             doorkeeper: self.doorkeeper.clone(),
             paths: self.next_paths(site, common)?,
+            in_use: self.next_in_use(site, common)?,
             compressor: Compressor::of(site, self.compressor.as_ref()),
             waiting_page,
             counters: Arc::clone(&self.counters),
@@ -145,6 +147,21 @@ impl Site {
     fn next_admittance(&self, site: &SiteConfig) -> Result<Option<Arc<Admittance>>, StartError> {
         let is_kept = self.config.access == site.access;
         if is_kept { Ok(self.admittance.clone()) } else { Admittance::of(site) }
+    }
+
+    /// Probes keep what they have found, unless something changed.
+    fn next_in_use(
+        &self,
+        site: &SiteConfig,
+        common: &Common<'_>,
+    ) -> Result<Option<Arc<InUse>>, StartError> {
+        let old = &self.config;
+        let is_kept = old.in_use == site.in_use
+            && old.origin == site.origin
+            && old.origin_tls == site.origin_tls
+            && old.power == site.power
+            && old.access == site.access;
+        if is_kept { Ok(self.in_use.clone()) } else { InUse::of(site, common.clock) }
     }
 
     /// Whether connections to its server are configured as before.

@@ -1,8 +1,9 @@
 //! Exchanges with the server, which is kept awake while one is under way; and which client may wake it for one.
 
-use nightwatt_energy::time::Now;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_policy::admission::{Budget, ClientClass, Route};
 use nightwatt_policy::awake_budget::UNLIMITED;
+use nightwatt_policy::in_use::{Found, Standing};
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::{AdmissionRequest, BudgetLeft, Payer};
 use tokio::sync::watch;
@@ -133,6 +134,33 @@ impl Supervisor {
             managed.manager.end(now, UNLIMITED);
             managed.works(now);
         });
+    }
+
+    /// When a probe is to be asked whether the server is in use past this proxy.
+    pub(crate) fn probes_due_at(&self) -> Mono {
+        let now = self.clock.now();
+        self.lock().manager.probes_due_at(now)
+    }
+
+    /// The probes that are to be asked now.
+    pub(crate) fn probes_due(&self) -> Vec<usize> {
+        let now = self.clock.now();
+        self.lock().manager.probes_due(now)
+    }
+
+    /// A probe was asked. Returns its standing, unless the server went to sleep meanwhile.
+    pub(crate) fn found_in_use(&self, probe: usize, found: Found) -> Option<Standing> {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.manager.found_in_use(now, probe, found);
+            managed.manager.standings(now).get(probe).copied()
+        })
+    }
+
+    /// What each probe contributes now; nothing while the server is not awake.
+    pub(crate) fn standings(&self) -> Vec<Standing> {
+        let now = self.clock.now();
+        self.lock().manager.standings(now)
     }
 
     /// Begins an exchange without a client, if the server is awake and not about to sleep.

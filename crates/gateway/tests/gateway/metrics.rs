@@ -461,6 +461,14 @@ fn the_documentation_lists_every_metric_and_no_other() {
         needed.extend(rows(&page));
         values.extend(label_values(&page));
     });
+    let in_use = |config: &mut Config| {
+        config.site[0].in_use.push(toml::from_str("preset = \"plex\"").unwrap());
+    };
+    busy().with(in_use).play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        values.extend(label_values(&page));
+    });
     let mirror = |config: &mut Config| {
         config.site[0].mirror.enabled = None;
         config.site[0].mirror.url = Some("http://blog".to_owned());

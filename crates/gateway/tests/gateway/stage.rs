@@ -349,12 +349,8 @@ impl Stage {
                 controllers.insert((*name).to_owned(), Box::new(member.clone()));
             }
         }
-        let options = Options {
-            observe: self.observe,
-            durable: false,
-            controllers,
-            meters: self.meters.clone(),
-        };
+        let mut options = Options { durable: false, controllers, ..Options::default() };
+        (options.observe, options.meters) = (self.observe, self.meters.clone());
         Gateway::start(self.config.clone(), self.clock.clone(), options)
     }
 

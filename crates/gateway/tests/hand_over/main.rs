@@ -69,6 +69,7 @@ async fn follow(running: &mut Running, path: &Path) -> bool {
                 let done = running.reload(config, Options::default()).await;
                 let _ = answer.send(done.map_err(|error| error.to_string()));
             }
+            Demand::Containers => drop(running.reload_containers().await),
             Demand::HandOver(mut taker) => match running.hand_over(&mut taker).await {
                 Ok(()) => return true,
                 Err(error) => eprintln!("no hand-over: {error}"),

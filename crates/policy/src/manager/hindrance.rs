@@ -2,6 +2,7 @@
 
 use super::PowerManager;
 use crate::hours::Hours;
+use crate::in_use::{Standing, Use};
 use crate::lifecycle::Phase;
 use crate::sla::Broken;
 use crate::sleep::{Promise, SleepPolicy};
@@ -24,6 +25,8 @@ pub enum Hindrance {
     Hours(Mono),
     /// These are hours in which it is to be awake, until then.
     AwakeHours(Mono),
+    /// A probe reports that it is in use, or gives no answer yet.
+    InUse(Use),
     /// The SLA forbids another sleep.
     Sla(Broken),
 }
@@ -48,18 +51,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             until = until.max(self.kept_until(now));
         }
         if now.mono < until {
-            let asks_again = self.lifecycle.blocked_until();
-            let in_loop = if self.sleep_ordered { None } else { self.breaker.holds(now.mono) };
-            let hours = self.hours_end(now).filter(|_| !self.sleep_ordered);
-            return Err(match in_loop {
-                Some(held) if held == until => Hindrance::WakeLoop(until),
-                _ if hours == Some(until) => Hindrance::Hours(until),
-                _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
-                _ if self.lifecycle.declined() > 0 && asks_again == until => {
-                    Hindrance::Declined(until)
-                }
-                _ => Hindrance::Until(until),
-            });
+            return Err(self.kept_by(now, until));
         }
         let after = self.sla.after_one_more(now, self.delayed_per_sleep);
         if self.sleep_ordered {
@@ -75,6 +67,29 @@ impl<P: SleepPolicy> PowerManager<P> {
         after.map_err(Hindrance::Sla)
     }
 
+    /// Why the server stays awake until then.
+    fn kept_by(&self, now: Now, until: Mono) -> Hindrance {
+        let asks_again = self.lifecycle.blocked_until();
+        let declined = self.lifecycle.declined() > 0 && asks_again == until;
+        if self.sleep_ordered {
+            return if declined { Hindrance::Declined(until) } else { Hindrance::Until(until) };
+        }
+        if self.breaker.holds(now.mono) == Some(until) {
+            return Hindrance::WakeLoop(until);
+        }
+        // Use is named whatever else keeps it awake for longer.
+        let in_use = self.used(now);
+        if let Some(it) = in_use.filter(|it| it.standing == Standing::InUse || it.until == until) {
+            return Hindrance::InUse(it);
+        }
+        match until {
+            _ if self.hours_end(now) == Some(until) => Hindrance::Hours(until),
+            _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
+            _ if declined => Hindrance::Declined(until),
+            _ => Hindrance::Until(until),
+        }
+    }
+
     /// Whether its SLA keeps the server from sleeping at all, since it wakes too slowly.
     pub fn too_slow(&self) -> Option<Broken> {
         self.sla.is_too_slow(self.expected_wake_time())
@@ -87,6 +102,12 @@ impl<P: SleepPolicy> PowerManager<P> {
             .max(self.last_to_server + self.settings.quiet)
             .max(self.hours_end(now).unwrap_or_default())
             .max(self.awake_hours.ends(now.mono).unwrap_or_default())
+            .max(self.used(now).map_or(Mono::ZERO, |it| it.until))
+    }
+
+    /// Use past this proxy, as its probes report it.
+    fn used(&self, now: Now) -> Option<Use> {
+        self.in_use.keeps(now.mono, self.idle_since())
     }
 
     /// The end of the hours in which it is not to sleep, if it is in such now.

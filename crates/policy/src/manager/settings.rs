@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::hours::{DaysOff, Hours};
+use crate::in_use::ProbeTimes;
 use crate::lifecycle::ProbeTimeouts;
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::Sla;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub awake_budget: Option<Duration>,
     /// How long the server stays awake after it was woken without us: its user probably wants to use it.
     pub grace: Duration,
+    /// Probes that report use of the server past this proxy.
+    pub in_use: Vec<ProbeTimes>,
     /// With a server that fails.
     pub timeouts: ProbeTimeouts,
 }
@@ -64,6 +67,7 @@ impl Settings {
             shared_budget: (12, Duration::from_hours(1)),
             awake_budget: None,
             grace: Duration::from_mins(5),
+            in_use: Vec::new(),
             timeouts: ProbeTimeouts::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 mod awake_hours;
 mod budgets;
+mod in_use;
 mod refresh;
 mod sla;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::row;
 
-/// A row for each path, and one for compression.
+/// A row for each path and each probe of use, and one for compression.
 pub(super) fn rows(text: &mut String, site: &SiteConfig) {
     for path in &site.path {
         row(text, "path", &words(path));
@@ -15,6 +15,9 @@ pub(super) fn rows(text: &mut String, site: &SiteConfig) {
     }
     if site.compression.enabled {
         row(text, "compresses", &compression(site));
+    }
+    for probe in &site.in_use {
+        row(text, "in use", &probe.in_words(site));
     }
 }
 
@@ -71,6 +74,7 @@ pub(super) fn as_json(site: &SiteConfig) -> Value {
     json!({
         "paths": site.path.iter().map(words).collect::<Vec<_>>(),
         "error_pages": site.error_pages.keys().collect::<Vec<_>>(),
+        "in_use": site.in_use.iter().map(|probe| probe.in_words(site)).collect::<Vec<_>>(),
         "compression": site.compression.enabled.then(|| compression(site)),
     })
 }

@@ -75,6 +75,7 @@ impl Process<'_> {
                 },
                 Some(demand) = self.running.demands.recv() => match demand {
                     Demand::Reload(answer) => drop(answer.send(self.reload().await)),
+                    Demand::Containers => self.reload_containers().await,
                     Demand::HandOver(taker) => {
                         if let Some(end) = self.hand_over(taker).await {
                             return end;
@@ -126,6 +127,19 @@ impl Process<'_> {
         }
         self.manager.ready();
         done
+    }
+
+    /// Applies the sites of containers that came or went.
+    async fn reload_containers(&mut self) {
+        match self.running.reload_containers().await {
+            Ok(Reloaded { new, changed, gone }) => {
+                tracing::info!(?new, ?changed, ?gone, "containers came or went");
+            }
+            Err(error) => {
+                let hint = error.hint();
+                tracing::error!(%error, hint, "sites of containers were not changed");
+            }
+        }
     }
 
     async fn hand_over(&mut self, mut taker: Taker) -> Option<End> {

@@ -1,0 +1,162 @@
+//! `[containers]`: sites that labels of containers describe.
+
+use nightwatt_policy::scenario::Scenario;
+use nightwatt_power::docker;
+use serde::Deserialize;
+
+use super::{Config, SiteConfig, Wrong, wrong};
+use crate::containers::labels::Labelled;
+
+/// Where containers are looked for, and what their sites have in common.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContainersConfig {
+    /// The socket of Docker's daemon.
+    pub docker: Option<docker::Address>,
+    /// The socket of podman's.
+    pub podman: Option<docker::Address>,
+    /// Keys of `[[site]]` that all their sites have.
+    pub site: toml::Table,
+    /// The file writes an `sla` for all sites.
+    #[serde(skip)]
+    pub(super) file_has_sla: bool,
+}
+
+/// Keys that come from the container.
+const OWN: [&str; 5] = ["name", "hosts", "origin", "power", "server"];
+
+impl ContainersConfig {
+    /// The daemon: name, as in `[site.power]`, and address.
+    pub fn daemon(&self) -> Option<(&'static str, &docker::Address)> {
+        let podman = self.podman.as_ref().map(|it| ("podman", it));
+        podman.or(self.docker.as_ref().map(|it| ("docker", it)))
+    }
+
+    /// Notes what only the text of the file tells.
+    pub(super) fn read_table(&mut self, file: &toml::Table) {
+        self.file_has_sla = has_sla(file);
+    }
+
+    /// The site that labels describe.
+    pub(crate) fn site_of(
+        &self,
+        labelled: Labelled,
+        config: &Config,
+    ) -> Result<SiteConfig, String> {
+        let Labelled { site, policy } = labelled;
+        let own = site.get("scenario").and_then(toml::Value::as_table);
+        let has_own_sla = own.map_or(self.file_has_sla, |own| own.contains_key("sla"));
+        let mut site = SiteConfig::deserialize(site).map_err(|error| error.message().to_owned())?;
+        site.has_own_sla = has_own_sla;
+        if let Some(policy) = policy {
+            let scenario = site.scenario.as_ref().unwrap_or(&config.scenario).clone();
+            site.scenario = Some(Scenario { policy, ..scenario });
+        }
+        Ok(site)
+    }
+}
+
+fn has_sla(file: &toml::Table) -> bool {
+    file.get("scenario").is_some_and(|scenario| scenario.get("sla").is_some())
+}
+
+impl Config {
+    /// Checks what all sites of containers have in common, by the example of one.
+    pub(super) fn check_containers(&self) -> Result<(), Wrong> {
+        let Some(containers) = &self.containers else { return Ok(()) };
+        if containers.docker.is_some() == containers.podman.is_some() {
+            let text = "whose containers? Write `podman = \"/run/podman/podman.sock\"` or \
+                        `docker = \"/var/run/docker.sock\"`, one of the two";
+            return wrong("containers", text);
+        }
+        if let Some(key) = OWN.iter().find(|key| containers.site.contains_key(**key)) {
+            return wrong(
+                format!("containers.site.{key}"),
+                format!("`{key}` comes from the container or its labels: leave it out"),
+            );
+        }
+        let mut example = containers.site.clone();
+        example.insert("name".to_owned(), "example".into());
+        example.insert("hosts".to_owned(), vec!["example.invalid"].into());
+        example.insert("origin".to_owned(), "http://127.0.0.1:1".into());
+        let name = containers.daemon().map_or("podman", |(name, _)| name);
+        let driver: toml::Table =
+            [("container".to_owned(), "example".into())].into_iter().collect();
+        let power: toml::Table = [(name.to_owned(), driver.into())].into_iter().collect();
+        example.insert("power".to_owned(), power.into());
+        let tried = SiteConfig::deserialize(example).map_err(|error| error.message().to_owned());
+        let tried = tried.and_then(|site| self.with_site(site).map(drop));
+        tried.map_err(|text| ("containers.site".to_owned(), text))
+    }
+
+    /// This configuration with one more site. The error says what is wrong with that site.
+    pub(crate) fn with_site(&self, mut site: SiteConfig) -> Result<Self, String> {
+        if let Some(other) = self.site.iter().find(|it| it.name == site.name) {
+            return Err(format!("there is a site `{}` already: rename the container", other.name));
+        }
+        site.name_origins();
+        let mut config = Self { containers: None, ..self.clone() };
+        config.site.push(site);
+        config.check().map_err(|(key, text)| match key.split_once('.') {
+            Some(("site", rest)) => {
+                let key = rest.split_once('.').map_or(rest, |(_, key)| key);
+                format!("{text} (`{key}`)")
+            }
+            _ => text,
+        })?;
+        config.containers.clone_from(&self.containers);
+        let last = config.site.last_mut();
+        if let Some(site) = last {
+            site.read_access().map_err(|(_, text)| text)?;
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &str) -> Result<Config, String> {
+        let text = format!("listen = [\"127.0.0.1:0\"]\n[containers]\n{lines}\n");
+        Config::parse(&text, "test.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn containers_alone_are_a_configuration_and_what_their_sites_share_is_checked_at_once() {
+        let config =
+            parse("podman = \"/run/podman/podman.sock\"\nsite.in_use = [{ cpu = 0.05 }]").unwrap();
+        assert_eq!(config.containers.unwrap().daemon().unwrap().0, "podman");
+        for (lines, why) in [
+            ("", "whose containers?"),
+            ("docker = \"/a\"\npodman = \"/b\"", "one of the two"),
+            ("docker = \"a\"", "the whole path of a socket"),
+            ("docker = \"/a\"\nsite.hosts = [\"a\"]", "leave it out"),
+            ("docker = \"/a\"\nsite.knid = \"app\"", "unknown field"),
+            ("docker = \"/a\"\nsite.wake_timeout = \"0s\"", "is 0"),
+        ] {
+            let said = parse(lines).unwrap_err();
+            assert!(said.starts_with("test.toml:") && said.contains(why), "{lines}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_site_of_a_container_must_fit_to_the_others() {
+        let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog\"]\n\
+                    origin = \"http://127.0.0.1:1\"\npower.simulated = {}\n[containers]\ndocker = \"/a\"\n";
+        let config = Config::parse(text, "x").unwrap();
+        let labelled = |name: &str, host: &str| {
+            let text = format!(
+                "name = \"{name}\"\nhosts = [\"{host}\"]\norigin = \"http://127.0.0.1:2\"\n\
+                 power.docker.container = \"{name}\""
+            );
+            let labelled = Labelled { site: text.parse().unwrap(), policy: None };
+            let site = config.containers.as_ref().unwrap().site_of(labelled, &config).unwrap();
+            config.with_site(site).map(|it| it.site.len())
+        };
+        assert_eq!(labelled("wiki", "wiki"), Ok(2));
+        assert!(labelled("blog", "wiki").unwrap_err().contains("there is a site `blog` already"));
+        assert!(labelled("wiki", "blog").unwrap_err().contains("`hosts`"));
+        assert!(labelled("wiki", "a b").is_err());
+    }
+}

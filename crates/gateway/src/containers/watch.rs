@@ -1,0 +1,104 @@
+//! Watches the daemon's events. While the daemon is away, sites stay as they are.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::{Found, engine};
+use crate::control::Demand;
+use crate::gateway::Gateway;
+use crate::live::Live;
+
+/// Events of a project that starts come one after the other: the list is read this long after the first.
+const SETTLES: Duration = Duration::from_millis(300);
+
+/// Pauses before the daemon is tried again, the last one for ever.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+    Duration::from_mins(1),
+];
+
+/// The containers that were found, and the task that applies their sites.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    pub(crate) found: Found,
+    pub(crate) demand: mpsc::Sender<Demand>,
+}
+
+/// Keeps the sites of containers current, as long as the gateway runs.
+pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
+    loop {
+        let gateway = live.now();
+        let (config, clock) =
+            (gateway.serving.config.containers.clone(), gateway.serving.clock.clone());
+        let engine = engine(&gateway.serving.config, &clock);
+        // In shadow mode the configuration does not change.
+        let engine = engine.filter(|_| !gateway.serving.observe);
+        drop(gateway);
+        let Some(engine) = engine else {
+            live.changed().await;
+            continue;
+        };
+        let mut failures = 0;
+        let watching = async {
+            loop {
+                let error = follow(&engine, &watched, &mut failures).await;
+                let pause = PAUSES[failures.min(PAUSES.len() - 1)];
+                if failures == 0 {
+                    match &error {
+                        Some(error) => {
+                            let hint = error.hint();
+                            tracing::warn!(%error, hint, "containers are not watched: their sites stay as they are");
+                        }
+                        None => tracing::info!(
+                            daemon = engine.whom(),
+                            "the stream of events has ended: it is opened again"
+                        ),
+                    }
+                }
+                failures += 1;
+                clock.sleep(pause).await;
+            }
+        };
+        let other_daemon = async {
+            let mut live = live.clone();
+            while live.now().serving.config.containers == config {
+                live.changed().await;
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            () = other_daemon => {}
+        }
+    }
+}
+
+/// Follows the stream of events to its end. Nothing is lost between the list and the stream: that is opened first.
+async fn follow(
+    engine: &nightwatt_power::engine::Engine,
+    Watched { found, demand }: &Watched,
+    failures: &mut usize,
+) -> Option<nightwatt_power::Error> {
+    let mut events = match engine.events().await {
+        Ok(events) => events,
+        Err(error) => return Some(error),
+    };
+    loop {
+        match engine.containers().await {
+            Ok(all) => {
+                *failures = 0;
+                if found.set(all) && demand.send(Demand::Containers).await.is_err() {
+                    return None;
+                }
+            }
+            Err(error) => return Some(error),
+        }
+        if !events.changed().await {
+            return None;
+        }
+        // Real time: containers have no other.
+        tokio::time::sleep(SETTLES).await;
+    }
+}

@@ -1,0 +1,312 @@
+//! What runs in Docker or Podman: the containers with labels, and when that changes. Both speak Docker's Engine API
+//! (`ContainerList`, `ContainerInspect`, `SystemEvents`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use nightwatt_clock::Clock;
+use nightwatt_host::text::brief;
+use nightwatt_host::within;
+use serde::Deserialize;
+
+use crate::Error;
+use crate::container::{Address, Daemon, Hints};
+
+/// Bytes of the longest list, and of the longest event.
+const LONGEST: usize = 16 << 20;
+
+/// Time limit for an answer.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const HINTS: Hints = Hints {
+    not_there: "start it (`systemctl enable --now podman.socket`, `systemctl start docker`), or set the socket in \
+                [containers] to where it listens",
+    not_allowed: "run the proxy as a user who may use the socket (group `docker`; of podman, the user whose \
+                  containers they are)",
+    no_such: "it was removed meanwhile",
+    refused: "ask it by hand (`docker ps --all`, `podman ps --all`)",
+};
+
+/// A container, as far as its site needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The host address and port at which each of its TCP ports is published; no port if the daemon chooses one at each
+    /// start.
+    pub published: BTreeMap<u16, (String, Option<u16>)>,
+    /// It has the network of the host.
+    pub on_host_network: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inspected {
+    name: String,
+    config: Config,
+    host_config: HostConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Config {
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostConfig {
+    #[serde(default)]
+    network_mode: String,
+    port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Binding {
+    #[serde(default)]
+    host_ip: String,
+    #[serde(default)]
+    host_port: String,
+}
+
+impl Described {
+    /// What the daemon says of a container; the error says what is there instead.
+    pub fn read(body: &[u8]) -> Result<Self, String> {
+        let it: Inspected = serde_json::from_slice(body)
+            .map_err(|error| format!("`{}` describes no container: {error}", brief(body)))?;
+        let bindings = it.host_config.port_bindings.unwrap_or_default();
+        let published = bindings.into_iter().filter_map(|(port, bindings)| {
+            let port: u16 = port.strip_suffix("/tcp").unwrap_or(&port).parse().ok()?;
+            let binding = bindings?.into_iter().next()?;
+            let host_port = binding.host_port.parse().ok().filter(|port| *port != 0);
+            Some((port, (binding.host_ip, host_port)))
+        });
+        Ok(Self {
+            name: it.name.trim_start_matches('/').to_owned(),
+            labels: it.config.labels.unwrap_or_default(),
+            published: published.collect(),
+            on_host_network: it.host_config.network_mode == "host",
+        })
+    }
+}
+
+/// What a container has used since it was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Bytes over its network, both directions; 0 on the network of the host.
+    pub network_bytes: u64,
+}
+
+impl Usage {
+    /// The daemon's statistics; the error says what is there instead.
+    pub fn read(body: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Stats {
+            cpu_stats: Cpu,
+            networks: Option<BTreeMap<String, Network>>,
+        }
+        #[derive(Deserialize)]
+        struct Cpu {
+            cpu_usage: CpuUsage,
+        }
+        #[derive(Deserialize)]
+        struct CpuUsage {
+            total_usage: u64,
+        }
+        #[derive(Deserialize)]
+        struct Network {
+            rx_bytes: u64,
+            tx_bytes: u64,
+        }
+        let stats: Stats = serde_json::from_slice(body)
+            .map_err(|error| format!("`{}` is no statistics: {error}", brief(body)))?;
+        let networks = stats.networks.unwrap_or_default();
+        let bytes = networks.values().map(|it| it.rx_bytes.saturating_add(it.tx_bytes));
+        Ok(Self {
+            cpu_ns: stats.cpu_stats.cpu_usage.total_usage,
+            network_bytes: bytes.fold(0, u64::saturating_add),
+        })
+    }
+}
+
+/// Whether an event may change which containers there are. What cannot be read may.
+pub fn changes_containers(event: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Event {
+        status: Option<String>,
+        #[serde(rename = "Action")]
+        action: Option<String>,
+    }
+    let known = ["create", "destroy", "remove", "rename", "update"];
+    match serde_json::from_slice::<Event>(event) {
+        Ok(Event { status, action }) => {
+            status.or(action).is_none_or(|it| known.contains(&it.as_str()))
+        }
+        Err(_) => true,
+    }
+}
+
+/// A daemon.
+#[derive(Debug)]
+pub struct Engine {
+    daemon: Daemon,
+    clock: Clock,
+}
+
+impl Engine {
+    /// The daemon at this address. Touches nothing yet.
+    pub fn new(name: &'static str, address: Address, clock: Clock) -> Self {
+        Self { daemon: Daemon { name, address, hints: HINTS }, clock }
+    }
+
+    /// Name and address, for people.
+    pub fn whom(&self) -> String {
+        self.daemon.whom()
+    }
+
+    async fn get(&self, path: &str) -> Result<Bytes, Error> {
+        let ask = self.daemon.ask(http::Method::GET, path, LONGEST);
+        let silent = |_| Error::Silent { whom: self.whom(), limit: LIMIT, hint: HINTS.refused };
+        let answer = within(&self.clock, LIMIT, ask).await.map_err(silent)?;
+        let answer = answer.map_err(|error| self.daemon.no_answer(error))?;
+        self.daemon.accepted(answer, path)
+    }
+
+    /// All containers that have a label of nightwatt, sorted by name.
+    pub async fn containers(&self) -> Result<Vec<Described>, Error> {
+        #[derive(Deserialize)]
+        struct Listed {
+            #[serde(rename = "Id")]
+            id: String,
+            #[serde(rename = "Labels")]
+            labels: Option<BTreeMap<String, String>>,
+        }
+        let nonsense = |what| Error::Nonsense { whom: self.whom(), what };
+        let body = self.get("/containers/json?all=true").await?;
+        let all: Vec<Listed> = serde_json::from_slice(&body)
+            .map_err(|error| nonsense(format!("`{}` is no list: {error}", brief(&body))))?;
+        let mut described = Vec::new();
+        for listed in all {
+            let labels = listed.labels.unwrap_or_default();
+            let is_plain = listed.id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if !is_plain || !labels.keys().any(|it| it.starts_with("nightwatt.")) {
+                continue;
+            }
+            match self.get(&format!("/containers/{}/json", listed.id)).await {
+                Ok(body) => described.push(Described::read(&body).map_err(nonsense)?),
+                // It was removed meanwhile.
+                Err(Error::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        described.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(described)
+    }
+
+    /// What a container has used since it was started.
+    pub async fn usage(&self, name: &str) -> Result<Usage, Error> {
+        let body = self.get(&format!("/containers/{name}/stats?stream=false")).await?;
+        Usage::read(&body).map_err(|what| Error::Nonsense { whom: self.whom(), what })
+    }
+
+    /// The stream of events about containers.
+    pub async fn events(&self) -> Result<Events, Error> {
+        // {"type":["container"]}
+        let path = "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
+        let ask = self.daemon.stream(path);
+        let silent = |_| Error::Silent { whom: self.whom(), limit: LIMIT, hint: HINTS.refused };
+        let body = within(&self.clock, LIMIT, ask).await.map_err(silent)?;
+        let body = body.map_err(|error| self.daemon.no_answer(error))?;
+        Ok(Events { body, rest: Vec::new() })
+    }
+}
+
+/// Events, one a line.
+#[derive(Debug)]
+pub struct Events {
+    body: Incoming,
+    rest: Vec<u8>,
+}
+
+impl Events {
+    /// Returns when the containers may have changed; false if the stream has ended.
+    pub async fn changed(&mut self) -> bool {
+        loop {
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if !line.trim_ascii().is_empty() && changes_containers(&line) {
+                    return true;
+                }
+            }
+            let Some(Ok(frame)) = self.body.frame().await else { return false };
+            if let Some(data) = frame.data_ref() {
+                self.rest.extend_from_slice(data);
+            }
+            if self.rest.len() > LONGEST {
+                return false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_its_name_labels_and_published_ports() {
+        // The fields of Docker's ContainerInspect.
+        let body = br#"{"Id": "ab", "Name": "/web", "Config": {"Labels": {"nightwatt.enable": "true"}},
+            "HostConfig": {"NetworkMode": "bridge", "PortBindings": {
+                "8080/tcp": [{"HostIp": "", "HostPort": "18080"}], "53/udp": [{"HostIp": "", "HostPort": "53"}],
+                "9000/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}], "1/tcp": null}}}"#;
+        let web = Described::read(body).unwrap();
+        assert_eq!((web.name.as_str(), web.labels["nightwatt.enable"].as_str()), ("web", "true"));
+        assert_eq!(web.published.keys().copied().collect::<Vec<_>>(), [8080, 9000]);
+        assert_eq!(web.published[&8080], (String::new(), Some(18_080)));
+        assert_eq!(web.published[&9000], ("127.0.0.1".to_owned(), None));
+        let bare = br#"{"Name": "a", "Config": {"Labels": null},
+            "HostConfig": {"NetworkMode": "host", "PortBindings": null}}"#;
+        let bare = Described::read(bare).unwrap();
+        assert!(bare.labels.is_empty() && bare.published.is_empty() && bare.on_host_network);
+        for other in ["", "[]", "{}", "<html>"] {
+            assert!(
+                Described::read(other.as_bytes()).unwrap_err().contains("describes no container")
+            );
+        }
+    }
+
+    #[test]
+    fn statistics_are_processor_time_and_the_bytes_of_all_networks() {
+        // The fields of Docker's ContainerStats.
+        let body =
+            br#"{"read": "2026-11-23T20:15:00Z", "cpu_stats": {"cpu_usage": {"total_usage": 7,
+            "usage_in_usermode": 3}, "system_cpu_usage": 99}, "networks": {
+            "eth0": {"rx_bytes": 10, "tx_bytes": 20}, "eth1": {"rx_bytes": 1, "tx_bytes": 2}}}"#;
+        assert_eq!(Usage::read(body), Ok(Usage { cpu_ns: 7, network_bytes: 33 }));
+        let host = br#"{"cpu_stats": {"cpu_usage": {"total_usage": 7}}, "networks": null}"#;
+        assert_eq!(Usage::read(host), Ok(Usage { cpu_ns: 7, network_bytes: 0 }));
+        assert!(Usage::read(b"{}").unwrap_err().contains("is no statistics"));
+    }
+
+    #[test]
+    fn only_events_about_which_containers_there_are_matter() {
+        for (event, matters) in [
+            (r#"{"status":"create","id":"ab","Type":"container","Action":"create"}"#, true),
+            (r#"{"Type":"container","Action":"rename"}"#, true),
+            (r#"{"status":"start","id":"ab","Type":"container","Action":"start"}"#, false),
+            (r#"{"status":"remove"}"#, true),
+            (r#"{"status":"health_status: healthy"}"#, false),
+            ("what?", true),
+        ] {
+            assert_eq!(changes_containers(event.as_bytes()), matters, "{event}");
+        }
+    }
+}
