@@ -9,8 +9,10 @@ pub mod client_hello;
 pub mod config;
 pub mod controller_answers;
 pub mod disk_records;
+pub mod dns_answer;
 pub mod duration;
 pub mod front_door;
+pub mod greeting;
 pub mod http1;
 pub mod http1_answer;
 pub mod http_front;
@@ -71,8 +73,10 @@ targets! {
     config,
     controller_answers,
     disk_records,
+    dns_answer,
     duration,
     front_door,
+    greeting,
     http1,
     http1_answer,
     http_front,

@@ -16,13 +16,14 @@ use crate::admin::{self, Guard};
 use crate::common::Common;
 use crate::config::Config;
 use crate::control::{self, Demand, Socket};
+use crate::datagrams::{self, BoundPort, Port};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
 use crate::gateway::{Gateway, Options, Present};
 use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
-use crate::opening::{Jobs, Opening};
+use crate::opening::{Addresses, Jobs, Opening};
 use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
@@ -39,6 +40,8 @@ pub struct Running {
     pub tls_addresses: Vec<SocketAddr>,
     /// The addresses where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
+    /// The addresses where it listens for datagrams: each address of `[[udp]]` once.
+    pub udp_addresses: Vec<SocketAddr>,
     /// The addresses of the gate, in the order of the configuration.
     pub gate_addresses: Vec<SocketAddr>,
     /// The address of the admin listener.
@@ -47,6 +50,8 @@ pub struct Running {
     pub demands: mpsc::Receiver<Demand>,
     pub(crate) present: Present,
     pub(crate) posts: Vec<Post>,
+    /// Sockets for datagrams.
+    pub(crate) ports: Vec<Port>,
     /// Listeners that are not in the configuration any more, and still have connections.
     pub(crate) closing: Vec<Post>,
     pub(crate) room: Arc<Semaphore>,
@@ -95,6 +100,7 @@ impl Gateway {
     ) -> Result<Running, StartError> {
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
+        let ports = bind_ports(&config, &[])?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
@@ -108,8 +114,11 @@ impl Gateway {
         let room = listen::room(&config);
         let durable = options.durable;
         let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        let tcp = tcp.map(|(bound, _)| bound.address).collect();
-        let (gateway, jobs) = open(config, &clock, options, &handed, tcp)?;
+        let addresses = Addresses {
+            tcp: tcp.map(|(bound, _)| bound.address).collect(),
+            udp: ports.iter().map(|it| it.address).collect(),
+        };
+        let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
         let (here, fronts) = (present.gateway(), present.fronts());
@@ -120,6 +129,7 @@ impl Gateway {
             posts.push(Post::man(bound, spoken, &fronts, &room)?);
         }
         let (demand, demands) = mpsc::channel(8);
+        let ports = ports.into_iter().map(|it| Port::serve(it, &fronts)).collect();
         let disk_job = drive_disk(&here);
         let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
@@ -130,11 +140,13 @@ impl Gateway {
             addresses: Vec::new(),
             tls_addresses: Vec::new(),
             tcp_addresses: Vec::new(),
+            udp_addresses: Vec::new(),
             gate_addresses: Vec::new(),
             gateway,
             demands,
             present,
             posts,
+            ports,
             closing: Vec::new(),
             room,
             jobs,
@@ -201,12 +213,19 @@ fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartErr
     Ok((bound, admin))
 }
 
+/// Listens for datagrams at each address of a configuration that is not open already.
+pub(crate) fn bind_ports(config: &Config, open: &[Port]) -> Result<Vec<BoundPort>, StartError> {
+    let all = datagrams::addresses(config);
+    let new = all.iter().filter(|it| !open.iter().any(|port| port.configured == **it));
+    new.map(|it| BoundPort::bind(*it, &all)).collect()
+}
+
 fn open(
     config: Config,
     clock: &Clock,
     mut options: Options,
     handed: &HashMap<String, Handed>,
-    tcp_addresses: Vec<SocketAddr>,
+    addresses: Addresses,
 ) -> Result<(Gateway, Jobs), StartError> {
     let controllers = std::mem::take(&mut options.controllers);
     let own = config.clone();
@@ -216,7 +235,7 @@ fn open(
     let Options { observe, durable, .. } = options;
     let common = Common { config: &own, clock, observe, durable, handed, disk };
     let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
-    let gateway = opening.gateway(config, tcp_addresses)?;
+    let gateway = opening.gateway(config, addresses)?;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }
@@ -274,6 +293,7 @@ impl Running {
         let (tcp, gate) = (of(Spoken::Anything), of(Spoken::Questions));
         (self.addresses, self.tcp_addresses, self.gate_addresses) = (http, tcp, gate);
         self.tls_addresses = https;
+        self.udp_addresses = self.ports.iter().map(|it| it.address).collect();
     }
 
     /// Returns when all tasks have shown that they run: every driver has answered, and every listener is there. False
@@ -285,7 +305,9 @@ impl Running {
                 return false;
             }
         }
-        self.posts.iter().all(Post::is_manned) && !self.control.is_over()
+        let are_served =
+            self.posts.iter().all(Post::is_manned) && self.ports.iter().all(Port::is_served);
+        are_served && !self.control.is_over()
     }
 
     /// Stops in good order: accepts no new connections, lets running exchanges end, writes ledgers. Servers keep their
@@ -303,6 +325,10 @@ impl Running {
     }
 
     async fn end(self) {
+        self.ports.iter().for_each(Port::close);
+        for port in self.ports {
+            port.ended().await;
+        }
         for post in self.posts.into_iter().chain(self.closing) {
             post.ended().await;
         }

@@ -20,7 +20,9 @@ pub(crate) fn risks(config: &Config) -> Vec<String> {
     let meters = meters.chain(config.machine.iter().map(|it| &it.meter)).chain([&config.meter]);
     let meters = meters.flatten().filter_map(MeterConfig::password_file);
     let meters = meters.filter_map(|file| exposed(Path::new(file), "the password of a meter"));
-    let mut risks: Vec<String> = keys.chain(hooks).chain(power).chain(meters).collect();
+    let dns = config.tls.iter().filter_map(|tls| tls.acme.as_ref()?.dns.as_ref());
+    let dns = dns.filter_map(|it| exposed(it.key_file.as_deref()?, "the key for updates of DNS"));
+    let mut risks: Vec<String> = keys.chain(hooks).chain(power).chain(meters).chain(dns).collect();
     // For most receivers, the path of a webhook's URL is a password.
     let has_path = |url: &str| {
         url.parse::<http::Uri>().is_ok_and(|url| url.path().len() > 1 || url.query().is_some())

@@ -17,6 +17,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "authority",
             "config",
+            "dns",
             "error",
             "hand_over_error",
             "live",
@@ -30,6 +31,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "access",
             "metrics::tally",
+            "datagrams::tally",
             "passthrough::tally",
             "places",
             "repeated_warnings",
@@ -96,8 +98,10 @@ pub(crate) const LAYERS: [Layer; 9] = [
         name: "front",
         modules: &[
             "client_hello",
+            "datagrams",
             "front",
             "gate",
+            "greeting",
             "http2",
             "listen",
             "passthrough",

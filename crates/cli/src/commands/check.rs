@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod datagrams;
 mod gate;
 mod pool;
 mod services;
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             "meter": config.meter.as_ref().map(meter_words),
             "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
             "sites": sites,
+            "udp": config.udp.iter().map(|it| datagrams::as_json(&config, it)).collect::<Vec<_>>(),
             "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
         }))?;
     } else {
@@ -114,8 +116,12 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         0 => String::new(),
         some => format!(" and {} by TCP", counted(some as u64, "service")),
     };
-    let mut text =
-        format!("{name} is good: {}{services}\n\n", counted(config.site.len() as u64, "site"));
+    let datagrams = match config.udp.len() {
+        0 => String::new(),
+        some => format!(" and {} by UDP", counted(some as u64, "service")),
+    };
+    let sites = counted(config.site.len() as u64, "site");
+    let mut text = format!("{name} is good: {sites}{services}{datagrams}\n\n");
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     if !listen.is_empty() {
         row(&mut text, "listens on", &listen.join(", "));
@@ -126,6 +132,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         for certificate in certificates(tls) {
             let name = if certificate.problem.is_some() { "careful" } else { "certificate" };
             row(&mut text, name, &certificate_words(&certificate));
+        }
+        if let Some(dns) = tls.acme.as_ref().and_then(|acme| acme.dns.as_ref()) {
+            row(&mut text, "proofs", &services::dns_words(dns));
         }
     }
     row(&mut text, "state", &config.state_dir.display().to_string());
@@ -171,6 +180,10 @@ pub(super) fn page(name: &str, config: &Config) -> String {
     for tcp in &config.tcp {
         let _ = writeln!(text, "\ntcp {}", tcp.name);
         services::rows(&mut text, config, tcp);
+    }
+    for udp in &config.udp {
+        let _ = writeln!(text, "\nudp {}", udp.name);
+        datagrams::rows(&mut text, config, udp);
     }
     text
 }
