@@ -21,18 +21,15 @@ use nightwatt_energy::time::Mono;
 use nightwatt_policy::datagrams::{Entry, Refusal, Server, Table};
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_traffic::ClientKey;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 
-use self::session::{Datagram, Session};
-pub(crate) use self::socket::Socket;
-use self::socket::{LONGEST, Received};
+use self::session::{Client, Datagram, Session};
+pub(crate) use self::socket::{LONGEST, Received, Socket};
 use self::tally::{Dropped, Tally};
 use crate::config::{Config, UdpConfig, UdpWakeOn};
-use crate::error::StartError;
-use crate::listen::Fronts;
 use crate::machine::Machine;
 use crate::passthrough::{Ground, Stopped};
+use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -152,126 +149,61 @@ pub(crate) fn addresses(config: &Config) -> Vec<SocketAddr> {
     addresses
 }
 
-/// A socket where datagrams of clients come in.
-pub(crate) struct BoundPort {
-    /// The configured address, whose port may be 0.
-    pub(crate) configured: SocketAddr,
-    /// The actual address.
-    pub(crate) address: SocketAddr,
-    socket: Socket,
-}
-
-impl BoundPort {
-    /// Listens at an address, which is one of `all`.
-    pub(crate) fn bind(configured: SocketAddr, all: &[SocketAddr]) -> Result<Self, StartError> {
-        let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
-        let failed = |source| StartError::Listen { address: configured, source };
-        let socket = Socket::bind(configured, has_v4).map_err(failed)?;
-        let address = socket.address().map_err(failed)?;
-        Ok(Self { configured, address, socket })
-    }
-}
-
-/// A socket that is being served.
-pub(crate) struct Port {
+/// A datagram that came in.
+pub(crate) struct Arrival<'a> {
+    /// Where it came in: the configured address, and the actual one.
     pub(crate) configured: SocketAddr,
     pub(crate) address: SocketAddr,
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    pub(crate) socket: &'a Arc<Socket>,
+    pub(crate) received: Received,
+    pub(crate) bytes: &'a [u8],
 }
 
-impl Port {
-    /// Serves it.
-    pub(crate) fn serve(bound: BoundPort, live: &Fronts) -> Self {
-        let BoundPort { configured, address, socket } = bound;
-        let stop = watch::Sender::new(false);
-        let open = OpenPort { configured, address, socket: Arc::new(socket) };
-        let task = tokio::spawn(open.run(live.clone(), stop.subscribe()));
-        Self { configured, address, stop, task }
+/// Passes a datagram to its session, and begins one if it has none.
+pub(crate) fn takes(
+    serving: &Arc<Serving>,
+    services: &Services,
+    arrival: &Arrival<'_>,
+    stopped: &Stopped,
+) {
+    let Arrival { configured, address, socket, received, bytes } = *arrival;
+    let Received { source, here, .. } = received;
+    let at = |it: &&Arc<Service>| it.config.listen.contains(&configured);
+    let Some(service) = services.all.iter().find(at) else { return };
+    let key = (address, source);
+    let inbox = service.table().get(&key).map(|it| it.datagrams.clone());
+    if let Some(inbox) = inbox {
+        service.put(&inbox, service.keep(bytes, here, 1));
+        return;
     }
-
-    /// Ends it, with its sessions.
-    pub(crate) fn close(&self) {
-        self.stop.send_replace(true);
+    if !service.config.lets_in(source.ip()) || source.port() == 0 {
+        service.tally.drops(Dropped::Network);
+        return;
     }
-
-    /// After closing: returns when it has ended.
-    pub(crate) async fn ended(self) {
-        let _ = self.task.await;
-    }
-
-    /// Whether its task still runs.
-    pub(crate) fn is_served(&self) -> bool {
-        !self.task.is_finished()
-    }
-}
-
-/// What the task of a port has.
-struct OpenPort {
-    configured: SocketAddr,
-    address: SocketAddr,
-    socket: Arc<Socket>,
-}
-
-impl OpenPort {
-    async fn run(self, mut live: Fronts, mut stopped: Stopped) {
-        let mut buffer = vec![0; LONGEST];
-        loop {
-            let received = tokio::select! {
-                biased;
-                _ = stopped.wait_for(|stopped| *stopped) => return,
-                received = self.socket.receive(&mut buffer) => received,
-            };
-            match received {
-                Ok(received) => {
-                    self.takes(&mut live, received, &buffer[..received.length], &stopped)
-                }
-                Err(error) => live.serving.now().cannot_accept("datagrams of", error).await,
-            }
+    let entry = service.entry(serving.clock.now().mono, source.ip(), bytes, serving.observe);
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(refusal) => return service.tally.drops(refusal.into()),
+    };
+    // Strangers that wait leave room for others.
+    let part = if entry == Entry::Wait { 2 } else { 1 };
+    let Some(datagram) = service.keep(bytes, here, part) else {
+        return service.tally.drops(Dropped::Held);
+    };
+    let (datagrams, outbox) = mpsc::channel(service.config.held_of_one());
+    let (alive, displaced) = oneshot::channel();
+    let inbox = Inbox { datagrams: datagrams.clone(), _alive: alive };
+    let client = Client { service: Arc::clone(service), socket: Arc::clone(socket), key };
+    let session = Session::new(serving, client, services.addresses.clone());
+    let client = ClientKey::from(source.ip()).number();
+    let opened =
+        service.table().open(key, client, session.number(), inbox, service.config.limits());
+    match opened {
+        // The session that made room for it ends.
+        Ok(_) => {
+            service.put(&datagrams, Some(datagram));
+            tokio::spawn(session.run(entry, outbox, displaced, stopped.clone()));
         }
-    }
-
-    /// Passes a datagram to its session, and begins one if it has none.
-    fn takes(&self, live: &mut Fronts, received: Received, bytes: &[u8], stopped: &Stopped) {
-        let Received { source, here, .. } = received;
-        let front = live.front.now();
-        let at = |it: &&Arc<Service>| it.config.listen.contains(&self.configured);
-        let Some(service) = front.datagrams.all.iter().find(at) else { return };
-        let key = (self.address, source);
-        let inbox = service.table().get(&key).map(|it| it.datagrams.clone());
-        if let Some(inbox) = inbox {
-            service.put(&inbox, service.keep(bytes, here, 1));
-            return;
-        }
-        if !service.config.lets_in(source.ip()) || source.port() == 0 {
-            service.tally.drops(Dropped::Network);
-            return;
-        }
-        let serving = &front.serving;
-        let entry = service.entry(serving.clock.now().mono, source.ip(), bytes, serving.observe);
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(refusal) => return service.tally.drops(refusal.into()),
-        };
-        // Strangers that wait leave room for others.
-        let Some(datagram) = service.keep(bytes, here, if entry == Entry::Wait { 2 } else { 1 })
-        else {
-            return service.tally.drops(Dropped::Held);
-        };
-        let (datagrams, outbox) = mpsc::channel(service.config.held_of_one());
-        let (alive, displaced) = oneshot::channel();
-        let inbox = Inbox { datagrams: datagrams.clone(), _alive: alive };
-        let session = Session::new(&front, Arc::clone(service), Arc::clone(&self.socket), key);
-        let client = ClientKey::from(source.ip()).number();
-        let limits = service.config.limits();
-        let opened = service.table().open(key, client, session.number(), inbox, limits);
-        match opened {
-            // The session that made room for it ends.
-            Ok(_) => {
-                service.put(&datagrams, Some(datagram));
-                tokio::spawn(session.run(entry, outbox, displaced, stopped.clone()));
-            }
-            Err(refusal) => service.tally.drops(refusal.into()),
-        }
+        Err(refusal) => service.tally.drops(refusal.into()),
     }
 }

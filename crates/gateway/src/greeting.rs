@@ -36,7 +36,7 @@ pub enum Greeting {
     Incomplete,
     /// It is a client of the protocol.
     Wakes,
-    /// It is none.
+    /// It is not.
     Alien,
     /// A list of servers asks for the status; answers are sent without the server. Its version of the protocol, and
     /// what it sent after the request, if it has sent that: it expects the same.

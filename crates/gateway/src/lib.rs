@@ -67,6 +67,7 @@ mod past;
 mod paths;
 mod places;
 mod pool;
+mod ports;
 mod prefetch_queue;
 mod presence;
 mod private;

@@ -9,15 +9,16 @@ use tokio::task::JoinHandle;
 use crate::access::AccessLog;
 use crate::common::Common;
 use crate::config::Config;
-use crate::datagrams::{self, BoundPort, Port};
+use crate::datagrams;
 use crate::error::StartError;
 use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::machine::Machine;
 use crate::opening::{Addresses, Opening};
 use crate::passthrough::Door;
+use crate::ports::{self, BoundPort, Port};
 use crate::retiring::{Leaving, Retired};
-use crate::running::{Running, bind_ports};
+use crate::running::Running;
 use crate::site::Site;
 use crate::status::Reloaded;
 
@@ -120,7 +121,7 @@ impl Running {
         back: &[Retired],
     ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
-        let ports = bind_ports(&config, &self.ports)?;
+        let ports = ports::bind(&config, &self.ports)?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.serving.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
         let (own, none) = (config.clone(), HashMap::new());

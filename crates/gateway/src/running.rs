@@ -16,7 +16,6 @@ use crate::admin::{self, Guard};
 use crate::common::Common;
 use crate::config::Config;
 use crate::control::{self, Demand, Socket};
-use crate::datagrams::{self, BoundPort, Port};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
 use crate::gateway::{Gateway, Options, Present};
@@ -24,6 +23,7 @@ use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Addresses, Jobs, Opening};
+use crate::ports::{self, Port};
 use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
@@ -100,7 +100,7 @@ impl Gateway {
     ) -> Result<Running, StartError> {
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
-        let ports = bind_ports(&config, &[])?;
+        let ports = ports::bind(&config, &[])?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
@@ -113,27 +113,20 @@ impl Gateway {
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
         let room = listen::room(&config);
         let durable = options.durable;
-        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        let addresses = Addresses {
-            tcp: tcp.map(|(bound, _)| bound.address).collect(),
-            udp: ports.iter().map(|it| it.address).collect(),
-        };
+        let addresses = Addresses::of(&bound, &ports);
         let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
         let (here, fronts) = (present.gateway(), present.fronts());
         let admin_post =
             admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
-        let mut posts = Vec::new();
-        for (bound, spoken) in bound {
-            posts.push(Post::man(bound, spoken, &fronts, &room)?);
-        }
+        let posts = bound.into_iter().map(|(it, spoken)| Post::man(it, spoken, &fronts, &room));
+        let posts = posts.collect::<Result<Vec<_>, _>>()?;
         let (demand, demands) = mpsc::channel(8);
         let ports = ports.into_iter().map(|it| Port::serve(it, &fronts)).collect();
         let disk_job = drive_disk(&here);
         let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
-        let log_job = gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
             admin: admin_post.as_ref().map(|(_, address)| *address),
             admin_post: admin_post.map(|(post, _)| post),
@@ -142,6 +135,7 @@ impl Gateway {
             tcp_addresses: Vec::new(),
             udp_addresses: Vec::new(),
             gate_addresses: Vec::new(),
+            log_job: gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run())),
             gateway,
             demands,
             present,
@@ -152,7 +146,6 @@ impl Gateway {
             jobs,
             tending: Jobs::new(),
             retiring: Vec::new(),
-            log_job,
             disk_job,
             side_jobs,
             control,
@@ -181,6 +174,14 @@ fn prepare(config: &Config) -> Result<(), StartError> {
 
 /// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
+
+impl Addresses {
+    fn of(bound: &[(Bound, Spoken)], ports: &[ports::BoundPort]) -> Self {
+        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
+        let tcp = tcp.map(|(bound, _)| bound.address).collect();
+        Self { tcp, udp: ports.iter().map(|it| it.address).collect() }
+    }
+}
 
 /// Starts the tasks that belong to no site: certificates by ACME, jobs, and webhooks.
 pub(crate) fn side_jobs(live: &Live<Gateway>) -> Vec<JoinHandle<()>> {
@@ -211,13 +212,6 @@ fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartErr
         tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
     }
     Ok((bound, admin))
-}
-
-/// Listens for datagrams at each address of a configuration that is not open already.
-pub(crate) fn bind_ports(config: &Config, open: &[Port]) -> Result<Vec<BoundPort>, StartError> {
-    let all = datagrams::addresses(config);
-    let new = all.iter().filter(|it| !open.iter().any(|port| port.configured == **it));
-    new.map(|it| BoundPort::bind(*it, &all)).collect()
 }
 
 fn open(

@@ -105,6 +105,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "http2",
             "listen",
             "passthrough",
+            "ports",
             "proxy_protocol",
             "tls",
         ],

@@ -112,16 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 }
 
 pub(super) fn page(name: &str, config: &Config) -> String {
-    let services = match config.tcp.len() {
-        0 => String::new(),
-        some => format!(" and {} by TCP", counted(some as u64, "service")),
-    };
-    let datagrams = match config.udp.len() {
-        0 => String::new(),
-        some => format!(" and {} by UDP", counted(some as u64, "service")),
-    };
-    let sites = counted(config.site.len() as u64, "site");
-    let mut text = format!("{name} is good: {sites}{services}{datagrams}\n\n");
+    let mut text = format!("{name} is good: {}\n\n", counts(config));
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     if !listen.is_empty() {
         row(&mut text, "listens on", &listen.join(", "));
@@ -177,15 +168,30 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         let _ = writeln!(text, "\nsite {}", site.name);
         site_rows(&mut text, config, site);
     }
+    services_text(&mut text, config);
+    text
+}
+
+/// What is passed through.
+fn services_text(text: &mut String, config: &Config) {
     for tcp in &config.tcp {
         let _ = writeln!(text, "\ntcp {}", tcp.name);
-        services::rows(&mut text, config, tcp);
+        services::rows(text, config, tcp);
     }
     for udp in &config.udp {
         let _ = writeln!(text, "\nudp {}", udp.name);
-        datagrams::rows(&mut text, config, udp);
+        datagrams::rows(text, config, udp);
     }
-    text
+}
+
+/// What the first line counts.
+fn counts(config: &Config) -> String {
+    let services = |all: usize, by: &str| match all {
+        0 => String::new(),
+        some => format!(" and {} by {by}", counted(some as u64, "service")),
+    };
+    let sites = counted(config.site.len() as u64, "site");
+    format!("{sites}{}{}", services(config.tcp.len(), "TCP"), services(config.udp.len(), "UDP"))
 }
 
 fn disk_words(config: &Config, disk: &DiskConfig) -> String {

@@ -23,7 +23,6 @@ use crate::config::own;
 use crate::exchange::Exchange;
 use crate::facts::RequestId;
 use crate::forward::RETRY_EVERY;
-use crate::front::Front;
 use crate::hold::{Held, ToHold, hold};
 use crate::origin::is_own_shortage;
 use crate::passthrough::books::Ended;
@@ -65,6 +64,13 @@ impl Spooling for Patient {
 
 /// Keeps the server awake.
 type Hold = Option<Arc<Exchange>>;
+
+/// A client of a service, and the socket for it.
+pub(super) struct Client {
+    pub(super) service: Arc<Service>,
+    pub(super) socket: Arc<Socket>,
+    pub(super) key: Source,
+}
 
 /// One session.
 pub(super) struct Session {
@@ -108,18 +114,17 @@ struct Forwarded<'a> {
 
 impl Session {
     pub(super) fn new(
-        front: &Front,
-        service: Arc<Service>,
-        socket: Arc<Socket>,
-        key: Source,
+        serving: &Arc<Serving>,
+        client: Client,
+        own_addresses: Vec<SocketAddr>,
     ) -> Self {
-        let serving = Arc::clone(&front.serving);
+        let Client { service, socket, key } = client;
         Self {
             arrived: serving.clock.now(),
-            own_addresses: front.datagrams.addresses.clone(),
+            serving: Arc::clone(serving),
             number: Supervisor::next_id(),
             would: OnceLock::new(),
-            serving,
+            own_addresses,
             service,
             socket,
             key,

@@ -15,7 +15,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 /// The longest datagram.
-pub(super) const LONGEST: usize = 65_535;
+pub(crate) const LONGEST: usize = 65_535;
 
 /// A socket for clients.
 #[derive(Debug)]
@@ -26,11 +26,11 @@ pub(crate) struct Socket {
 
 /// Where a datagram came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Received {
-    pub(super) length: usize,
-    pub(super) source: SocketAddr,
+pub(crate) struct Received {
+    pub(crate) length: usize,
+    pub(crate) source: SocketAddr,
     /// The address of this machine that it was sent to.
-    pub(super) here: Option<IpAddr>,
+    pub(crate) here: Option<IpAddr>,
 }
 
 impl Socket {
@@ -57,7 +57,7 @@ impl Socket {
     }
 
     /// The next datagram.
-    pub(super) async fn receive(&self, buffer: &mut [u8]) -> std::io::Result<Received> {
+    pub(crate) async fn receive(&self, buffer: &mut [u8]) -> std::io::Result<Received> {
         self.inner.async_io(Interest::READABLE, || self.read(buffer)).await
     }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use nightwatt_gateway::status::UdpStatus;
 use tokio::net::UdpSocket;
 
 use crate::passthrough_programs::services;
@@ -60,7 +61,7 @@ impl Peer {
     /// A client with this address.
     async fn at(stage: &Stage, address: &str) -> Self {
         let socket = UdpSocket::bind((address, 0)).await.unwrap();
-        let port = stage.udp_addresses()[0].port();
+        let port = stage.running().udp_addresses[0].port();
         socket.connect(("127.0.0.1", port)).await.unwrap();
         Self(socket)
     }
@@ -81,12 +82,17 @@ impl Peer {
     }
 }
 
+/// The only service.
+pub(crate) fn status(stage: &Stage) -> UdpStatus {
+    stage.running().gateway.status().udp.remove(0)
+}
+
 fn dropped(stage: &Stage, why: &str) -> u64 {
-    stage.datagrams().dropped.get(why).copied().unwrap_or(0)
+    status(stage).dropped.get(why).copied().unwrap_or(0)
 }
 
 fn outcome(stage: &Stage, outcome: &str) -> u64 {
-    stage.datagrams().outcomes.get(outcome).copied().unwrap_or(0)
+    status(stage).outcomes.get(outcome).copied().unwrap_or(0)
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn the_first_datagram_wakes_the_server_and_all_arrive_whole_and_in_order() {
         for datagram in &all {
             peer.say(stage, datagram).await;
         }
-        let it = stage.datagrams();
+        let it = status(stage);
         assert_eq!((it.sessions, it.held, stage.state().as_str()), (1, 1, "waking"));
         // The server takes 5 s to wake. The service leaves the empty one unanswered, as its first byte is what it looks at.
         stage.at(5).await;
@@ -109,7 +115,7 @@ fn the_first_datagram_wakes_the_server_and_all_arrive_whole_and_in_order() {
         let heard: Vec<Vec<u8>> = heard.lock().unwrap().iter().map(|it| it.1.clone()).collect();
         assert_eq!(heard, all);
         assert_eq!(stage.commands(), (1, 0));
-        let it = stage.datagrams();
+        let it = status(stage);
         assert_eq!(
             (it.received, it.sent, it.received_bytes, it.sent_bytes),
             (4, 4, 61_401, 61_401)
@@ -117,7 +123,7 @@ fn the_first_datagram_wakes_the_server_and_all_arrive_whole_and_in_order() {
         assert_eq!((it.active, it.waited), (1, 1));
         // Ten minutes after the last datagram, of which five keep it awake.
         stage.at(5 + 600).await;
-        assert_eq!((outcome(stage, "idle"), stage.datagrams().sessions), (1, 0));
+        assert_eq!((outcome(stage, "idle"), status(stage).sessions), (1, 0));
         let line = stage.log().pop().unwrap();
         assert!(line.contains("\"UDP echo HTTP/1.1\" 200 61401 "), "{line}");
         let extras = stage.extras().pop().unwrap();
@@ -134,18 +140,18 @@ fn a_quiet_session_lets_the_server_sleep_and_goes_on_from_the_same_port() {
         peer.say(stage, b"one").await;
         assert_eq!(peer.hears(stage).await, b"one");
         stage.at(59).await;
-        assert_eq!((stage.state().as_str(), stage.datagrams().active), ("awake", 1));
+        assert_eq!((stage.state().as_str(), status(stage).active), ("awake", 1));
         // Quiet after 60 s; the policy waits 5 s more, and falling asleep takes 5 s.
         stage.at(72).await;
-        assert_eq!((stage.state().as_str(), stage.datagrams().active), ("asleep", 0));
-        assert_eq!(stage.datagrams().sessions, 1);
+        assert_eq!((stage.state().as_str(), status(stage).active), ("asleep", 0));
+        assert_eq!(status(stage).sessions, 1);
         peer.say(stage, b"two").await;
         assert_eq!(stage.state(), "waking");
         stage.at(80).await;
         assert_eq!(peer.hears(stage).await, b"two");
         let heard = heard.lock().unwrap();
         assert_eq!(heard[0].0, heard[1].0, "for the service it is the same client");
-        assert_eq!(stage.datagrams().active, 1);
+        assert_eq!(status(stage).active, 1);
     });
 }
 
@@ -163,7 +169,7 @@ fn a_stream_that_the_service_does_not_answer_keeps_no_server_awake() {
         assert_eq!((stage.commands().0, stage.state().as_str()), (2, "asleep"));
         let heard = heard.lock().unwrap().len() as u64;
         assert!(heard < 80 && dropped(stage, "strangers") > 500, "{heard} forwarded");
-        assert_eq!(stage.datagrams().sessions, 1);
+        assert_eq!(status(stage).sessions, 1);
     });
 }
 
@@ -182,7 +188,7 @@ fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_client
                 let stranger = Peer::at(stage, &format!("127.1.{wave}.{number}")).await;
                 stranger.say(stage, b"-flood").await;
             }
-            let it = stage.datagrams();
+            let it = status(stage);
             assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
             if wave == 0 {
                 assert_eq!(stage.state(), "waking", "the first stranger may");
@@ -194,7 +200,7 @@ fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_client
                 assert_eq!(stage.state(), "awake", "for the known client");
             }
         }
-        assert!(outcome(stage, "displaced") > 80, "{:?}", stage.datagrams());
+        assert!(outcome(stage, "displaced") > 80, "{:?}", status(stage));
         stage.at(900).await;
         assert_eq!(stage.state(), "asleep");
         let stranger = Peer::at(stage, "127.2.0.1").await;
@@ -213,7 +219,7 @@ fn only_networks_that_are_allowed_come_through() {
         for stranger in ["127.0.1.1", "127.0.0.3"] {
             Peer::at(stage, stranger).await.say(stage, b"x").await;
         }
-        assert_eq!((dropped(stage, "network"), stage.datagrams().sessions), (2, 0));
+        assert_eq!((dropped(stage, "network"), status(stage).sessions), (2, 0));
         assert_eq!(stage.state(), "asleep");
         Peer::at(stage, "127.0.0.2").await.say(stage, b"x").await;
         assert_eq!(stage.state(), "waking");
@@ -247,7 +253,7 @@ fn a_client_is_answered_from_the_address_that_it_asked() {
     let (setup, socket) = with_echo(awake(), "listen = [\"0.0.0.0:0\"]");
     setup.play(async |stage| {
         let _heard = echo(socket);
-        let port = stage.udp_addresses()[0].port();
+        let port = stage.running().udp_addresses[0].port();
         let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let peer = Peer(peer);
         for asked in ["127.0.0.7", "127.0.0.8"] {
@@ -256,7 +262,7 @@ fn a_client_is_answered_from_the_address_that_it_asked() {
             peer.say(stage, asked.as_bytes()).await;
             assert_eq!(peer.hears(stage).await, asked.as_bytes());
         }
-        assert_eq!(stage.datagrams().sessions, 1);
+        assert_eq!(status(stage).sessions, 1);
     });
 }
 
@@ -306,9 +312,9 @@ fn a_server_that_does_not_wake_and_one_that_is_stopped_end_their_sessions() {
         let _heard = echo(socket);
         Peer::new(stage).await.say(stage, b"x").await;
         stage.at(300).await;
-        assert_eq!(stage.datagrams().sessions, 0);
+        assert_eq!(status(stage).sessions, 0);
         let ended = outcome(stage, "wake-failed") + outcome(stage, "held-too-long");
-        assert_eq!(ended, 1, "{:?}", stage.datagrams());
+        assert_eq!(ended, 1, "{:?}", status(stage));
         assert!(stage.log().pop().unwrap().contains("\"UDP echo HTTP/1.1\" 50"));
     });
 }
@@ -321,18 +327,18 @@ fn a_reload_keeps_sessions_and_closes_what_is_removed() {
         let peer = Peer::new(stage).await;
         peer.say(stage, b"one").await;
         assert_eq!(peer.hears(stage).await, b"one");
-        let address = stage.udp_addresses()[0];
+        let address = stage.running().udp_addresses[0];
         stage
             .reload(|config| config.udp[0].deny = vec!["127.0.0.3".parse().unwrap()])
             .await
             .unwrap();
-        assert_eq!((stage.udp_addresses()[0], stage.datagrams().sessions), (address, 1));
+        assert_eq!((stage.running().udp_addresses[0], status(stage).sessions), (address, 1));
         peer.say(stage, b"two").await;
         assert_eq!(peer.hears(stage).await, b"two");
         Peer::at(stage, "127.0.0.3").await.say(stage, b"x").await;
         assert_eq!(dropped(stage, "network"), 1, "by the new configuration");
         stage.reload(|config| config.udp.clear()).await.unwrap();
-        assert!(stage.udp_addresses().is_empty());
+        assert!(stage.running().udp_addresses.is_empty());
         let free = std::net::UdpSocket::bind(address);
         assert!(free.is_ok(), "{address} is closed: {free:?}");
         stage.stop().await;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nightwatt_needs::{command, path, programs};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::datagrams::status;
 use crate::passthrough_programs::{run, services, succeeded};
 use crate::stage::{Setup, Stage, asleep};
 
@@ -140,7 +141,7 @@ async fn eventually(what: &str, stage: &Stage, so: impl Fn() -> bool) {
         }
         stage.clock.sleep(Duration::from_millis(50)).await;
     }
-    panic!("{what}: {:?}", stage.datagrams());
+    panic!("{what}: {:?}", status(stage));
 }
 
 /// What comes to a socket beside the gateway, which runs on this thread.
@@ -176,7 +177,7 @@ fn a_datagram_wakes_the_server_of_an_echo_and_the_answer_comes_from_the_address_
         let table = format!("listen = [\"{any}:0\"]\norigin = \"{at}\"");
         server(&table).play(async |stage| {
             let socket = client.socket(version);
-            let to = SocketAddr::new(own.parse().unwrap(), stage.udp_addresses()[0].port());
+            let to = SocketAddr::new(own.parse().unwrap(), stage.running().udp_addresses[0].port());
             socket.connect(to).unwrap();
             assert_eq!(stage.state(), "asleep");
             // One is longer than the cable takes at once.
@@ -188,7 +189,7 @@ fn a_datagram_wakes_the_server_of_an_echo_and_the_answer_comes_from_the_address_
                 assert_eq!(heard(&socket).await.0, said, "only what comes from {to}");
             }
             assert_eq!(stage.commands().0, 1);
-            let it = stage.datagrams();
+            let it = status(stage);
             assert_eq!((it.sessions, it.received, it.sent), (1, 2, 2), "{it:?}");
         });
     }
@@ -250,13 +251,13 @@ fn a_wireguard_client_that_knows_the_server_wakes_it_and_others_do_not() {
         "listen = [\"0.0.0.0:0\"]\norigin = \"10.7.2.2:51820\"\nwake_on = \"wireguard\"\nwireguard_key = \"{server_public}\""
     );
     server(&table).play(async |stage| {
-        let port = stage.udp_addresses()[0].port();
+        let port = stage.running().udp_addresses[0].port();
         // A stranger whose handshake has the right form, but is for another server.
         let stranger = client.socket("10.7.1.2");
         let message = [[1, 0, 0, 0].as_slice(), &[7; 144]].concat();
         stranger.send_to(&message, ("10.7.1.1", port)).unwrap();
         eventually("the stranger's message is dropped", stage, || {
-            stage.datagrams().dropped.get("no-wake") == Some(&1)
+            status(stage).dropped.get("no-wake") == Some(&1)
         })
         .await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
@@ -270,7 +271,7 @@ fn a_wireguard_client_that_knows_the_server_wakes_it_and_others_do_not() {
         let said = succeeded(&run(ping).await);
         assert!(said.contains("3 received"), "{said}");
         assert_eq!(stage.commands().0, 1);
-        let it = stage.datagrams();
+        let it = status(stage);
         assert_eq!((it.sessions, it.active), (1, 1), "{it:?}");
         assert!(it.sent >= 4, "the handshake's answer and three of ping: {it:?}");
     });

@@ -29,6 +29,7 @@ mod fast_path;
 mod forgetting;
 mod gate;
 mod gates;
+mod grpc;
 mod health;
 mod http2;
 mod http2_smuggling;

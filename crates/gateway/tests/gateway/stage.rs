@@ -12,7 +12,7 @@ use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::{
-    DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus, TlsStatus, UdpStatus,
+    DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 use nightwatt_gateway::{
     Config, Extras, Gateway, Options, ReloadError, Reloaded, Running, StartError,
@@ -422,16 +422,6 @@ impl Stage {
     /// Where connections are passed through, in the order of the configuration.
     pub(crate) fn tcp_addresses(&self) -> &[SocketAddr] {
         &self.running().tcp_addresses
-    }
-
-    /// Where datagrams are passed through, in the order of the configuration.
-    pub(crate) fn udp_addresses(&self) -> &[SocketAddr] {
-        &self.running().udp_addresses
-    }
-
-    /// The first service of datagrams.
-    pub(crate) fn datagrams(&self) -> UdpStatus {
-        self.running().gateway.status().udp.remove(0)
     }
 
     /// Where other proxies ask.
