@@ -178,8 +178,10 @@ fn whole<T>(parsed: Parsed<T>) -> Parsed<T> {
 
 fn minecraft(bytes: &[u8]) -> Parsed<Greeting> {
     let mut all = Messages(bytes);
-    // Pings of old versions begin like the length of a long message, which goes on otherwise.
-    if bytes.starts_with(&[0xfe]) && bytes.len() > 2 && bytes[2] != 0 {
+    // The first message has the number 0: what goes on otherwise is not waited for, such as a ping of an old version.
+    let mut begin = Messages(bytes);
+    begin.number()?;
+    if begin.0.first().is_some_and(|number| *number != 0) {
         return Err(Wrong::Alien);
     }
     let mut hello = all.message(MINECRAFT_LONGEST)?;

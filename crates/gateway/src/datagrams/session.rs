@@ -11,6 +11,7 @@ use nightwatt_policy::datagrams::{self, Entry};
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::passage::Due;
 use nightwatt_traffic::ClientKey;
+use tokio::io::Interest;
 use tokio::net::{UdpSocket, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::coop::consume_budget;
@@ -382,8 +383,9 @@ impl<'a> Forwarded<'a> {
             tokio::select! {
                 biased;
                 () = goes => self.let_go(),
-                ready = self.server.readable() => {
+                ready = self.server.ready(Interest::READABLE | Interest::ERROR) => {
                     if ready.is_ok() {
+                        self.take_error();
                         self.answers(ending).await;
                     }
                 }
@@ -463,6 +465,20 @@ impl<'a> Forwarded<'a> {
         let has_woken = self.session.watched().is_some_and(|it| it.woke_within(STARTING));
         if has_woken && !self.first.is_empty() && self.again == Mono::NEVER {
             self.again = self.now() + RETRY_EVERY;
+        }
+    }
+
+    /// Notes what the network has answered to an earlier datagram, which is not among the datagrams to read.
+    fn take_error(&mut self) {
+        let server = &self.server;
+        let mut error = None;
+        let _ = server.try_io(Interest::ERROR, || {
+            error = server.take_error()?;
+            // So that it is waited for again.
+            Err::<(), _>(ErrorKind::WouldBlock.into())
+        });
+        if error.is_some_and(|it| it.kind() == ErrorKind::ConnectionRefused) {
+            self.refused();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::origin_tls::Made;
 use crate::passthrough_programs::{has, port, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, secs};
 
-pub(crate) const NAME: &str = "blog.example.org";
+const NAME: &str = "blog.example.org";
 
 /// Pebble, and a DNS server that knows this machine by every name; both end with it.
 pub(crate) struct Authority {
@@ -145,7 +145,12 @@ impl Authority {
     }
 
     /// What a client sees that believes this authority.
-    pub(crate) async fn page(&self, stage: &Stage) -> Result<String, String> {
+    async fn page(&self, stage: &Stage) -> Result<String, String> {
+        self.page_of(stage, NAME).await
+    }
+
+    /// The same at this name.
+    pub(crate) async fn page_of(&self, stage: &Stage, name: &str) -> Result<String, String> {
         let root = self.dir.path().join("root.pem");
         let mut curl = Command::new("curl");
         curl.args(["-sSk", "-o"]).arg(&root);
@@ -158,8 +163,8 @@ impl Authority {
         );
         let port = stage.tls_address().port();
         let mut curl = Command::new("curl");
-        curl.args(["-sS", "--resolve", &format!("{NAME}:{port}:127.0.0.1"), "--cacert"]).arg(root);
-        curl.arg(format!("https://{NAME}:{port}/"));
+        curl.args(["-sS", "--resolve", &format!("{name}:{port}:127.0.0.1"), "--cacert"]).arg(root);
+        curl.arg(format!("https://{name}:{port}/"));
         let output = run(curl).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

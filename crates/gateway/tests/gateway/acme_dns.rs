@@ -10,12 +10,12 @@ use nightwatt_gateway::config::{DnsConfig, Proof, TsigKey};
 use nightwatt_gateway::dns;
 use nightwatt_needs::{command, programs};
 
-use crate::acme::{Authority, NAME, eventually, free, pause, problem};
+use crate::acme::{Authority, eventually, free, pause, problem};
 use crate::origin::ok;
 use crate::passthrough_programs::succeeded;
 use crate::stage::asleep;
 
-const RECORD: &str = "_acme-challenge.example.org";
+const RECORD: &str = "_acme-challenge.lan.example.org";
 
 /// BIND, as the primary server of a zone, which takes updates of one record by one key.
 struct Bind {
@@ -114,7 +114,7 @@ fn a_name_with_a_star_is_proved_by_a_signed_update_and_the_record_is_removed() {
     let ports = [free(), free()];
     let Some(authority) = Authority::start_with(ports[0], ports[1], 3600, bind.at) else { return };
     // Both names are proved by records of one name.
-    let names = ["*.example.org", "example.org"];
+    let names = ["*.lan.example.org", "lan.example.org"];
     let how = Some(bind.by_updates("acme.example"));
     authority.gives_by(asleep().real(), ports, Proof::Dns, how, &names).play(async |stage| {
         stage.origin.says(ok("page"));
@@ -123,7 +123,8 @@ fn a_name_with_a_star_is_proved_by_a_signed_update_and_the_record_is_removed() {
         let mut got = stage.tls().certificates.remove(0).names;
         got.sort();
         assert_eq!(got, names, "{}", bind.log());
-        assert_eq!(authority.page(stage).await.as_deref(), Ok("page"), "for {NAME}");
+        let page = authority.page_of(stage, "any.lan.example.org").await;
+        assert_eq!(page.as_deref(), Ok("page"));
         assert_eq!(bind.texts(), 0, "{}", bind.log());
         let log = bind.log();
         assert!(log.matches("adding an RR at").count() >= 2, "it had both: {log}");
@@ -137,7 +138,7 @@ fn a_key_that_the_server_does_not_know_is_reported() {
     let ports = [free(), free()];
     let Some(authority) = Authority::start_with(ports[0], ports[1], 3600, bind.at) else { return };
     let how = Some(bind.by_updates("other.example"));
-    authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["example.org"]).play(
+    authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["lan.example.org"]).play(
         async |stage| {
             let is_reported = || problem(stage).is_some_and(|it| it.contains("NOTAUTH"));
             eventually("the refusal", &authority, stage, is_reported).await;
@@ -186,11 +187,11 @@ fn a_hook_changes_the_record_and_it_is_removed_after_a_failure_too() {
         };
         let how = Some(by_hook.clone());
         let before = bind.log().matches("adding an RR at").count();
-        authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["example.org"]).play(
+        authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["lan.example.org"]).play(
             async |stage| {
                 let is_over = || match problem(stage) {
                     None => asks_bind,
-                    Some(why) => why.contains("no new one was got: example.org: "),
+                    Some(why) => why.contains("no new one was got: lan.example.org: "),
                 };
                 eventually("an outcome", &authority, stage, is_over).await;
                 assert_eq!(problem(stage).is_none(), asks_bind);
@@ -215,7 +216,7 @@ fn a_hook_that_fails_is_reported_with_its_last_words() {
         ..bind.by_updates("acme.example")
     };
     let how = Some(by_hook);
-    authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["example.org"]).play(
+    authority.gives_by(asleep().real(), ports, Proof::Dns, how, &["lan.example.org"]).play(
         async |stage| {
             let is_reported = || problem(stage).is_some_and(|it| it.contains("no such zone"));
             eventually("the failure", &authority, stage, is_reported).await;

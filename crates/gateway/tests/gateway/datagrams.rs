@@ -165,10 +165,10 @@ fn a_stream_that_the_service_does_not_answer_keeps_no_server_awake() {
             peer.say(stage, b"-").await;
             stage.at(second).await;
         }
-        // Awake at first; then woken by two of the datagrams, each time for ten seconds and the policy's five.
+        // Awake at first; then woken by two of the datagrams, each time for the minute that a server stays awake at least.
         assert_eq!((stage.commands().0, stage.state().as_str()), (2, "asleep"));
         let heard = heard.lock().unwrap().len() as u64;
-        assert!(heard < 80 && dropped(stage, "strangers") > 500, "{heard} forwarded");
+        assert!(heard < 220 && dropped(stage, "strangers") > 350, "{heard} forwarded");
         assert_eq!(status(stage).sessions, 1);
     });
 }
@@ -184,10 +184,12 @@ fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_client
         stage.at(400).await;
         assert_eq!(stage.state(), "asleep");
         for (wave, begins) in [(0_u8, 400), (1, 500)] {
+            let still = stage.clock.owe();
             for number in 0..100 {
                 let stranger = Peer::at(stage, &format!("127.1.{wave}.{number}")).await;
                 stranger.say(stage, b"-flood").await;
             }
+            drop(still);
             let it = status(stage);
             assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
             if wave == 0 {
