@@ -184,16 +184,14 @@ fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_client
         stage.at(400).await;
         assert_eq!(stage.state(), "asleep");
         for (wave, begins) in [(0_u8, 400), (1, 500)] {
-            let still = stage.clock.owe();
             for number in 0..100 {
                 let stranger = Peer::at(stage, &format!("127.1.{wave}.{number}")).await;
                 stranger.say(stage, b"-flood").await;
             }
-            drop(still);
             let it = status(stage);
             assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
             if wave == 0 {
-                assert_eq!(stage.state(), "waking", "the first stranger may");
+                assert_eq!(stage.commands().0, 1, "one of the strangers may");
                 known.say(stage, b"in the flood").await;
                 stage.at(begins + 6).await;
                 assert_eq!(known.hears(stage).await, b"in the flood");
