@@ -90,6 +90,7 @@ function draw() {
   );
   figures.savings(byId("savings"), byId("savings-note"), past);
   figures.services(byId("services"), byId("services-table"), status.tcp ?? []);
+  figures.datagrams(byId("datagrams"), byId("datagrams-table"), status.udp ?? []);
   jobs(byId("jobs"), byId("jobs-table"), status.jobs ?? []);
   byId("of-site").hidden = !site;
   if (site) {

@@ -117,6 +117,15 @@ export function services(section, box, list) {
   box.replaceChildren(table(["service", "on", { n: "open" }, { n: "of them quiet" }, { n: "held" }, { n: "bytes from clients" }, { n: "to them" }, "ended since the start"], rows));
 }
 
+export function datagrams(section, box, list) {
+  section.hidden = list.length === 0;
+  const parts = (counts) => Object.entries(counts).map(([name, value]) => `${count(value)} ${words(name)}`).join(", ") || "none";
+  const rows = list.map((it) => [
+    it.name, it.on, { n: count(it.sessions) }, { n: count(it.active) }, { n: count(it.held) }, { n: count(it.received) }, { n: count(it.sent) }, parts(it.dropped), parts(it.outcomes),
+  ]);
+  box.replaceChildren(table(["service", "on", { n: "sessions" }, { n: "keep it awake" }, { n: "held" }, { n: "datagrams from clients" }, { n: "to them" }, "dropped", "ended since the start"], rows));
+}
+
 export function policy(box, site, story) {
   const rows = [el("p", {}, "Policy: ", el("b", {}, site.policy), site.learned_from_s ? `, which has watched requests for ${duration(site.learned_from_s)}.` : ".")];
   if (site.pool) rows.push(el("p", {}, `Pool of ${site.pool.servers.length}: policy `, el("b", {}, site.pool.policy), `, ${site.pool.on} on, ${site.pool.waiting} requests waiting.`));

@@ -10,8 +10,10 @@ pub mod config;
 pub mod container_labels;
 pub mod controller_answers;
 pub mod disk_records;
+pub mod dns_answer;
 pub mod duration;
 pub mod front_door;
+pub mod greeting;
 pub mod http1;
 pub mod http1_answer;
 pub mod http_front;
@@ -74,8 +76,10 @@ targets! {
     container_labels,
     controller_answers,
     disk_records,
+    dns_answer,
     duration,
     front_door,
+    greeting,
     http1,
     http1_answer,
     http_front,

@@ -7,6 +7,7 @@
 
 mod account;
 mod order;
+mod records;
 mod schedule;
 mod web;
 
@@ -20,7 +21,8 @@ use std::time::Duration;
 
 use nightwatt_energy::time::{Mono, Wall};
 
-use self::order::Failed;
+use self::order::{Failed, Proving};
+use self::records::Records;
 use self::schedule::Attempts;
 use crate::config::{AcmeConfig, CertificateConfig};
 use crate::gateway::Gateway;
@@ -149,17 +151,16 @@ async fn get(
     let pem = if let Some(pem) = books.unstored.remove(path) {
         pem
     } else {
+        let mut records = Records::open(acme.dns.as_ref(), clock, dir.join("records.json"));
         let work = async {
             let account = account::open(acme, &dir).await?;
-            order::carry_out(
-                &account,
-                &certificate.acme,
-                gateway.serving.config.proof(),
-                &tls.proofs,
-            )
-            .await
+            let proof = gateway.serving.config.proof();
+            let mut proving = Proving { proof, proofs: &tls.proofs, records: &mut records };
+            order::carry_out(&account, &certificate.acme, &mut proving).await
         };
-        clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent))?
+        let done = clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
+        records.remove_all().await;
+        done?
     };
     if let Err(error) = replace(path, pem.as_bytes()) {
         // Keep it: authorities issue the same certificate only a few times a week.

@@ -4,6 +4,7 @@
 
 mod access;
 mod acme;
+mod acme_dns;
 mod admin;
 mod cache;
 mod client_certificates;
@@ -32,6 +33,7 @@ mod pool;
 mod spellings;
 mod tcp;
 mod tls;
+mod udp;
 mod waiting;
 mod webhook;
 
@@ -51,6 +53,7 @@ use serde::Deserialize;
 pub use self::access::AccessConfig;
 pub use self::acme::{AcmeConfig, Proof};
 pub(crate) use self::acme::{CHALLENGE_PATH, tag};
+pub use self::acme_dns::{DnsConfig, TsigKey};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::client_certificates::Vouchers;
@@ -84,6 +87,7 @@ pub use self::spellings::readings;
 pub(crate) use self::tcp::UNKNOWN;
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
+pub use self::udp::{UdpConfig, UdpKeeps, UdpWakeOn};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
 use crate::error::ConfigError;
@@ -142,6 +146,9 @@ pub struct Config {
     /// Services other than HTTP, which are passed through unchanged.
     #[serde(default)]
     pub tcp: Vec<TcpConfig>,
+    /// Services of datagrams, which are passed through unchanged.
+    #[serde(default)]
+    pub udp: Vec<UdpConfig>,
     /// The gate, where other proxies ask whether a request may go to its server; default: none.
     pub gate: Option<GateConfig>,
     /// Commands that need a machine which sleeps.
@@ -349,6 +356,7 @@ impl Config {
         let authorities = vouchers.flat_map(|access| access.vouchers.all()).cloned().collect();
         if let Some(tls) = &mut self.tls {
             tls.client_authorities = authorities;
+            tls.acme.as_mut().and_then(|it| it.dns.as_mut()).map_or(Ok(()), DnsConfig::read)?;
         }
         Ok(())
     }
@@ -374,15 +382,16 @@ impl Config {
         // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
         let is_asked = self.gate.is_some();
         let listens = !self.listen.is_empty() || self.tls.is_some();
-        if !listens && !is_asked && (!self.site.is_empty() || self.tcp.is_empty()) {
+        let passes = !self.tcp.is_empty() || !self.udp.is_empty();
+        if !listens && !is_asked && (!self.site.is_empty() || !passes) {
             let text = "at least one address is needed: `listen = [\"0.0.0.0:80\"]`";
             return wrong("listen", text);
         }
         self.tls.as_ref().map_or(Ok(()), |tls| tls.check(&self.listen))?;
-        if self.site.is_empty() && self.tcp.is_empty() && self.containers.is_none() {
+        if self.site.is_empty() && !passes && self.containers.is_none() {
             return wrong(
                 "site",
-                "at least one `[[site]]` is needed, or a `[[tcp]]` on a `[[machine]]`",
+                "at least one `[[site]]` is needed, or a `[[tcp]]` or `[[udp]]` on a `[[machine]]`",
             );
         }
         self.limits.check()?;
@@ -415,6 +424,7 @@ impl Config {
         }
         self.check_containers()?;
         tcp::check_all(self, &mut taken)?;
+        udp::check_all(self, &mut taken)?;
         job::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::datagrams;
 use crate::passthrough::{Door, Services};
 use crate::serving::Serving;
 use crate::tls::Tls;
@@ -13,6 +14,8 @@ pub(crate) struct Front {
     pub(crate) tls: Option<Arc<Tls>>,
     /// The services that are passed through.
     pub(crate) services: Arc<Services>,
+    /// The services of datagrams.
+    pub(crate) datagrams: Arc<datagrams::Services>,
     /// The services behind each address for connections that are passed through.
     pub(crate) doors: Vec<(SocketAddr, Arc<Door>)>,
 }

@@ -3,6 +3,7 @@
 mod overview;
 mod pool;
 mod tcp;
+mod udp;
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -43,6 +44,7 @@ impl Gateway {
             machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
+            udp: self.datagrams_status(),
             jobs: self.jobs_status(),
             reload: self.last_reload(),
             tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
@@ -62,12 +64,12 @@ impl Gateway {
 
     /// The status of a site.
     pub(crate) fn site_status(&self, site: &Site) -> SiteStatus {
-        site.status(self.connections_to(&site.name))
+        site.status(self.passed_through_to(&site.name))
     }
 
     /// The status of a machine.
     pub(crate) fn machine_status(&self, machine: &Machine) -> MachineStatus {
-        machine.status(self.connections_to(&machine.name))
+        machine.status(self.passed_through_to(&machine.name))
     }
 }
 

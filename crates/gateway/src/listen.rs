@@ -222,14 +222,17 @@ impl Post {
 pub(crate) fn room(config: &Config) -> Arc<Semaphore> {
     // A connection that is passed through needs a second one to its service.
     let each = if config.tcp.is_empty() { 1 } else { 2 };
-    Arc::new(Semaphore::new(places(config.limits.connections, each)))
+    // A session of datagrams needs a socket.
+    let sessions: usize = config.udp.iter().map(|it| it.sessions).sum();
+    Arc::new(Semaphore::new(places(config.limits.connections, each, sessions)))
 }
 
 /// The number of connections: as configured, but no more than descriptors allow, of which each connection needs `each`.
-/// A quarter of the descriptors is reserved for servers, files, probes and orders.
-fn places(configured: usize, each: usize) -> usize {
+/// A quarter of the descriptors is reserved for servers, files, probes and orders, and `others` for sessions of
+/// datagrams.
+fn places(configured: usize, each: usize, others: usize) -> usize {
     let descriptors = descriptors();
-    let most = (descriptors.saturating_sub((descriptors / 4).max(128)) / each).max(16);
+    let most = (descriptors.saturating_sub((descriptors / 4).max(128) + others) / each).max(16);
     if configured > most {
         tracing::warn!(
             connections = configured,

@@ -15,6 +15,7 @@ mod sla;
 mod tally;
 mod tcp;
 mod tls;
+mod udp;
 
 use std::fmt::Display;
 
@@ -107,6 +108,7 @@ impl Gateway {
         tls::write(&mut page, self);
         jobs::write(&mut page, self);
         tcp::write(&mut page, self);
+        udp::write(&mut page, self);
         process::write(&mut page);
         page.into_text()
     }

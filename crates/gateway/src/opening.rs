@@ -15,6 +15,7 @@ use crate::access::AccessLog;
 use crate::client_limits::ClientLimits;
 use crate::common::Common;
 use crate::config::{Config, MachineConfig, MeterConfig, SiteConfig, bottom_up};
+use crate::datagrams;
 use crate::error::StartError;
 use crate::front::Front;
 use crate::gateway::Gateway;
@@ -36,6 +37,13 @@ pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
 
 /// Machines and sites.
 type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
+
+/// Where it listens for services that are passed through.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Addresses {
+    pub(crate) tcp: Vec<SocketAddr>,
+    pub(crate) udp: Vec<SocketAddr>,
+}
 
 /// Opens one configuration. Does not touch anything that it takes over before [`commit`](Self::commit).
 pub(crate) struct Opening<'a> {
@@ -78,7 +86,7 @@ impl<'a> Opening<'a> {
     pub(crate) fn gateway(
         &mut self,
         config: Config,
-        tcp_addresses: Vec<SocketAddr>,
+        addresses: Addresses,
     ) -> Result<Gateway, StartError> {
         let (clock, before) = (self.common.clock, self.before.first().copied());
         let tls_before = before.and_then(|it| it.front.tls.as_deref());
@@ -92,15 +100,25 @@ impl<'a> Opening<'a> {
         let services_before = before.map(|it| &*it.front.services);
         let services = Services {
             all: Service::all(&config, &sites, &machines, services_before.map(|it| &*it.all)),
-            addresses: tcp_addresses,
+            addresses: addresses.tcp,
             unclaimed: services_before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
+        };
+        let datagrams_before = before.map(|it| &*it.front.datagrams);
+        let datagrams = datagrams::Services {
+            all: datagrams::Service::all(&config, &sites, &machines, datagrams_before),
+            addresses: addresses.udp,
         };
         let doors = Door::all(&config);
         let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
         let log = Log { access_log, repeats };
         let serving = Arc::new(self.serving(config, sites, log, proofs, served_before));
-        let front =
-            Front { serving: Arc::clone(&serving), tls, services: Arc::new(services), doors };
+        let front = Front {
+            serving: Arc::clone(&serving),
+            tls,
+            services: Arc::new(services),
+            datagrams: Arc::new(datagrams),
+            doors,
+        };
         Ok(Gateway {
             serving,
             front: Arc::new(front),

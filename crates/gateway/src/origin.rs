@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, UPGRADE};
+use http::uri::Scheme;
 use http::{HeaderMap, Request, Response};
 use nightwatt_clock::Clock;
 use nightwatt_clock::connect::connect;
@@ -113,6 +114,8 @@ pub(crate) struct OriginPool {
     authority: String,
     /// The expected identity of the server, if it uses TLS.
     tls: Option<Trust>,
+    /// It speaks HTTP/2 without TLS.
+    by_h2c: bool,
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
@@ -204,6 +207,7 @@ impl OriginPool {
         Ok(Self {
             authority: origin.authority.clone(),
             tls: tls.transpose()?,
+            by_h2c: origin.by_h2c,
             connect_timeout: limits.connect_timeout,
             answer_timeout: limits.origin_timeout,
             clock: clock.clone(),
@@ -338,7 +342,8 @@ impl OriginPool {
         request: Request<Question>,
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
-        let asking = by_http2(&connection, request, &self.authority);
+        let scheme = if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        let asking = by_http2(&connection, request, &self.authority, scheme);
         let unanswered = match self.patiently(asking, sending).await {
             Ok(Ok(response)) => {
                 self.shared.was_used(&connection, self.clock.now().mono);
@@ -354,7 +359,8 @@ impl OriginPool {
 
     /// A connection, and whether it is a new one.
     async fn obtain(&self, reuse: Reuse, upgrades: bool) -> Result<(Sender, bool), OriginError> {
-        let may_share = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
+        let by_tls = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some());
+        let may_share = (by_tls || self.by_h2c) && !upgrades;
         let now = || self.clock.now().mono;
         let kept = || {
             let shared = may_share.then(|| self.shared.take(reuse, now()));
@@ -431,6 +437,7 @@ impl OriginPool {
             let stream = connect(&self.clock, &self.authority).await.map_err(unreachable)?;
             let _ = stream.set_nodelay(true);
             match &self.tls {
+                None if self.by_h2c && offers => Ok(Stream::Http2(stream)),
                 None => Ok(Stream::Plain(stream)),
                 Some(trust) => {
                     let connector = trust.http2.as_ref().filter(|_| offers);

@@ -7,17 +7,21 @@
 //!
 //! The model's [`passage`](nightwatt_policy::passage) decides when a connection keeps its server awake.
 
-mod books;
+pub(crate) mod books;
 mod course;
-mod line;
+pub(crate) mod line;
 mod tally;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use nightwatt_energy::time::Now;
+use nightwatt_policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_policy::passage::KeepAwake;
+use nightwatt_policy::visit::Visitor;
+use nightwatt_traffic::ClientKey;
 use tokio::io::Interest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -46,8 +50,8 @@ pub(crate) struct Service {
     ground: Ground,
 }
 
-/// The server that it runs on.
-enum Ground {
+/// The server that a service runs on.
+pub(crate) enum Ground {
     Site(Arc<Site>),
     Machine(Arc<Supervisor>),
     /// A machine in shadow mode, which is not touched.
@@ -64,11 +68,8 @@ impl Service {
     ) -> Vec<Self> {
         let before = before.unwrap_or_default();
         let open = |tcp: &TcpConfig| {
-            let site = sites.iter().find(|site| *site.name == *tcp.on);
-            let machine = machines.iter().find(|machine| *machine.name == *tcp.on);
-            let machine = machine.map(|it| Ground::Machine(Arc::clone(&it.supervisor)));
-            let ground = site.map(|it| Ground::Site(Arc::clone(it))).or(machine);
-            let is_pool = site.is_some_and(|site| site.pool.is_some());
+            let ground = Ground::of(&tcp.on, sites, machines);
+            let is_pool = ground.site().is_some_and(|site| site.pool.is_some());
             Self {
                 keep_awake: tcp.keeps(is_pool),
                 config: tcp.clone(),
@@ -77,24 +78,42 @@ impl Service {
                     .find(|it| it.config.name == tcp.name)
                     .map(|it| Arc::clone(&it.tally))
                     .unwrap_or_default(),
-                ground: ground.unwrap_or(Ground::Untouched),
+                ground,
             }
         };
         config.tcp.iter().map(open).collect()
     }
 
     fn site(&self) -> Option<&Site> {
-        match &self.ground {
-            Ground::Site(site) => Some(site),
+        self.ground.site()
+    }
+
+    fn supervisor(&self) -> Option<&Arc<Supervisor>> {
+        self.ground.supervisor()
+    }
+}
+
+impl Ground {
+    /// The site or machine of this name.
+    pub(crate) fn of(name: &str, sites: &[Arc<Site>], machines: &[Arc<Machine>]) -> Self {
+        let site = sites.iter().find(|site| *site.name == *name);
+        let machine = machines.iter().find(|machine| *machine.name == *name);
+        let machine = machine.map(|it| Self::Machine(Arc::clone(&it.supervisor)));
+        site.map(|it| Self::Site(Arc::clone(it))).or(machine).unwrap_or(Self::Untouched)
+    }
+
+    pub(crate) fn site(&self) -> Option<&Site> {
+        match self {
+            Self::Site(site) => Some(site),
             _ => None,
         }
     }
 
-    fn supervisor(&self) -> Option<&Arc<Supervisor>> {
-        match &self.ground {
-            Ground::Site(site) => Some(&site.supervisor),
-            Ground::Machine(machine) => Some(machine),
-            Ground::Untouched => None,
+    pub(crate) fn supervisor(&self) -> Option<&Arc<Supervisor>> {
+        match self {
+            Self::Site(site) => Some(&site.supervisor),
+            Self::Machine(machine) => Some(machine),
+            Self::Untouched => None,
         }
     }
 }
@@ -188,7 +207,7 @@ impl Spooling for Ahead {
 pub(crate) type Stopped = watch::Receiver<bool>;
 
 /// Returns when the gateway has to stop.
-async fn stops(stopped: &Stopped) {
+pub(crate) async fn stops(stopped: &Stopped) {
     let mut stopped = stopped.clone();
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
@@ -283,6 +302,11 @@ impl Course<'_> {
                 let outcome = Box::pin(line.run(stream, bytes, server, stopped)).await;
                 (outcome, line.sent())
             }
+            Err(Outcome::Answered) => {
+                // A reset could overtake the answer.
+                let _ = ahead.stream.shutdown().await;
+                (Outcome::Answered, 0)
+            }
             Err(outcome) => {
                 close(ahead.stream, is_tls.then_some(outcome)).await;
                 (outcome, 0)
@@ -295,15 +319,35 @@ impl Course<'_> {
             number,
             client: self.client,
             arrived: self.arrived,
+            method: "TCP",
             service: (&config.name, &config.on),
             name: self.name.as_deref(),
-            outcome,
+            outcome: outcome.as_str(),
+            refused: outcome.in_log(),
             settled,
             through: was_put_through.then_some(through),
             bytes,
             would: self.would.get().copied(),
         };
         ended.write_down(self.serving);
+    }
+}
+
+/// A request of the client at this address, for the manager. Without an agent, the same address is the same visitor.
+pub(crate) fn knock(number: u64, client: IpAddr) -> AdmissionRequest {
+    let address = client.to_canonical();
+    let key = ClientKey::from(address);
+    AdmissionRequest {
+        id: number,
+        visitor: Visitor::new(&address.to_string(), None),
+        client: key.number(),
+        network: key.network(),
+        request: admission::Request {
+            class: ClientClass::Api,
+            want: Want::Other,
+            cached: Cached::Nothing,
+        },
+        recognised: true,
     }
 }
 
@@ -319,9 +363,11 @@ fn unclaimed(
         number: Supervisor::next_id(),
         client,
         arrived,
+        method: "TCP",
         service: (UNKNOWN, "-"),
         name,
-        outcome,
+        outcome: outcome.as_str(),
+        refused: outcome.in_log(),
         settled: serving.clock.now().mono,
         through: None,
         bytes: 0,

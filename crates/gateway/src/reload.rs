@@ -9,12 +9,14 @@ use tokio::task::JoinHandle;
 use crate::access::AccessLog;
 use crate::common::Common;
 use crate::config::Config;
+use crate::datagrams;
 use crate::error::StartError;
 use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::machine::Machine;
-use crate::opening::Opening;
+use crate::opening::{Addresses, Opening};
 use crate::passthrough::Door;
+use crate::ports::{self, BoundPort, Port};
 use crate::retiring::{Leaving, Retired};
 use crate::running::Running;
 use crate::site::Site;
@@ -131,6 +133,7 @@ impl Running {
         back: &[Retired],
     ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
+        let ports = ports::bind(&config, &self.ports)?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.serving.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
         let (own, none) = (config.clone(), HashMap::new());
@@ -145,7 +148,10 @@ impl Running {
         };
         let before = [&*old].into_iter().chain(back.iter().map(|it| &*it.gateway)).collect();
         let mut opening = Opening::new(common, controllers, &options.meters, before);
-        let addresses = self.tcp_addresses_of(&config, &bound);
+        let addresses = Addresses {
+            tcp: self.tcp_addresses_of(&config, &bound),
+            udp: self.udp_addresses_of(&config, &ports),
+        };
         let gateway = Arc::new(opening.gateway(config, addresses)?);
         let fronts = self.present.fronts();
         let mut posts = Vec::new();
@@ -162,6 +168,7 @@ impl Running {
             site.doorkeeper.send_replace(site.admittance.clone());
         }
         self.jobs.extend(jobs);
+        self.turn_ports(ports);
         self.turn_posts(posts);
         let done = difference(&old, &self.gateway);
         for name in &done.new {
@@ -224,6 +231,26 @@ impl Running {
         let all: Vec<_> = old.chain(new).filter(|it| it.0 == Spoken::Anything).collect();
         let doors = Door::all(config).into_iter();
         doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
+    }
+
+    /// The same for datagrams.
+    fn udp_addresses_of(&self, config: &Config, new: &[BoundPort]) -> Vec<SocketAddr> {
+        let old = self.ports.iter().map(|it| (it.configured, it.address));
+        let all: Vec<_> = old.chain(new.iter().map(|it| (it.configured, it.address))).collect();
+        let configured = datagrams::addresses(config).into_iter();
+        configured.filter_map(|at| Some(all.iter().find(|it| it.0 == at)?.1)).collect()
+    }
+
+    /// Puts sockets for datagrams in the order of the configuration; closes removed ones.
+    fn turn_ports(&mut self, new: Vec<BoundPort>) {
+        let fronts = self.present.fronts();
+        let new = new.into_iter().map(|it| Port::serve(it, &fronts));
+        let mut there: Vec<Port> = std::mem::take(&mut self.ports).into_iter().chain(new).collect();
+        for wanted in datagrams::addresses(&self.gateway.serving.config) {
+            let at = there.iter().position(|it| it.configured == wanted);
+            self.ports.extend(at.map(|at| there.remove(at)));
+        }
+        there.iter().for_each(Port::close);
     }
 
     /// Puts listeners in the order of the configuration; closes removed ones.

@@ -23,7 +23,8 @@ use crate::gateway::{Gateway, Options, Present};
 use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
-use crate::opening::{Jobs, Opening};
+use crate::opening::{Addresses, Jobs, Opening};
+use crate::ports::{self, Port};
 use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
@@ -40,6 +41,8 @@ pub struct Running {
     pub tls_addresses: Vec<SocketAddr>,
     /// The addresses where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
+    /// The addresses where it listens for datagrams: each address of `[[udp]]` once.
+    pub udp_addresses: Vec<SocketAddr>,
     /// The addresses of the gate, in the order of the configuration.
     pub gate_addresses: Vec<SocketAddr>,
     /// The address of the admin listener.
@@ -48,6 +51,8 @@ pub struct Running {
     pub demands: mpsc::Receiver<Demand>,
     pub(crate) present: Present,
     pub(crate) posts: Vec<Post>,
+    /// Sockets for datagrams.
+    pub(crate) ports: Vec<Port>,
     /// Listeners that are not in the configuration any more, and still have connections.
     pub(crate) closing: Vec<Post>,
     pub(crate) room: Arc<Semaphore>,
@@ -101,6 +106,7 @@ impl Gateway {
         let config = found.apply(base.clone());
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
+        let ports = ports::bind(&config, &[])?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
@@ -113,41 +119,40 @@ impl Gateway {
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
         let room = listen::room(&config);
         let durable = options.durable;
-        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        let tcp = tcp.map(|(bound, _)| bound.address).collect();
-        let (gateway, jobs) = open(config, &clock, options, &handed, tcp)?;
+        let addresses = Addresses::of(&bound, &ports);
+        let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
         let (here, fronts) = (present.gateway(), present.fronts());
         let admin_post =
             admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
-        let mut posts = Vec::new();
-        for (bound, spoken) in bound {
-            posts.push(Post::man(bound, spoken, &fronts, &room)?);
-        }
+        let posts = bound.into_iter().map(|(it, spoken)| Post::man(it, spoken, &fronts, &room));
+        let posts = posts.collect::<Result<Vec<_>, _>>()?;
         let (demand, demands) = mpsc::channel(8);
+        let ports = ports.into_iter().map(|it| Port::serve(it, &fronts)).collect();
         let disk_job = drive_disk(&here);
         let watched = Watched { found, demand: demand.clone() };
         let side_jobs = side_jobs(&here, &watched);
         let control = socket.serve(here, demand)?;
-        let log_job = gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
             admin: admin_post.as_ref().map(|(_, address)| *address),
             admin_post: admin_post.map(|(post, _)| post),
             addresses: Vec::new(),
             tls_addresses: Vec::new(),
             tcp_addresses: Vec::new(),
+            udp_addresses: Vec::new(),
             gate_addresses: Vec::new(),
+            log_job: gateway.serving.access_log.clone().map(|log| tokio::spawn(log.run())),
             gateway,
             demands,
             present,
             posts,
+            ports,
             closing: Vec::new(),
             room,
             jobs,
             tending: Jobs::new(),
             retiring: Vec::new(),
-            log_job,
             disk_job,
             side_jobs,
             base,
@@ -172,6 +177,14 @@ fn prepare(config: &Config) -> Result<(), StartError> {
 
 /// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
+
+impl Addresses {
+    fn of(bound: &[(Bound, Spoken)], ports: &[ports::BoundPort]) -> Self {
+        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
+        let tcp = tcp.map(|(bound, _)| bound.address).collect();
+        Self { tcp, udp: ports.iter().map(|it| it.address).collect() }
+    }
+}
 
 /// Starts the tasks that belong to no site: certificates by ACME, jobs, webhooks, and a look at containers.
 pub(crate) fn side_jobs(live: &Live<Gateway>, watched: &Watched) -> Vec<JoinHandle<()>> {
@@ -210,7 +223,7 @@ fn open(
     clock: &Clock,
     mut options: Options,
     handed: &HashMap<String, Handed>,
-    tcp_addresses: Vec<SocketAddr>,
+    addresses: Addresses,
 ) -> Result<(Gateway, Jobs), StartError> {
     let controllers = std::mem::take(&mut options.controllers);
     let own = config.clone();
@@ -220,7 +233,7 @@ fn open(
     let Options { observe, durable, .. } = options;
     let common = Common { config: &own, clock, observe, durable, handed, disk };
     let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
-    let gateway = opening.gateway(config, tcp_addresses)?;
+    let gateway = opening.gateway(config, addresses)?;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }
@@ -290,6 +303,7 @@ impl Running {
         let (tcp, gate) = (of(Spoken::Anything), of(Spoken::Questions));
         (self.addresses, self.tcp_addresses, self.gate_addresses) = (http, tcp, gate);
         self.tls_addresses = https;
+        self.udp_addresses = self.ports.iter().map(|it| it.address).collect();
     }
 
     /// Returns when all tasks have shown that they run: every driver has answered, and every listener is there. False
@@ -301,7 +315,9 @@ impl Running {
                 return false;
             }
         }
-        self.posts.iter().all(Post::is_manned) && !self.control.is_over()
+        let are_served =
+            self.posts.iter().all(Post::is_manned) && self.ports.iter().all(Port::is_served);
+        are_served && !self.control.is_over()
     }
 
     /// Stops in good order: accepts no new connections, lets running exchanges end, writes ledgers. Servers keep their
@@ -319,6 +335,10 @@ impl Running {
     }
 
     async fn end(self) {
+        self.ports.iter().for_each(Port::close);
+        for port in self.ports {
+            port.ended().await;
+        }
         for post in self.posts.into_iter().chain(self.closing) {
             post.ended().await;
         }

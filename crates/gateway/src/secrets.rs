@@ -23,7 +23,9 @@ pub(crate) fn risks(config: &Config) -> Vec<String> {
     let probes = config.site.iter().flat_map(|site| &site.in_use);
     let probes = probes.flat_map(|it| it.token_file.iter().chain(&it.password_file));
     let probes = probes.filter_map(|file| exposed(file, "the token of a probe of use"));
-    let all = keys.chain(hooks).chain(power).chain(meters).chain(probes);
+    let dns = config.tls.iter().filter_map(|tls| tls.acme.as_ref()?.dns.as_ref());
+    let dns = dns.filter_map(|it| exposed(it.key_file.as_deref()?, "the key for updates of DNS"));
+    let all = keys.chain(hooks).chain(power).chain(meters).chain(probes).chain(dns);
     let mut risks: Vec<String> = all.collect();
     // For most receivers, the path of a webhook's URL is a password.
     let has_path = |url: &str| {

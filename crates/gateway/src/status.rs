@@ -8,6 +8,7 @@ mod mirror;
 mod pool;
 mod tcp;
 mod tls;
+mod udp;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 pub use self::tls::{CertificateStatus, TlsStatus};
+pub use self::udp::UdpStatus;
 use crate::config::SiteKind;
 
 /// Everything about a running gateway.
@@ -40,6 +42,9 @@ pub struct Status {
     /// The services that are passed through, of `[[tcp]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
+    /// The services of datagrams, of `[[udp]]`.
+    #[serde(default)]
+    pub udp: Vec<UdpStatus>,
     /// The jobs, of `[[job]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobStatus>,

@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod awake_budget;
 mod bad_value;
 pub mod connections;
+pub mod datagrams;
 pub mod electricity;
 pub mod fleet;
 pub mod frontier;

@@ -17,6 +17,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "authority",
             "config",
+            "dns",
             "error",
             "hand_over_error",
             "containers::labels",
@@ -32,6 +33,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "access",
             "metrics::tally",
+            "datagrams::tally",
             "passthrough::tally",
             "places",
             "repeated_warnings",
@@ -99,11 +101,14 @@ pub(crate) const LAYERS: [Layer; 9] = [
         name: "front",
         modules: &[
             "client_hello",
+            "datagrams",
             "front",
             "gate",
+            "greeting",
             "http2",
             "listen",
             "passthrough",
+            "ports",
             "proxy_protocol",
             "tls",
         ],

@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod datagrams;
 mod gate;
 mod pool;
 mod services;
@@ -92,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             "containers": containers(&config),
             "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
             "sites": sites,
+            "udp": config.udp.iter().map(|it| datagrams::as_json(&config, it)).collect::<Vec<_>>(),
             "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
         }))?;
     } else {
@@ -117,12 +119,7 @@ fn containers(config: &Config) -> Option<String> {
 }
 
 pub(super) fn page(name: &str, config: &Config) -> String {
-    let services = match config.tcp.len() {
-        0 => String::new(),
-        some => format!(" and {} by TCP", counted(some as u64, "service")),
-    };
-    let mut text =
-        format!("{name} is good: {}{services}\n\n", counted(config.site.len() as u64, "site"));
+    let mut text = format!("{name} is good: {}\n\n", counts(config));
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     if !listen.is_empty() {
         row(&mut text, "listens on", &listen.join(", "));
@@ -133,6 +130,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         for certificate in certificates(tls) {
             let name = if certificate.problem.is_some() { "careful" } else { "certificate" };
             row(&mut text, name, &certificate_words(&certificate));
+        }
+        if let Some(dns) = tls.acme.as_ref().and_then(|acme| acme.dns.as_ref()) {
+            row(&mut text, "proofs", &services::dns_words(dns));
         }
     }
     row(&mut text, "state", &config.state_dir.display().to_string());
@@ -178,11 +178,30 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         let _ = writeln!(text, "\nsite {}", site.name);
         site_rows(&mut text, config, site);
     }
+    services_text(&mut text, config);
+    text
+}
+
+/// What is passed through.
+fn services_text(text: &mut String, config: &Config) {
     for tcp in &config.tcp {
         let _ = writeln!(text, "\ntcp {}", tcp.name);
-        services::rows(&mut text, config, tcp);
+        services::rows(text, config, tcp);
     }
-    text
+    for udp in &config.udp {
+        let _ = writeln!(text, "\nudp {}", udp.name);
+        datagrams::rows(text, config, udp);
+    }
+}
+
+/// What the first line counts.
+fn counts(config: &Config) -> String {
+    let services = |all: usize, by: &str| match all {
+        0 => String::new(),
+        some => format!(" and {} by {by}", counted(some as u64, "service")),
+    };
+    let sites = counted(config.site.len() as u64, "site");
+    format!("{sites}{}{}", services(config.tcp.len(), "TCP"), services(config.udp.len(), "UDP"))
 }
 
 fn disk_words(config: &Config, disk: &DiskConfig) -> String {

@@ -114,6 +114,7 @@ struct Addresses {
     http: Vec<String>,
     tls: Vec<String>,
     tcp: Vec<String>,
+    udp: Vec<String>,
     gate: Vec<String>,
     admin: Option<String>,
 }
@@ -125,6 +126,7 @@ impl Addresses {
             http: texts(&running.addresses),
             tls: texts(&running.tls_addresses),
             tcp: texts(&running.tcp_addresses),
+            udp: texts(&running.udp_addresses),
             gate: texts(&running.gate_addresses),
             admin: running.admin.map(|it| it.to_string()),
         }
@@ -137,8 +139,9 @@ struct Introduction {
     control_socket: String,
     /// Name, policy and controller.
     sites: Vec<(String, String, String)>,
-    /// Names of the services that are passed through.
+    /// Names of the services that are passed through, and of those of datagrams.
     services: Vec<String>,
+    datagrams: Vec<String>,
 }
 
 impl Introduction {
@@ -159,7 +162,8 @@ impl Introduction {
         });
         let control_socket = config.control_socket().display().to_string();
         let services = config.tcp.iter().map(|it| it.name.clone()).collect();
-        Self { observe, control_socket, sites: sites.collect(), services }
+        let datagrams = config.udp.iter().map(|it| it.name.clone()).collect();
+        Self { observe, control_socket, sites: sites.collect(), services, datagrams }
     }
 
     fn say(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
@@ -170,12 +174,14 @@ impl Introduction {
                 "listening": at.http,
                 "listening_tls": at.tls,
                 "listening_tcp": at.tcp,
+                "listening_udp": at.udp,
                 "gate": at.gate,
                 "admin": at.admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
                 "sites": sites,
                 "tcp": self.services,
+                "udp": self.datagrams,
             }));
         }
         let site = |(name, policy, controller): &(String, String, String)| {
@@ -199,7 +205,11 @@ impl Introduction {
         let services = (!self.services.is_empty()).then(|| {
             format!("passing through {} on {}", self.services.join(", "), at.tcp.join(", "))
         });
-        let does: Vec<String> = sites.into_iter().chain(services).collect();
+        let datagrams = (!self.datagrams.is_empty()).then(|| {
+            let (names, at) = (self.datagrams.join(", "), at.udp.join(", "));
+            format!("passing datagrams through to {names} on {at}")
+        });
+        let does: Vec<String> = sites.into_iter().chain(services).chain(datagrams).collect();
         output::say(&format!("{}{gate}{admin}{shadow}", does.join("; ")))
     }
 }

@@ -1,5 +1,7 @@
 //! `nightwatt status`: one page about a running gateway.
 
+mod datagrams;
+
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
@@ -42,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         status.sites.retain(|site| site.name == *wanted);
         status.machines.retain(|machine| machine.name == *wanted);
         status.tcp.retain(|service| service.on == *wanted);
+        status.udp.retain(|service| service.on == *wanted);
         status.jobs.retain(|job| job.on == *wanted);
         if status.sites.is_empty() && status.machines.is_empty() {
             return Err(Failure::saying(format!("there is no site `{wanted}`"))
@@ -89,6 +92,12 @@ fn page(status: &Status) -> String {
             text.push('\n');
         }
         service_rows(&mut text, service);
+    }
+    for service in &status.udp {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        datagrams::rows(&mut text, service);
     }
     for job in &status.jobs {
         if !text.is_empty() {
@@ -211,7 +220,7 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
     let _ = writeln!(text, "{}: {state} for {} (machine)", it.name, seconds(it.state_for_s));
     let connections = match it.connections {
         0 => String::new(),
-        some => format!(", {} by tcp", counted(some.into(), "connection")),
+        some => format!(", {} by tcp or udp", counted(some.into(), "connection")),
     };
     let servers = counted(it.awake_on_it.into(), "server");
     row(text, "carries", &format!("{servers} awake{connections}"));
@@ -280,7 +289,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         let requests = it.in_flight.saturating_sub(it.connections);
         let connections = match it.connections {
             0 => String::new(),
-            some => format!(" and {} by tcp", counted(some.into(), "connection")),
+            some => format!(" and {} by tcp or udp", counted(some.into(), "connection")),
         };
         let now = format!(
             "{}{connections} under way, {} held until it is awake",

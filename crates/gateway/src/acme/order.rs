@@ -9,6 +9,7 @@ use instant_acme::{
     RetryPolicy,
 };
 
+use super::records::{DnsError, Records};
 use crate::config::Proof;
 use crate::proofs::Proofs;
 
@@ -36,6 +37,9 @@ pub(super) enum Failed {
     /// The trusted authorities cannot be loaded.
     #[error("{0}")]
     Trust(nightwatt_host::tls::TlsError),
+    /// A record in DNS could not be made.
+    #[error("{0}")]
+    Dns(#[from] DnsError),
     /// The certificate that serves as a proof could not be made.
     #[error("{0}")]
     Made(#[from] rcgen::Error),
@@ -68,9 +72,17 @@ impl Failed {
         match self {
             Self::NotProved(_) => {
                 "the name must lead here from the internet: port 80 for http-01, port 443 for tls-alpn-01; \
-                 look at its DNS (A and AAAA) and at the router"
+                 look at its DNS (A and AAAA) and at the router. For dns-01 the world must see the record that \
+                 `tls.acme.dns` changes"
             }
-            Self::NoSuchProof(..) => "set `tls.acme.proof` to the other one",
+            Self::NoSuchProof(..) => "set `tls.acme.proof` to another one",
+            Self::Dns(DnsError::Hook { .. }) => {
+                "run the hook by hand, with the variables of docs/tls.md"
+            }
+            Self::Dns(_) => {
+                "`tls.acme.dns` names the server and its key; the server's log says why it refuses, and \
+                 `nsupdate -k KEY_FILE` asks it by hand"
+            }
             Self::Authority(_) => "its answer says why; `tls.acme.directory` says who is asked",
             Self::Silent => "is the network there?",
             Self::OfNoUse => "is the clock right?",
@@ -81,13 +93,23 @@ impl Failed {
     }
 }
 
+/// How names are proved.
+pub(super) struct Proving<'a, 'b> {
+    pub(super) proof: Proof,
+    /// By `http-01` and `tls-alpn-01`.
+    pub(super) proofs: &'a Proofs,
+    /// By `dns-01`.
+    pub(super) records: &'a mut Records<'b>,
+}
+
 /// Obtains a certificate for these names: the chain followed by the key, in PEM.
 pub(super) async fn carry_out(
     account: &Account,
     names: &[String],
-    proof: Proof,
-    proofs: &Proofs,
+    proving: &mut Proving<'_, '_>,
 ) -> Result<String, Failed> {
+    let Proving { proof, proofs, records } = proving;
+    let proof = *proof;
     let identifiers: Vec<Identifier> =
         names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
@@ -103,14 +125,16 @@ pub(super) async fn carry_out(
         let kind = match proof {
             Proof::Http => ChallengeType::Http01,
             Proof::TlsAlpn => ChallengeType::TlsAlpn01,
+            Proof::Dns => ChallengeType::Dns01,
         };
         let mut challenge =
             authorization.challenge(kind).ok_or(Failed::NoSuchProof(proof, name.clone()))?;
         let answer = challenge.key_authorization();
-        given.push(match proof {
-            Proof::Http => proofs.say(&challenge.token, answer.as_str()),
-            Proof::TlsAlpn => proofs.show(&name, answer.digest().as_ref())?,
-        });
+        match proof {
+            Proof::Http => given.push(proofs.say(&challenge.token, answer.as_str())),
+            Proof::TlsAlpn => given.push(proofs.show(&name, answer.digest().as_ref())?),
+            Proof::Dns => records.add(&name, &answer.dns_value()).await?,
+        }
         challenge.set_ready().await?;
     }
     match order.poll_ready(&PATIENCE).await {

@@ -157,6 +157,14 @@ impl SiteConfig {
             );
             return wrong("access", text);
         }
+        if let Some(udp) = config.udp.iter().find(|udp| udp.on == self.name) {
+            let text = format!(
+                "`[site.access]` does not hold for datagrams to `{}`, and these could wake the server: put that \
+                 `[[udp]]` service on a site or machine without `[site.access]`; it has an `allow` of its own",
+                udp.name
+            );
+            return wrong("access", text);
+        }
         let checked = access.check(config);
         checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Config, Wrong, wrong};
+use super::{Config, DnsConfig, Wrong, wrong};
 
 /// The paths at which an authority requests a proof over plain HTTP (RFC 8555, 8.3).
 pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
@@ -29,6 +29,8 @@ pub struct AcmeConfig {
     /// How to prove that the names are ours; default: `http-01` if there is a listener for plain HTTP, else
     /// `tls-alpn-01`.
     pub proof: Option<Proof>,
+    /// How records in DNS are changed, for `dns-01`.
+    pub dns: Option<DnsConfig>,
     /// Root certificates for the authority's own server instead of the system's, in PEM.
     pub ca: Option<PathBuf>,
 }
@@ -42,6 +44,9 @@ pub enum Proof {
     /// By a certificate that the authority requests at port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
+    /// By a record in DNS, also for names with a star.
+    #[serde(rename = "dns-01")]
+    Dns,
 }
 
 /// A short hash of a text.
@@ -59,7 +64,7 @@ impl AcmeConfig {
     /// The name of the file for a certificate of these names.
     pub fn file(&self, names: &[String]) -> PathBuf {
         let mut names: Vec<String> = names.iter().map(|it| it.to_ascii_lowercase()).collect();
-        let first = names.first().cloned().unwrap_or_default();
+        let first = names.first().map(|it| it.replace('*', "_")).unwrap_or_default();
         names.sort();
         let whole = format!("{}\n{}", self.url(), names.join("\n"));
         format!("{first}-{}.pem", tag(&whole)).into()
@@ -91,6 +96,11 @@ impl AcmeConfig {
         if self.email.as_ref().is_some_and(|it| !it.contains('@')) {
             return wrong("tls.acme.email", "`email` is no address: `you@example.org`");
         }
+        if (self.proof == Some(Proof::Dns)) != self.dns.is_some() && self.proof.is_some() {
+            let text = "`dns-01` and `[tls.acme.dns]` belong together: write both, or none of them";
+            return wrong("tls.acme.proof", text);
+        }
+        self.dns.as_ref().map_or(Ok(()), DnsConfig::check)?;
         if self.proof == Some(Proof::Http) && plain.is_empty() {
             let text = "`http-01` needs plain HTTP: add `listen = [\"0.0.0.0:80\"]`, or take `tls-alpn-01`";
             return wrong("tls.acme.proof", text);
@@ -117,8 +127,15 @@ impl Config {
 
     /// How it is proved that names are ours.
     pub(crate) fn proof(&self) -> Proof {
-        let told = self.tls.as_ref().and_then(|tls| tls.acme.as_ref()?.proof);
-        told.unwrap_or(if self.listen.is_empty() { Proof::TlsAlpn } else { Proof::Http })
+        let acme = self.tls.as_ref().and_then(|tls| tls.acme.as_ref());
+        if acme.is_some_and(|it| it.dns.is_some()) {
+            return Proof::Dns;
+        }
+        acme.and_then(|it| it.proof).unwrap_or(if self.listen.is_empty() {
+            Proof::TlsAlpn
+        } else {
+            Proof::Http
+        })
     }
 }
 
@@ -180,6 +197,23 @@ mod tests {
             (agreed, "chain = \"c\"", "both files in PEM"),
             (agreed, "chain = \"c\"\nkey = \"k\"\nacme = [\"a.example\"]", "leave one out"),
             ("", name, "whose certificates"),
+            ("acme = { terms_agreed = true, proof = \"dns-01\" }", name, "belong together"),
+            ("acme = { terms_agreed = true, dns = {} }", name, "one of the two"),
+            (
+                "acme = { terms_agreed = true, dns.server = \"a\" }",
+                name,
+                "both `server` and `key_file`",
+            ),
+            (
+                "acme = { terms_agreed = true, dns = { hook = [\"h\"], check = [\"a b\"] } }",
+                name,
+                "a server can be",
+            ),
+            (
+                "acme = { terms_agreed = true, dns.hook = [\"h\"] }",
+                "acme = [\"*.*.org\"]",
+                "is no name",
+            ),
         ] {
             let said = parse(acme, certificate).unwrap_err();
             assert!(said.contains(says), "{acme} {certificate}: {said}");

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Config, TcpConfig, own};
+use super::{Config, TcpOrigin, own};
 use crate::authority::Authority;
 
 /// Two values that do not go together: their dotted keys, and what is wrong and what would be right.
@@ -82,12 +82,13 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
         }
     }
     services_lead_elsewhere(config, &all)?;
+    datagrams_lead_elsewhere(config)?;
     sites_lead_elsewhere(config, &all)
 }
 
 fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> {
     for (index, tcp) in config.tcp.iter().enumerate() {
-        let origins = origins(config, tcp);
+        let origins = origins(config, &tcp.on, &tcp.origin);
         if let Some(own) = all.iter().find(|it| it.is_tcp && it.is_reached_at(&origins)) {
             let message = format!(
                 "`origin` is where nightwatt itself listens, for {}: its connections would loop \
@@ -95,6 +96,27 @@ fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clas
                 own.what
             );
             return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
+        }
+    }
+    Ok(())
+}
+
+/// Does no service of datagrams lead back here?
+fn datagrams_lead_elsewhere(config: &Config) -> Result<(), Clash> {
+    for (index, udp) in config.udp.iter().enumerate() {
+        let origins = origins(config, &udp.on, &udp.origin);
+        let reached = |own: &SocketAddr| {
+            origins.iter().any(|at| own::reaches(*own, *at, |ip| ip.is_loopback()))
+        };
+        for (other, it) in config.udp.iter().enumerate() {
+            let Some(at) = it.listen.iter().position(reached) else { continue };
+            let message = format!(
+                "`origin` is where nightwatt itself listens, for `{}`: its datagrams would loop forever. Write \
+                 where the service listens; on this machine that is another port",
+                it.name
+            );
+            let keys = [format!("udp.{index}.origin"), format!("udp.{other}.listen.{at}")];
+            return Err((keys, message));
         }
     }
     Ok(())
@@ -151,17 +173,17 @@ fn clash(first: &Listener, later: &Listener) -> Option<String> {
 }
 
 /// Where a service is, as far as that can be known without asking for names.
-fn origins(config: &Config, tcp: &TcpConfig) -> Vec<SocketAddr> {
-    let site = config.site.iter().find(|site| site.name == tcp.on);
+fn origins(config: &Config, on: &str, origin: &TcpOrigin) -> Vec<SocketAddr> {
+    let site = config.site.iter().find(|site| site.name == on);
     let servers = site.into_iter().flat_map(|site| {
         let pool = site.server.iter().map(|server| &server.origin);
         std::iter::once(&site.origin).chain(pool)
     });
-    let hosts: Vec<&str> = match &tcp.origin.host {
+    let hosts: Vec<&str> = match &origin.host {
         Some(host) => vec![host],
         None => servers.filter_map(|it| Some(Authority::parse(&it.authority)?.host)).collect(),
     };
-    hosts.into_iter().flat_map(|host| addresses(host, tcp.origin.port)).collect()
+    hosts.into_iter().flat_map(|host| addresses(host, origin.port)).collect()
 }
 
 /// The addresses of a host, as far as they can be known without asking for names.

@@ -11,11 +11,13 @@ use serde::Deserialize;
 use super::{SiteConfig, Wrong, wrong};
 use crate::authority::Authority;
 
-/// `http://host:port` or `https://host:port`, nothing behind it.
+/// `http://host:port`, `https://host:port` or `h2c://host:port`, nothing behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     /// It speaks TLS.
     pub by_tls: bool,
+    /// It speaks HTTP/2 without TLS, and is asked by that at once (RFC 9113, 3.3).
+    pub by_h2c: bool,
     /// Name or address, with port: for connecting and for `Host`, if the client sent none.
     pub authority: String,
     /// Whom it is asked for by TLS, if not for its host.
@@ -24,7 +26,11 @@ pub struct Origin {
 
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = if self.by_tls { "https" } else { "http" };
+        let scheme = match (self.by_tls, self.by_h2c) {
+            (true, _) => "https",
+            (false, true) => "h2c",
+            (false, false) => "http",
+        };
         write!(f, "{scheme}://{}", self.authority)
     }
 }
@@ -34,14 +40,15 @@ impl<'de> Deserialize<'de> for Origin {
         let text = String::deserialize(deserializer)?;
         let wrong = || {
             serde::de::Error::custom(format!(
-                "`{text}` is not an origin: write `http://` or `https://` and host and port, as in \
+                "`{text}` is not an origin: write `http://`, `https://` or `h2c://` and host and port, as in \
                  `http://10.0.0.5:8080`"
             ))
         };
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-        let by_tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
+        let (by_tls, by_h2c) = match uri.scheme_str() {
+            Some("http") => (false, false),
+            Some("https") => (true, false),
+            Some("h2c") => (false, true),
             _ => return Err(wrong()),
         };
         let is_bare = uri.path() == "/" && uri.query().is_none();
@@ -51,13 +58,17 @@ impl<'de> Deserialize<'de> for Origin {
         if port == 0 {
             return Err(wrong());
         }
-        Ok(Self { by_tls, authority: format!("{host}:{port}"), name: None })
+        Ok(Self { by_tls, by_h2c, authority: format!("{host}:{port}"), name: None })
     }
 }
 
 impl Origin {
-    /// Up with any answer to `GET /` but 502, 503 and 504.
+    /// Up with any answer to `GET /` but 502, 503 and 504; with HTTP/2 alone, if it accepts connections.
     pub(crate) fn probe(&self) -> probe::Config {
+        // The probe speaks HTTP/1.1.
+        if self.by_h2c {
+            return probe::Config::tcp(&self.authority);
+        }
         match probe::Config::http(&format!("{self}/")) {
             Ok(probe::Config::Http(http)) => {
                 probe::Config::Http(probe::Http { name: self.name.clone(), ..http })
@@ -167,6 +178,14 @@ mod tests {
         assert_eq!(site.origin.probe(), "http https://Server.example:443/".parse().unwrap());
         let site = parse("https://[fd00::5]:8443", "").unwrap().site.remove(0);
         assert_eq!((site.origin.host(), &*site.origin.authority), ("fd00::5", "[fd00::5]:8443"));
+    }
+
+    #[test]
+    fn an_origin_by_http2_without_tls_is_probed_by_its_port() {
+        let site = parse("h2c://10.0.0.5:50051", "").unwrap().site.remove(0);
+        assert_eq!((site.origin.by_h2c, site.origin.by_tls), (true, false));
+        assert_eq!(site.origin.to_string(), "h2c://10.0.0.5:50051");
+        assert_eq!(site.origin.probe(), "tcp 10.0.0.5:50051".parse().unwrap());
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct TcpConfig {
     /// What of a connection wakes the server.
     #[serde(default)]
     pub wake_on: WakeOn,
+    /// With `wake_on = "minecraft"`: what lists of servers show while the server sleeps.
+    #[serde(default = "default_motd")]
+    pub motd: String,
     /// What of a connection keeps the server awake; default: `bytes`, but at a pool `connection`.
     pub keep_awake: Option<Keeps>,
     /// A connection through which nothing came for this long does not keep the server awake (`bytes`).
@@ -64,6 +67,14 @@ pub enum WakeOn {
     Connect,
     /// The first byte of its client: a port scan connects and says nothing.
     FirstByte,
+    /// A `ClientHello` of TLS.
+    Tls,
+    /// The version of an SSH client.
+    Ssh,
+    /// A connection request of RDP.
+    Rdp,
+    /// A player who logs in to Minecraft; lists of servers are answered without waking it.
+    Minecraft,
 }
 
 /// What of a connection keeps its server awake.
@@ -142,6 +153,13 @@ fn default_quiet() -> Duration {
     Duration::from_mins(5)
 }
 
+fn default_motd() -> String {
+    "Asleep: join to wake it".to_owned()
+}
+
+/// No text for lists of servers is longer.
+const LONGEST_MOTD: usize = 1024;
+
 fn default_held() -> usize {
     128
 }
@@ -183,6 +201,9 @@ impl TcpConfig {
         if is_machine && self.origin.host.is_none() {
             let text = "a machine has no origin whose host could be meant: write host and port";
             return wrong("origin", text);
+        }
+        if self.motd.len() > LONGEST_MOTD {
+            return wrong("motd", "`motd` is longer than 1024 bytes");
         }
         site.map_or(Ok(()), |site| self.check_pool(site))?;
         for (key, time) in [("quiet", Some(self.quiet)), ("idle_timeout", self.idle_timeout)] {

@@ -533,6 +533,8 @@ fn the_examples_of_the_docs_are_good() {
     assert!(good("nightwatt.toml", &text("examples/nightwatt.toml")).tcp.is_empty());
     let names = |config: Config| config.tcp.into_iter().map(|it| it.name).collect::<Vec<_>>();
     assert_eq!(names(good("tcp.toml", &text("examples/tcp.toml"))), ["ssh", "git", "mail"]);
+    let udp = good("udp.toml", &text("examples/udp.toml")).udp;
+    assert_eq!(udp.into_iter().map(|it| it.name).collect::<Vec<_>>(), ["vpn", "game"]);
     let page = text("passthrough.md");
     let (_, page) = page.split_once("```toml\n").unwrap();
     let (example, _) = page.split_once("```").unwrap();

@@ -110,7 +110,7 @@ impl CertificateConfig {
         let (Some(first), Some(dir)) = (self.acme.first(), self.chain.parent()) else {
             return Vec::new();
         };
-        let start = format!("{}-", first.to_ascii_lowercase());
+        let start = format!("{}-", first.to_ascii_lowercase().replace('*', "_"));
         let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let is_it = |path: &PathBuf| {
             let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
@@ -144,10 +144,14 @@ impl TlsConfig {
             let text = "whose certificates? Add `[tls.acme]` with `terms_agreed = true`";
             return wrong(key_of(".acme"), text);
         }
-        if let Some(name) = acme.iter().find(|name| !is_name(name) || !name.contains('.')) {
+        let by_dns = self.acme.as_ref().is_some_and(|it| it.dns.is_some());
+        let bare =
+            |name: &str| name.strip_prefix("*.").filter(|_| by_dns).unwrap_or(name).to_owned();
+        let is_good = |name: &&String| is_name(&bare(name)) && bare(name).contains('.');
+        if let Some(name) = acme.iter().find(|name| !is_good(name)) {
             let text = format!(
-                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, without a \
-                 star (that takes a proof by DNS, which is not there)"
+                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, or with \
+                 `[tls.acme.dns]` also `*.example.org`"
             );
             return wrong(key_of(".acme"), text);
         }

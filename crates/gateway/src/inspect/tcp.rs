@@ -30,10 +30,15 @@ impl Service {
 
 impl Gateway {
     /// Connections passed through to the server of this site, or to this machine, that keep it awake.
-    pub(super) fn connections_to(&self, name: &str) -> u32 {
+    fn connections_to(&self, name: &str) -> u32 {
         let on_it = self.front.services.all.iter().filter(|service| service.config.on == name);
         let active: u64 = on_it.map(|service| service.tally.active()).sum();
         u32::try_from(active).unwrap_or(u32::MAX)
+    }
+
+    /// Connections and sessions passed through that keep this site's server, or this machine, awake.
+    pub(super) fn passed_through_to(&self, name: &str) -> u32 {
+        self.connections_to(name).saturating_add(self.sessions_with(name))
     }
 
     /// The status of all services, and of connections for none of them if there were any.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri, Version};
@@ -131,6 +131,7 @@ pub(super) async fn by_http2(
     connection: &Connection,
     request: Request<Question>,
     authority: &str,
+    scheme: Scheme,
 ) -> Result<Response<FromOrigin>, Unanswered> {
     let (parts, mut body) = request.into_parts();
     let as_it_was = parts.clone();
@@ -138,7 +139,7 @@ pub(super) async fn by_http2(
     // client's.
     let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
     body.keep_trailers(named.collect());
-    let request = Request::from_parts(said_by_http2(parts, authority), body);
+    let request = Request::from_parts(said_by_http2(parts, authority, scheme), body);
     match connection.sender().try_send_request(request).await {
         Ok(response) => Ok(as_by_http1(response).map(FromOrigin::Http2)),
         Err(mut failure) => {
@@ -161,20 +162,29 @@ fn why_not_answered(error: hyper::Error) -> OriginError {
 }
 
 /// HTTP/2 expresses in frames what HTTP/1.1 expresses in fields (RFC 9113, 8.2.2 and 8.3.1).
-fn said_by_http2(mut parts: Parts, authority: &str) -> Parts {
+fn said_by_http2(mut parts: Parts, authority: &str, scheme: Scheme) -> Parts {
     for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
         parts.headers.remove(name);
+    }
+    // gRPC has its status in trailers, and servers insist on this field.
+    if is_grpc(&parts) {
+        parts.headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     let host = parts.headers.remove(HOST);
     let host = host.and_then(|it| Authority::try_from(it.as_bytes()).ok());
     let mut uri = parts.uri.clone().into_parts();
-    uri.scheme = Some(Scheme::HTTPS);
+    uri.scheme = Some(scheme);
     uri.authority = host.or_else(|| authority.parse().ok());
     if let Ok(uri) = Uri::from_parts(uri) {
         parts.uri = uri;
     }
     parts.version = Version::HTTP_2;
     parts
+}
+
+fn is_grpc(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
 /// The callers expect HTTP/1.1.

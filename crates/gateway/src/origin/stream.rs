@@ -15,14 +15,17 @@ pub(crate) const HTTP1: &[u8] = b"http/1.1";
 /// A byte stream to a server.
 pub(crate) enum Stream {
     Plain(TcpStream),
+    /// HTTP/2 without TLS.
+    Http2(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Whether HTTP/2 was negotiated.
+    /// Whether it is for HTTP/2: negotiated, or known before.
     pub(super) fn is_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,
+            Self::Http2(_) => true,
             Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(HTTP2),
         }
     }
@@ -30,7 +33,7 @@ impl Stream {
     /// The TCP connection below.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
-            Self::Plain(stream) => stream,
+            Self::Plain(stream) | Self::Http2(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
         }
     }
@@ -40,7 +43,7 @@ impl Stream {
 macro_rules! either {
     ($stream:ident, $it:ident => $call:expr) => {
         match &mut *$stream {
-            Self::Plain(stream) => {
+            Self::Plain(stream) | Self::Http2(stream) => {
                 let $it = Pin::new(stream);
                 $call
             }
@@ -81,7 +84,7 @@ impl AsyncWrite for Stream {
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Plain(stream) | Self::Http2(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
         }
     }

@@ -5,21 +5,21 @@ use std::sync::{Arc, OnceLock};
 
 use nightwatt_clock::connect::connect_any;
 use nightwatt_energy::time::{Mono, Now};
-use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_policy::admission::{ClientClass, Route};
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::AdmissionRequest;
-use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::ClientKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::books::target;
 use super::tally::{Waiting, share_of};
-use super::{Ahead, Outcome, Service, broken_off};
+use super::{Ahead, Outcome, Service, broken_off, knock};
 use crate::config::{WakeOn, own};
 use crate::exchange::{Exchange, WORD};
 use crate::facts::RequestId;
 use crate::forward::RETRY_EVERY;
+use crate::greeting::{self, Greeting, Protocol};
 use crate::hold::{Held, ToHold, hold};
 use crate::origin::is_own_shortage;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
@@ -104,25 +104,63 @@ impl<'a> Course<'a> {
     async fn first_byte(&self, ahead: &mut Ahead) -> Result<(), Outcome> {
         let (serving, service) = (self.serving, self.service);
         let Some(supervisor) = service.supervisor() else { return Ok(()) };
-        let is_due = service.config.wake_on == WakeOn::Connect || !ahead.bytes.is_empty();
-        if is_due || serving.observe {
+        let protocol = match service.config.wake_on {
+            WakeOn::Connect => return Ok(()),
+            WakeOn::FirstByte if !ahead.bytes.is_empty() => return Ok(()),
+            WakeOn::FirstByte => None,
+            WakeOn::Tls => Some(Protocol::Tls),
+            WakeOn::Ssh => Some(Protocol::Ssh),
+            WakeOn::Rdp => Some(Protocol::Rdp),
+            WakeOn::Minecraft => Some(Protocol::Minecraft),
+        };
+        if serving.observe {
             return Ok(());
         }
         let deadline = self.arrived.mono + serving.config.limits.header_timeout;
         let mut phase = supervisor.phase();
-        let mut part = bytes::BufMut::limit(&mut ahead.bytes, ahead.room);
         let said = async {
+            let greeting = async {
+                match protocol {
+                    Some(protocol) => self.greeting(ahead, protocol).await,
+                    None => more(ahead, ahead.room).await,
+                }
+            };
             tokio::select! {
                 // If the server is awake, the service may send first.
                 biased;
                 _ = phase.wait_for(|phase| *phase == Phase::Awake) => Ok(()),
-                read = ahead.stream.read_buf(&mut part) => match read {
-                    Ok(length) if length > 0 => Ok(()),
-                    _ => Err(Outcome::Left),
-                },
+                said = greeting => said,
             }
         };
         serving.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
+    }
+
+    /// Reads until it is certain that the client wakes the server, or that it does not.
+    async fn greeting(&self, ahead: &mut Ahead, protocol: Protocol) -> Result<(), Outcome> {
+        let mut is_answered = false;
+        loop {
+            match greeting::read(protocol, &ahead.bytes) {
+                Greeting::Wakes => return Ok(()),
+                Greeting::Alien => {
+                    return Err(if is_answered { Outcome::Answered } else { Outcome::NoWake });
+                }
+                Greeting::Incomplete => {}
+                Greeting::Status { version, ping } => {
+                    let answer = greeting::status_answer(version, &self.service.config.motd);
+                    if !is_answered {
+                        send(ahead, &answer).await?;
+                    }
+                    is_answered = true;
+                    if let Some(ping) = ping {
+                        send(ahead, &greeting::ping_answer(ping)).await?;
+                        return Err(Outcome::Answered);
+                    }
+                }
+            }
+            more(ahead, greeting::LONGEST)
+                .await
+                .map_err(|outcome| if is_answered { Outcome::Answered } else { outcome })?;
+        }
     }
 
     /// Wakes the server if necessary, and waits for it, as for a request of a site.
@@ -275,25 +313,8 @@ impl<'a> Course<'a> {
         Exchange::begun(supervisor, sake)
     }
 
-    /// Without an agent: the same address is the same visitor.
-    fn visitor(&self) -> Visitor {
-        Visitor::new(&self.client.ip().to_canonical().to_string(), None)
-    }
-
     fn knock(&self, number: u64) -> AdmissionRequest {
-        let address = self.client.ip().to_canonical();
-        AdmissionRequest {
-            id: number,
-            visitor: self.visitor(),
-            client: ClientKey::from(address).number(),
-            network: self.network(),
-            request: admission::Request {
-                class: ClientClass::Api,
-                want: Want::Other,
-                cached: Cached::Nothing,
-            },
-            recognised: true,
-        }
+        knock(number, self.client.ip())
     }
 
     fn cause(&self, number: u64) -> WakeCause {
@@ -369,7 +390,7 @@ impl<'a> Course<'a> {
             if place.is_none() {
                 place = Some(self.waits(held)?);
             }
-            if !supervisor.rejoin(number, Some(self.visitor()), || self.cause(number)) {
+            if !supervisor.rejoin(number, Some(self.knock(number).visitor), || self.cause(number)) {
                 return Err(Outcome::WakeFailed);
             }
             let waiting = self.to_hold(number, deadline);
@@ -464,6 +485,19 @@ impl<'a> Course<'a> {
         }
         Ok(server)
     }
+}
+
+/// Reads some bytes of the client.
+async fn more(ahead: &mut Ahead, most: usize) -> Result<(), Outcome> {
+    let mut part = bytes::BufMut::limit(&mut ahead.bytes, most);
+    match ahead.stream.read_buf(&mut part).await {
+        Ok(length) if length > 0 => Ok(()),
+        _ => Err(Outcome::Left),
+    }
+}
+
+async fn send(ahead: &mut Ahead, bytes: &[u8]) -> Result<(), Outcome> {
+    ahead.stream.write_all(bytes).await.map_err(|_| Outcome::Left)
 }
 
 /// The result of `work`, unless the client leaves before.

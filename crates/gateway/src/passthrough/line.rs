@@ -389,7 +389,7 @@ async fn discard(source: &TcpStream) -> Result<(), Outcome> {
 
 /// Returns when the server falls asleep or sleeps, for certain. A server that merely does not answer may be up: the
 /// probe checks its web server, not this service. If it is down, TCP will notice.
-async fn falls_asleep(supervisor: &Supervisor) {
+pub(crate) async fn falls_asleep(supervisor: &Supervisor) {
     let mut sleeps = supervisor.sleeps();
     let sleeps_now = match supervisor.phase_now() {
         Phase::FallingAsleep => true,

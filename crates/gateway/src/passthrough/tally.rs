@@ -32,6 +32,10 @@ pub(crate) enum Outcome {
     OverBudget,
     /// Its client said nothing in time, and only its first byte wakes the server.
     Silent,
+    /// Its first bytes are not what wakes the server.
+    NoWake,
+    /// It asked for the status only, which it got from here.
+    Answered,
     /// Its client left before it was put through.
     Left,
     /// It does not begin like TLS, although TLS has to name the service.
@@ -48,7 +52,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Passed,
         Self::Broken,
         Self::Idle,
@@ -61,6 +65,8 @@ impl Outcome {
         Self::QueueFull,
         Self::OverBudget,
         Self::Silent,
+        Self::NoWake,
+        Self::Answered,
         Self::Left,
         Self::NotTls,
         Self::BadHello,
@@ -84,6 +90,8 @@ impl Outcome {
             Self::QueueFull => "queue-full",
             Self::OverBudget => "over-budget",
             Self::Silent => "silent",
+            Self::NoWake => "no-wake",
+            Self::Answered => "answered",
             Self::Left => "left",
             Self::NotTls => "not-tls",
             Self::BadHello => "bad-hello",
@@ -110,6 +118,7 @@ impl Outcome {
             Self::OverBudget => (503, Answered::Budget),
             Self::Silent => (408, Answered::Refused),
             Self::Left => (499, Answered::Gone),
+            Self::Answered => (200, Answered::Monitor),
             Self::Unreachable
             | Self::Exhausted
             | Self::Loops

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, Proof, TlsConfig};
+use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, DnsConfig, Proof, TlsConfig};
 use nightwatt_needs::programs;
 
 use crate::client::get;
@@ -17,7 +17,7 @@ use crate::stage::{Setup, Stage, asleep, secs};
 const NAME: &str = "blog.example.org";
 
 /// Pebble, and a DNS server that knows this machine by every name; both end with it.
-struct Authority {
+pub(crate) struct Authority {
     children: Vec<Child>,
     /// The certificate of its own server.
     own: Made,
@@ -37,12 +37,12 @@ impl Drop for Authority {
 
 /// Before it is looked again; false.
 #[expect(clippy::disallowed_methods, reason = "a program of others begins in real time")]
-fn pause() -> bool {
+pub(crate) fn pause() -> bool {
     std::thread::sleep(Duration::from_millis(50));
     false
 }
 
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     port().1
 }
 
@@ -50,13 +50,23 @@ impl Authority {
     /// It gives certificates for so many seconds, and looks for proofs at these ports. None if it is not
     /// here.
     fn start(http: SocketAddr, tls: SocketAddr, seconds: u64) -> Option<Self> {
+        Self::start_with(http, tls, seconds, free())
+    }
+
+    /// The same; it asks this server for names.
+    pub(crate) fn start_with(
+        http: SocketAddr,
+        tls: SocketAddr,
+        seconds: u64,
+        dns: SocketAddr,
+    ) -> Option<Self> {
         let place = std::env::var_os("PEBBLE").map(PathBuf::from);
         let program = |name: &str| place.as_ref().map_or(name.into(), |place| place.join(name));
         if place.is_none() && !programs(&["pebble", "pebble-challtestsrv"]) || !has("curl") {
             return None;
         }
         let own = Made::new("DNS:localhost", "10")?;
-        let [at, management, dns] = [free(), free(), free()];
+        let [at, management] = [free(), free()];
         let dir = tempfile::tempdir().unwrap();
         let config = serde_json::json!({ "pebble": {
             "listenAddress": at.to_string(),
@@ -73,6 +83,7 @@ impl Authority {
         std::fs::write(&path, config.to_string()).unwrap();
         let mut names = Command::new(program("pebble-challtestsrv"));
         let off = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""];
+        // If another one has its address, it does not listen.
         names.args(off).args(["-dns01", &dns.to_string()]);
         names.args(["-management", &free().to_string()]);
         let mut pebble = Command::new(program("pebble"));
@@ -95,11 +106,24 @@ impl Authority {
 
     /// The site by TLS, with certificates of this authority for these names.
     fn gives(&self, setup: Setup, ports: [SocketAddr; 2], proof: Proof, names: &[&str]) -> Setup {
+        self.gives_by(setup, ports, proof, None, names)
+    }
+
+    /// The same; records in DNS are changed like this.
+    pub(crate) fn gives_by(
+        &self,
+        setup: Setup,
+        ports: [SocketAddr; 2],
+        proof: Proof,
+        dns: Option<DnsConfig>,
+        names: &[&str],
+    ) -> Setup {
         let acme = AcmeConfig {
             directory: format!("https://localhost:{}/dir", self.at.port()),
             terms_agreed: true,
             email: Some("me@example.org".to_owned()),
             proof: Some(proof),
+            dns,
             ca: Some(self.own.chain()),
         };
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
@@ -122,6 +146,11 @@ impl Authority {
 
     /// What a client sees that believes this authority.
     async fn page(&self, stage: &Stage) -> Result<String, String> {
+        self.page_of(stage, NAME).await
+    }
+
+    /// The same at this name.
+    pub(crate) async fn page_of(&self, stage: &Stage, name: &str) -> Result<String, String> {
         let root = self.dir.path().join("root.pem");
         let mut curl = Command::new("curl");
         curl.args(["-sSk", "-o"]).arg(&root);
@@ -134,20 +163,25 @@ impl Authority {
         );
         let port = stage.tls_address().port();
         let mut curl = Command::new("curl");
-        curl.args(["-sS", "--resolve", &format!("{NAME}:{port}:127.0.0.1"), "--cacert"]).arg(root);
-        curl.arg(format!("https://{NAME}:{port}/"));
+        curl.args(["-sS", "--resolve", &format!("{name}:{port}:127.0.0.1"), "--cacert"]).arg(root);
+        curl.arg(format!("https://{name}:{port}/"));
         let output = run(curl).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 }
 
 /// Waits for it, no longer than a minute.
-async fn eventually(what: &str, authority: &Authority, stage: &Stage, so: impl Fn() -> bool) {
+pub(crate) async fn eventually(
+    what: &str,
+    authority: &Authority,
+    stage: &Stage,
+    so: impl Fn() -> bool,
+) {
     for _ in 0..1200 {
         if so() {
             return;
@@ -157,7 +191,7 @@ async fn eventually(what: &str, authority: &Authority, stage: &Stage, so: impl F
     panic!("{what}: {:?}\n{}", stage.tls(), authority.log());
 }
 
-fn problem(stage: &Stage) -> Option<String> {
+pub(crate) fn problem(stage: &Stage) -> Option<String> {
     stage.tls().certificates.remove(0).problem
 }
 
@@ -251,6 +285,7 @@ fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
         terms_agreed: true,
         email: None,
         proof: Some(Proof::TlsAlpn),
+        dns: None,
         ca: None,
     };
     let names = vec![NAME.to_owned()];

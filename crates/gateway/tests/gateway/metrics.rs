@@ -485,7 +485,8 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     let table =
         "[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \":22\"\n";
-    services(busy(), table.to_owned()).play(async |stage| {
+    let more = table.replace("tcp", "udp").replace("ssh", "vpn");
+    services(busy(), format!("{table}{more}")).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
     });
     let job = |config: &mut Config| {

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::stage::{Setup, Stage, asleep};
 
-/// `[[tcp]]` tables on the only site.
+/// `[[tcp]]` and `[[udp]]` tables on the only site.
 pub(crate) fn services(setup: Setup, tables: String) -> Setup {
     setup.with(move |config| {
         let text = format!(
@@ -20,7 +20,7 @@ pub(crate) fn services(setup: Setup, tables: String) -> Setup {
              power.simulated = {{}}\n{tables}"
         );
         let parsed = Config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-        config.tcp = parsed.tcp;
+        (config.tcp, config.udp) = (parsed.tcp, parsed.udp);
     })
 }
 

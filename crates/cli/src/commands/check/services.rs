@@ -1,7 +1,7 @@
 //! Explains a service that is passed through.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{Asleep, TcpConfig};
+use nightwatt_gateway::config::{Asleep, DnsConfig, TcpConfig, TcpOrigin, WakeOn};
 use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
 
@@ -20,8 +20,11 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
         [] => {}
         names => row(text, "names", &format!("{}, as TLS asks for them", names.join(", "))),
     }
-    row(text, "origin", &origin(tcp));
-    row(text, "wakes", &wakes(config, tcp));
+    row(text, "origin", &origin(&tcp.origin, &tcp.on));
+    row(text, "wakes", &wakes(config, &tcp.on));
+    if let Some(by) = wakes_by(tcp) {
+        row(text, "wakes on", by);
+    }
     row(text, "keeps awake", &keeps(config, tcp));
     if !is_at_pool(config, tcp) {
         row(text, "asleep", asleep(tcp));
@@ -47,16 +50,29 @@ fn is_at_pool(config: &Config, tcp: &TcpConfig) -> bool {
     config.site.iter().any(|site| site.name == tcp.on && !site.server.is_empty())
 }
 
-fn origin(tcp: &TcpConfig) -> String {
-    match &tcp.origin.host {
-        Some(host) => format!("{host}:{}", tcp.origin.port),
-        None => format!("port {} of the server of {}", tcp.origin.port, tcp.on),
+const fn wakes_by(tcp: &TcpConfig) -> Option<&'static str> {
+    match tcp.wake_on {
+        WakeOn::Connect => None,
+        WakeOn::FirstByte => Some("the first byte of a client"),
+        WakeOn::Tls => Some("a ClientHello of TLS, and nothing else"),
+        WakeOn::Ssh => Some("the version of an SSH client, and nothing else"),
+        WakeOn::Rdp => Some("a connection request of RDP, and nothing else"),
+        WakeOn::Minecraft => Some("a player who joins; lists of servers get an answer from here"),
     }
 }
 
-fn wakes(config: &Config, tcp: &TcpConfig) -> String {
-    let is_machine = config.machine.iter().any(|machine| machine.name == tcp.on);
-    format!("the {} {}", if is_machine { "machine" } else { "server of the site" }, tcp.on)
+/// Where a service on this site or machine is.
+pub(super) fn origin(origin: &TcpOrigin, on: &str) -> String {
+    match &origin.host {
+        Some(host) => format!("{host}:{}", origin.port),
+        None => format!("port {} of the server of {on}", origin.port),
+    }
+}
+
+/// What a service on this site or machine wakes.
+pub(super) fn wakes(config: &Config, on: &str) -> String {
+    let is_machine = config.machine.iter().any(|machine| machine.name == on);
+    format!("the {} {on}", if is_machine { "machine" } else { "server of the site" })
 }
 
 fn keeps(config: &Config, tcp: &TcpConfig) -> String {
@@ -75,13 +91,26 @@ fn asleep(tcp: &TcpConfig) -> &'static str {
     }
 }
 
+/// How it is proved by DNS that names are ours.
+pub(super) fn dns_words(dns: &DnsConfig) -> String {
+    match (&dns.server, &dns.hook) {
+        (Some(server), _) => {
+            let key = dns.key.as_ref().map_or("", |key| &key.name);
+            format!("records in DNS, by updates at {server} with the key {key}")
+        }
+        (None, hook) => {
+            format!("records in DNS, by {}", hook.as_deref().unwrap_or_default().join(" "))
+        }
+    }
+}
+
 /// The same as JSON.
 pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
     json!({
         "name": tcp.name,
         "listen": tcp.listen,
         "on": tcp.on,
-        "origin": origin(tcp),
+        "origin": origin(&tcp.origin, &tcp.on),
         "sni": tcp.sni,
         "held": held(config, tcp),
     })

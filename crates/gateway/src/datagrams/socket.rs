@@ -1,0 +1,128 @@
+//! The socket for clients. It notes to which address of this machine each datagram came, since the answer must come
+//! from that address: a client that asked one address takes no answer from another.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::AsRawFd;
+
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
+};
+use socket2::{Domain, Protocol, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// The longest datagram.
+pub(crate) const LONGEST: usize = 65_535;
+
+/// A socket for clients.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    inner: UdpSocket,
+    is_v6: bool,
+}
+
+/// Where a datagram came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) length: usize,
+    pub(crate) source: SocketAddr,
+    /// The address of this machine that it was sent to.
+    pub(crate) here: Option<IpAddr>,
+}
+
+impl Socket {
+    /// Listens at an address. A second process of the same user may do so too: one replaces the other without a gap.
+    pub(crate) fn bind(address: SocketAddr, only_v6: bool) -> std::io::Result<Self> {
+        let socket =
+            socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_reuse_port(true)?;
+        let is_v6 = address.is_ipv6();
+        if is_v6 {
+            socket.set_only_v6(only_v6)?;
+            setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
+        } else {
+            setsockopt(&socket, Ipv4PacketInfo, &true)?;
+        }
+        socket.bind(&address.into())?;
+        Ok(Self { inner: UdpSocket::from_std(socket.into())?, is_v6 })
+    }
+
+    /// The actual address.
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// The next datagram.
+    pub(crate) async fn receive(&self, buffer: &mut [u8]) -> std::io::Result<Received> {
+        self.inner.async_io(Interest::READABLE, || self.read(buffer)).await
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> std::io::Result<Received> {
+        let mut parts = [IoSliceMut::new(buffer)];
+        let mut space = nix::cmsg_space!(in6_pktinfo);
+        let (fd, flags) = (self.inner.as_raw_fd(), MsgFlags::empty());
+        let message = recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut space), flags)?;
+        let source = message.address.as_ref().and_then(address_of);
+        let source = source.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+        let here = message.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|it| match it {
+                ControlMessageOwned::Ipv4PacketInfo(it) => {
+                    Some(IpAddr::from(it.ipi_addr.s_addr.to_ne_bytes()))
+                }
+                ControlMessageOwned::Ipv6PacketInfo(it) => Some(IpAddr::from(it.ipi6_addr.s6_addr)),
+                _ => None,
+            })
+        });
+        Ok(Received { length: message.bytes, source, here: here.filter(|it| !it.is_multicast()) })
+    }
+
+    /// Sends a datagram from an address of this machine, or drops it if the kernel does not take it now.
+    pub(super) fn send(
+        &self,
+        bytes: &[u8],
+        to: SocketAddr,
+        here: Option<IpAddr>,
+    ) -> std::io::Result<()> {
+        let parts = [IoSlice::new(bytes)];
+        let (fd, flags, to) =
+            (self.inner.as_raw_fd(), MsgFlags::empty(), SockaddrStorage::from(to));
+        let send = |messages: &[ControlMessage<'_>]| {
+            self.inner.try_io(Interest::WRITABLE, || {
+                sendmsg(fd, &parts, messages, flags, Some(&to)).map_err(std::io::Error::from)
+            })
+        };
+        let sent = match here {
+            Some(IpAddr::V4(here)) if !self.is_v6 => {
+                let source = in_addr { s_addr: u32::from_ne_bytes(here.octets()) };
+                let info = in_pktinfo {
+                    ipi_ifindex: 0,
+                    ipi_spec_dst: source,
+                    ipi_addr: in_addr { s_addr: 0 },
+                };
+                send(&[ControlMessage::Ipv4PacketInfo(&info)])
+            }
+            Some(IpAddr::V6(here)) if self.is_v6 => {
+                let info =
+                    in6_pktinfo { ipi6_addr: in6_addr { s6_addr: here.octets() }, ipi6_ifindex: 0 };
+                send(&[ControlMessage::Ipv6PacketInfo(&info)])
+            }
+            _ => send(&[]),
+        };
+        match sent {
+            // The address is gone, or was that of all machines of a network: the kernel chooses one.
+            Err(error) if here.is_some() && error.kind() == std::io::ErrorKind::InvalidInput => {
+                send(&[]).map(drop)
+            }
+            sent => sent.map(drop),
+        }
+    }
+}
+
+fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| SocketAddr::V4(SocketAddrV4::from(*it)));
+    v4.or_else(|| address.as_sockaddr_in6().map(|it| SocketAddr::V6(SocketAddrV6::from(*it))))
+}

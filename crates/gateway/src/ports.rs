@@ -1,0 +1,108 @@
+//! Sockets where datagrams of clients come in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::datagrams::{self, Arrival, LONGEST, Socket, takes};
+use crate::error::StartError;
+use crate::listen::Fronts;
+use crate::passthrough::Stopped;
+
+/// A socket where datagrams of clients come in.
+pub(crate) struct BoundPort {
+    /// The configured address, whose port may be 0.
+    pub(crate) configured: SocketAddr,
+    /// The actual address.
+    pub(crate) address: SocketAddr,
+    socket: Socket,
+}
+
+impl BoundPort {
+    /// Listens at an address, which is one of `all`.
+    pub(crate) fn bind(configured: SocketAddr, all: &[SocketAddr]) -> Result<Self, StartError> {
+        let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
+        let failed = |source| StartError::Listen { address: configured, source };
+        let socket = Socket::bind(configured, has_v4).map_err(failed)?;
+        let address = socket.address().map_err(failed)?;
+        Ok(Self { configured, address, socket })
+    }
+}
+
+/// A socket that is being served.
+pub(crate) struct Port {
+    pub(crate) configured: SocketAddr,
+    pub(crate) address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Port {
+    /// Serves it.
+    pub(crate) fn serve(bound: BoundPort, live: &Fronts) -> Self {
+        let BoundPort { configured, address, socket } = bound;
+        let stop = watch::Sender::new(false);
+        let open = OpenPort { configured, address, socket: Arc::new(socket) };
+        let task = tokio::spawn(open.run(live.clone(), stop.subscribe()));
+        Self { configured, address, stop, task }
+    }
+
+    /// Ends it, with its sessions.
+    pub(crate) fn close(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// After closing: returns when it has ended.
+    pub(crate) async fn ended(self) {
+        let _ = self.task.await;
+    }
+
+    /// Whether its task still runs.
+    pub(crate) fn is_served(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+/// What the task of a port has.
+struct OpenPort {
+    configured: SocketAddr,
+    address: SocketAddr,
+    socket: Arc<Socket>,
+}
+
+impl OpenPort {
+    async fn run(self, mut live: Fronts, mut stopped: Stopped) {
+        let mut buffer = vec![0; LONGEST];
+        loop {
+            let received = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                received = self.socket.receive(&mut buffer) => received,
+            };
+            match received {
+                Ok(received) => {
+                    let front = live.front.now();
+                    let arrival = Arrival {
+                        configured: self.configured,
+                        address: self.address,
+                        socket: &self.socket,
+                        received,
+                        bytes: &buffer[..received.length],
+                    };
+                    takes(&front.serving, &front.datagrams, &arrival, &stopped);
+                }
+                Err(error) => live.serving.now().cannot_accept("datagrams of", error).await,
+            }
+        }
+    }
+}
+
+/// Listens for datagrams at each address of a configuration that is not open already.
+pub(crate) fn bind(config: &Config, open: &[Port]) -> Result<Vec<BoundPort>, StartError> {
+    let all = datagrams::addresses(config);
+    let new = all.iter().filter(|it| !open.iter().any(|port| port.configured == **it));
+    new.map(|it| BoundPort::bind(*it, &all)).collect()
+}

@@ -1,0 +1,343 @@
+//! Datagrams that are passed through: what wakes the server, what keeps it awake, what is dropped.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use nightwatt_gateway::status::UdpStatus;
+use tokio::net::UdpSocket;
+
+use crate::passthrough_programs::services;
+use crate::stage::{Setup, Stage, asleep, awake, settle, watched};
+
+/// What a service got: each datagram with its source.
+type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
+
+/// A socket for a service.
+fn port() -> (std::net::UdpSocket, SocketAddr) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// A service that sends back each datagram that does not begin with `-`.
+fn echo(socket: std::net::UdpSocket) -> Heard {
+    let socket = UdpSocket::from_std(socket).unwrap();
+    let heard = Heard::default();
+    let all = Arc::clone(&heard);
+    tokio::spawn(async move {
+        let mut part = vec![0; 65_535];
+        while let Ok((length, from)) = socket.recv_from(&mut part).await {
+            all.lock().unwrap().push((from, part[..length].to_vec()));
+            if part[0] != b'-' {
+                let _ = socket.send_to(&part[..length], from).await;
+            }
+        }
+    });
+    heard
+}
+
+/// A service called `echo` with these lines besides, and its socket.
+fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::UdpSocket) {
+    let (socket, origin) = port();
+    let lines = if lines.contains("listen") {
+        lines.to_owned()
+    } else {
+        format!("listen = [\"127.0.0.1:0\"]\n{lines}")
+    };
+    let table =
+        format!("[[udp]]\nname = \"echo\"\non = \"blog\"\norigin = \"{origin}\"\n{lines}\n");
+    (services(setup, table), socket)
+}
+
+/// A client of a service.
+struct Peer(UdpSocket);
+
+impl Peer {
+    async fn new(stage: &Stage) -> Self {
+        Self::at(stage, "127.0.0.1").await
+    }
+
+    /// A client with this address.
+    async fn at(stage: &Stage, address: &str) -> Self {
+        let socket = UdpSocket::bind((address, 0)).await.unwrap();
+        let port = stage.running().udp_addresses[0].port();
+        socket.connect(("127.0.0.1", port)).await.unwrap();
+        Self(socket)
+    }
+
+    async fn say(&self, stage: &Stage, bytes: &[u8]) {
+        let _still = stage.clock.owe();
+        watched("a datagram to be sent", self.0.send(bytes)).await.unwrap();
+        settle(&stage.clock).await;
+    }
+
+    async fn hears(&self, stage: &Stage) -> Vec<u8> {
+        let _still = stage.clock.owe();
+        let mut bytes = vec![0; 65_535];
+        let length = watched("a datagram of the service", self.0.recv(&mut bytes)).await.unwrap();
+        settle(&stage.clock).await;
+        bytes.truncate(length);
+        bytes
+    }
+}
+
+/// The only service.
+pub(crate) fn status(stage: &Stage) -> UdpStatus {
+    stage.running().gateway.status().udp.remove(0)
+}
+
+fn dropped(stage: &Stage, why: &str) -> u64 {
+    status(stage).dropped.get(why).copied().unwrap_or(0)
+}
+
+fn outcome(stage: &Stage, outcome: &str) -> u64 {
+    status(stage).outcomes.get(outcome).copied().unwrap_or(0)
+}
+
+#[test]
+fn the_first_datagram_wakes_the_server_and_all_arrive_whole_and_in_order() {
+    let (setup, socket) = with_echo(asleep(), "");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        let all: [Vec<u8>; 4] = [vec![1], vec![2; 1400], Vec::new(), vec![4; 60_000]];
+        for datagram in &all {
+            peer.say(stage, datagram).await;
+        }
+        let it = status(stage);
+        assert_eq!((it.sessions, it.held, stage.state().as_str()), (1, 1, "waking"));
+        // The server takes 5 s to wake. The service leaves the empty one unanswered, as its first byte is what it looks at.
+        stage.at(5).await;
+        for datagram in &all {
+            assert_eq!(&peer.hears(stage).await, datagram);
+        }
+        let heard: Vec<Vec<u8>> = heard.lock().unwrap().iter().map(|it| it.1.clone()).collect();
+        assert_eq!(heard, all);
+        assert_eq!(stage.commands(), (1, 0));
+        let it = status(stage);
+        assert_eq!(
+            (it.received, it.sent, it.received_bytes, it.sent_bytes),
+            (4, 4, 61_401, 61_401)
+        );
+        assert_eq!((it.active, it.waited), (1, 1));
+        // Ten minutes after the last datagram, of which five keep it awake.
+        stage.at(5 + 600).await;
+        assert_eq!((outcome(stage, "idle"), status(stage).sessions), (1, 0));
+        let line = stage.log().pop().unwrap();
+        assert!(line.contains("\"UDP echo HTTP/1.1\" 200 61401 "), "{line}");
+        let extras = stage.extras().pop().unwrap();
+        assert_eq!((extras.answer.as_str(), extras.delay_s), ("held", 5.0));
+    });
+}
+
+#[test]
+fn a_quiet_session_lets_the_server_sleep_and_goes_on_from_the_same_port() {
+    let (setup, socket) = with_echo(awake(), "quiet = \"1m\"");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        peer.say(stage, b"one").await;
+        assert_eq!(peer.hears(stage).await, b"one");
+        stage.at(59).await;
+        assert_eq!((stage.state().as_str(), status(stage).active), ("awake", 1));
+        // Quiet after 60 s; the policy waits 5 s more, and falling asleep takes 5 s.
+        stage.at(72).await;
+        assert_eq!((stage.state().as_str(), status(stage).active), ("asleep", 0));
+        assert_eq!(status(stage).sessions, 1);
+        peer.say(stage, b"two").await;
+        assert_eq!(stage.state(), "waking");
+        stage.at(80).await;
+        assert_eq!(peer.hears(stage).await, b"two");
+        let heard = heard.lock().unwrap();
+        assert_eq!(heard[0].0, heard[1].0, "for the service it is the same client");
+        assert_eq!(status(stage).active, 1);
+    });
+}
+
+#[test]
+fn a_stream_that_the_service_does_not_answer_keeps_no_server_awake() {
+    let (setup, socket) = with_echo(awake(), "strangers = \"2/h\"");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        for second in 1..600 {
+            peer.say(stage, b"-").await;
+            stage.at(second).await;
+        }
+        // Awake at first; then woken by two of the datagrams, each time for the minute that a server stays awake at least.
+        assert_eq!((stage.commands().0, stage.state().as_str()), (2, "asleep"));
+        let heard = heard.lock().unwrap().len() as u64;
+        assert!(heard < 220 && dropped(stage, "strangers") > 350, "{heard} forwarded");
+        assert_eq!(status(stage).sessions, 1);
+    });
+}
+
+#[test]
+fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_clients() {
+    let (setup, socket) = with_echo(awake(), "strangers = \"1/h\"\nsessions = 8\nheld = 8");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let known = Peer::at(stage, "127.0.0.9").await;
+        known.say(stage, b"hello").await;
+        assert_eq!(known.hears(stage).await, b"hello");
+        stage.at(400).await;
+        assert_eq!(stage.state(), "asleep");
+        for (wave, begins) in [(0_u8, 400), (1, 500)] {
+            for number in 0..100 {
+                let stranger = Peer::at(stage, &format!("127.1.{wave}.{number}")).await;
+                stranger.say(stage, b"-flood").await;
+            }
+            let it = status(stage);
+            assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
+            if wave == 0 {
+                assert_eq!(stage.commands().0, 1, "one of the strangers may");
+                known.say(stage, b"in the flood").await;
+                stage.at(begins + 6).await;
+                assert_eq!(known.hears(stage).await, b"in the flood");
+                stage.at(begins + 90).await;
+            } else {
+                assert_eq!(stage.state(), "awake", "for the known client");
+            }
+        }
+        assert!(outcome(stage, "displaced") > 80, "{:?}", status(stage));
+        stage.at(900).await;
+        assert_eq!(stage.state(), "asleep");
+        known.say(stage, b"still known").await;
+        assert_eq!(stage.state(), "waking");
+    });
+}
+
+#[test]
+fn only_networks_that_are_allowed_come_through() {
+    let (setup, socket) = with_echo(asleep(), "allow = [\"127.0.0.0/24\"]\ndeny = [\"127.0.0.3\"]");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        for stranger in ["127.0.1.1", "127.0.0.3"] {
+            Peer::at(stage, stranger).await.say(stage, b"x").await;
+        }
+        assert_eq!((dropped(stage, "network"), status(stage).sessions), (2, 0));
+        assert_eq!(stage.state(), "asleep");
+        Peer::at(stage, "127.0.0.2").await.say(stage, b"x").await;
+        assert_eq!(stage.state(), "waking");
+    });
+}
+
+#[test]
+fn with_wireguard_only_the_first_message_of_a_handshake_wakes() {
+    let (setup, socket) = with_echo(asleep(), "wake_on = \"wireguard\"");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        let initiation = [[1, 0, 0, 0].as_slice(), &[7; 144]].concat();
+        let keepalive = [[4, 0, 0, 0].as_slice(), &[7; 28]].concat();
+        for other in [&keepalive[..], &initiation[1..], b"", b"hello"] {
+            peer.say(stage, other).await;
+        }
+        assert_eq!((dropped(stage, "no-wake"), stage.state().as_str()), (4, "asleep"));
+        peer.say(stage, &initiation).await;
+        assert_eq!(stage.state(), "waking");
+        stage.at(5).await;
+        assert_eq!(peer.hears(stage).await, initiation);
+        peer.say(stage, &keepalive).await;
+        assert_eq!(peer.hears(stage).await, keepalive, "while it is awake all come through");
+        assert_eq!(heard.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn a_client_is_answered_from_the_address_that_it_asked() {
+    let (setup, socket) = with_echo(awake(), "listen = [\"0.0.0.0:0\"]");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let port = stage.running().udp_addresses[0].port();
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let peer = Peer(peer);
+        for asked in ["127.0.0.7", "127.0.0.8"] {
+            // A connected socket takes no datagrams from other addresses.
+            peer.0.connect((asked, port)).await.unwrap();
+            peer.say(stage, asked.as_bytes()).await;
+            assert_eq!(peer.hears(stage).await, asked.as_bytes());
+        }
+        assert_eq!(status(stage).sessions, 1);
+    });
+}
+
+#[test]
+fn memory_for_what_waits_is_bounded() {
+    let (setup, socket) = with_echo(asleep(), "held = 20\nheld_bytes = 1000");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        for _ in 0..6 {
+            peer.say(stage, &[7; 300]).await;
+        }
+        assert_eq!(dropped(stage, "held"), 3, "1000 bytes have room for three");
+        for _ in 0..6 {
+            peer.say(stage, b"short").await;
+        }
+        assert_eq!(dropped(stage, "held"), 7, "one session has a quarter of the places");
+        stage.at(5).await;
+        assert_eq!(heard.lock().unwrap().len(), 5);
+        peer.say(stage, &[7; 300]).await;
+        assert_eq!(heard.lock().unwrap().len(), 6, "there is room again");
+    });
+}
+
+#[test]
+fn a_service_that_starts_late_gets_the_first_datagrams_all_the_same() {
+    let (setup, socket) = with_echo(asleep(), "");
+    let at = socket.local_addr().unwrap();
+    drop(socket);
+    setup.play(async |stage| {
+        let peer = Peer::new(stage).await;
+        peer.say(stage, b"early").await;
+        stage.at(7).await;
+        let socket = std::net::UdpSocket::bind(at).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let heard = echo(socket);
+        stage.at(9).await;
+        assert_eq!(peer.hears(stage).await, b"early");
+        assert_eq!(heard.lock().unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_wake_and_one_that_is_stopped_end_their_sessions() {
+    let (setup, socket) = with_echo(asleep().power(|power| power.never_wakes = true), "");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        Peer::new(stage).await.say(stage, b"x").await;
+        stage.at(300).await;
+        assert_eq!(status(stage).sessions, 0);
+        let ended = outcome(stage, "wake-failed") + outcome(stage, "held-too-long");
+        assert_eq!(ended, 1, "{:?}", status(stage));
+        assert!(stage.log().pop().unwrap().contains("\"UDP echo HTTP/1.1\" 50"));
+    });
+}
+
+#[test]
+fn a_reload_keeps_sessions_and_closes_what_is_removed() {
+    let (setup, socket) = with_echo(awake(), "");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        peer.say(stage, b"one").await;
+        assert_eq!(peer.hears(stage).await, b"one");
+        let address = stage.running().udp_addresses[0];
+        stage
+            .reload(|config| config.udp[0].deny = vec!["127.0.0.3".parse().unwrap()])
+            .await
+            .unwrap();
+        assert_eq!((stage.running().udp_addresses[0], status(stage).sessions), (address, 1));
+        peer.say(stage, b"two").await;
+        assert_eq!(peer.hears(stage).await, b"two");
+        Peer::at(stage, "127.0.0.3").await.say(stage, b"x").await;
+        assert_eq!(dropped(stage, "network"), 1, "by the new configuration");
+        stage.reload(|config| config.udp.clear()).await.unwrap();
+        assert!(stage.running().udp_addresses.is_empty());
+        let free = std::net::UdpSocket::bind(address);
+        assert!(free.is_ok(), "{address} is closed: {free:?}");
+        stage.stop().await;
+    });
+}
