@@ -75,6 +75,8 @@ pub enum Cause {
     AwakeHours,
     /// Copies of its site have to be looked at again.
     Refresh,
+    /// A job needs it.
+    Job,
     /// The operator said so.
     Operator,
 }
@@ -93,6 +95,8 @@ pub enum Action {
 pub enum Order {
     /// Wake the server.
     Wake,
+    /// Wake it: a job that the operator has configured needs it now.
+    WakeForJob,
     /// Put it to sleep as soon as nothing is in flight, whatever the policy says.
     Sleep,
     /// Wake it and keep it awake for that long.
@@ -328,7 +332,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// The operator wants something.
     pub fn order(&mut self, now: Now, order: Order, actions: &mut Vec<Action>) {
         match order {
-            Order::Wake => self.sleep_ordered = false,
+            Order::Wake | Order::WakeForJob => self.sleep_ordered = false,
             Order::StayAwake(time) => {
                 self.sleep_ordered = false;
                 self.stay_awake_until = now.mono + time;
@@ -346,7 +350,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
         }
         self.lifecycle.end_pause(now.mono);
-        self.wake(now, Cause::Operator, actions);
+        let cause = if order == Order::WakeForJob { Cause::Job } else { Cause::Operator };
+        self.wake(now, cause, actions);
         self.reconsider(now);
     }
 
