@@ -75,7 +75,6 @@ async fn one(gateway: Arc<Gateway>, job: JobConfig) {
 struct Kept {
     server: Arc<Supervisor>,
     jobs: Arc<Jobs>,
-    was_asleep: bool,
 }
 
 impl Kept {
@@ -87,7 +86,8 @@ impl Kept {
         }
         server.begin();
         let was_asleep = matches!(phase, Phase::Asleep | Phase::FallingAsleep | Phase::Failed);
-        Self { server: Arc::clone(server), jobs: Arc::clone(jobs), was_asleep }
+        jobs.keep(server.name(), was_asleep);
+        Self { server: Arc::clone(server), jobs: Arc::clone(jobs) }
     }
 }
 
@@ -102,7 +102,8 @@ impl Drop for Kept {
     fn drop(&mut self) {
         self.server.end();
         // After a hand-over, the policy of the other process decides.
-        if self.was_asleep && !self.jobs.is_handed_over() && !is_wanted(&self.server) {
+        let was_asleep = self.jobs.release(self.server.name());
+        if was_asleep && !self.jobs.is_handed_over() && !is_wanted(&self.server) {
             self.server.order(Order::Sleep);
         }
     }

@@ -5,7 +5,7 @@
 
 mod due;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,6 +31,7 @@ pub(crate) struct Jobs {
     entries: Mutex<BTreeMap<String, Entry>>,
     tasks: Mutex<JoinSet<()>>,
     ended: Notify,
+    kept: Mutex<HashMap<String, Kept>>,
     /// Another process takes over, or has.
     is_handed_over: AtomicBool,
 }
@@ -44,6 +45,14 @@ struct Entry {
     run: Option<File>,
     /// The process that has handed over to this one still runs it.
     is_elsewhere: bool,
+}
+
+/// A server that jobs need now.
+#[derive(Debug, Default)]
+struct Kept {
+    jobs: u32,
+    /// Before the first of them.
+    was_asleep: bool,
 }
 
 /// What is to be done about a job.
@@ -148,6 +157,23 @@ impl Jobs {
     /// Ends all runs under way, and their programs. The next process makes up for them.
     pub(crate) async fn abort(&self) {
         self.tasks().shutdown().await;
+    }
+
+    /// A job needs a server from now on.
+    pub(crate) fn keep(&self, server: &str, is_asleep: bool) {
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = all.entry(server.to_owned()).or_default();
+        kept.was_asleep |= is_asleep;
+        kept.jobs += 1;
+    }
+
+    /// A job needs it no more: whether it was the last one, and the server was asleep before the first.
+    pub(crate) fn release(&self, server: &str) -> bool {
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = all.get_mut(server) else { return false };
+        kept.jobs = kept.jobs.saturating_sub(1);
+        let is_over = kept.jobs == 0;
+        is_over && all.remove(server).is_some_and(|kept| kept.was_asleep)
     }
 
     /// Notes that another process takes over, or does not after all.
@@ -272,6 +298,17 @@ mod tests {
         assert!(!new.look(&job(), dir, now(101, 4)).begins);
         drop(old);
         assert!(new.look(&job(), dir, now(101, 4)).begins);
+    }
+
+    #[test]
+    fn the_last_of_several_jobs_lets_a_server_sleep_that_slept_before_the_first() {
+        let jobs = Jobs::default();
+        jobs.keep("nas", true);
+        jobs.keep("nas", false);
+        assert!(!jobs.release("nas"), "another one needs it");
+        assert!(jobs.release("nas"));
+        jobs.keep("nas", false);
+        assert!(!jobs.release("nas"), "it was awake");
     }
 
     #[test]
