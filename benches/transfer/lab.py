@@ -21,7 +21,7 @@ BURST_SECONDS, LEAST_BURST = 0.01, 3200
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of a program: s, CPU s of this end and of the other, most memory of a process of each, and JSON on stdout."""
+    """One run: s, CPU s of this end and of the other, most memory of a process of each, and JSON on stdout."""
 
     seconds: float
     # Until the other end is done as well.

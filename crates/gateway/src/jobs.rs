@@ -209,7 +209,7 @@ fn file(name: &str) -> String {
     format!("{name}.job.json")
 }
 
-/// The lock on a job's runs; nothing if another process has it. It ends with the process that has it, however that ends.
+/// The lock on a job's runs; nothing if another process has it. It ends with that process, however that ends.
 fn locked(state_dir: &Path, name: &str) -> Option<File> {
     let path = state_dir.join(format!("{name}.job.lock"));
     let mut options = File::options();
@@ -269,7 +269,8 @@ mod tests {
         Now { mono: Mono(Duration::ZERO), wall, utc_offset: 0 }
     }
 
-    /// The process that hands over runs the backup to its end: the next one neither begins it again, nor makes up for it.
+    /// The process that hands over runs the backup to its end: the next one neither begins it again, nor makes up for
+    /// it.
     #[test]
     fn a_run_of_the_process_that_handed_over_is_not_interrupted() {
         let folder = tempfile::tempdir().unwrap();

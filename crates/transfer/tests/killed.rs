@@ -180,8 +180,8 @@ fn killed_on_either_side() {
     println!("killed {} times at the sender and {} times at the receiver", kills[0], kills[1]);
 }
 
-/// 100 GB, of which a little is there, for a sender that is killed after nine tenths: nothing is read or hashed again, so
-/// the rest costs what is in it.
+/// 100 GB, of which a little is there, for a sender that is killed after nine tenths: nothing is read or hashed
+/// again, so the rest costs what is in it.
 fn a_sparse_file_is_resumed_by_what_is_in_it() {
     const LONG: u64 = 100_000_000_000;
     const PARTS: u64 = 100;
