@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -61,7 +61,7 @@ help:
 	@echo '                 what a handful of watched functions costs gcc, bzip2, nginx and PostgreSQL (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
 	@echo 'make bench-transfer'
-	@echo '                 send beside fixed codecs, zstd --adapt, scp, rsync and tar over slow and fast links (needs root)'
+	@echo '                 send beside fixed codecs, zstd --adapt, scp, rsync and tar over slow and fast links (ARGS=--quick; needs root)'
 	@echo 'make bench-tcp-where'
 	@echo '                 share of scheduler, idle and interrupt functions over links a, d, f, g (ARGS="--most 5"; needs root)'
 	@echo 'make bench-schedule six jobs by nightwatt schedule, all at once, and in turn; a lone job; ARGS="--runs 8"'
@@ -93,6 +93,8 @@ help:
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make soak-schedule'
 	@echo '                 100 million quanta of the scheduling policy: no task waits longer than its bound'
+	@echo 'make soak-transfer'
+	@echo '                 send and receive killed 1,000 times each (KILLS=100); 100 GB resumed; a million damaged frames'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
@@ -272,6 +274,11 @@ soak-cache:
 soak-schedule:
 	@tools/need rust cc
 	@cargo test --locked -p nightwatt-corun --lib -- --ignored --nocapture 10_to_the_8
+
+soak-transfer:
+	@tools/need rust cc
+	@NIGHTWATT_KILLS=$${KILLS:-1000} cargo test --locked -p nightwatt-transfer --test killed -- --nocapture
+	@cargo test --locked -p nightwatt-transfer --lib -- --ignored --nocapture a_million_damaged_frames
 
 soak-mirror:
 	@tools/need rust cc manual

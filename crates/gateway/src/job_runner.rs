@@ -5,7 +5,6 @@
 //! clock -> jobs::due (pure): which run is due  ->  wake, run the command, release  ->  a record in `state_dir`
 //! ```
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use nightwatt_policy::in_use::Standing;
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::{Hindrance, Order};
 use tokio::process::Command;
-use tokio::task::JoinSet;
 
 use crate::config::JobConfig;
 use crate::gateway::Gateway;
+use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::supervisor::Supervisor;
 
@@ -29,99 +28,67 @@ const WAKE: Duration = Duration::from_mins(10);
 const KEPT: usize = 4096;
 const SHOWN: usize = 300;
 
-/// Runs jobs, as long as the gateway runs.
+/// Begins what is due. What it has begun goes on when it ends.
 pub(crate) async fn run(mut live: Live<Gateway>) {
-    let mut running: JoinSet<String> = JoinSet::new();
-    let mut names: HashSet<String> = HashSet::new();
+    let jobs = Arc::clone(&live.now().jobs);
     loop {
         let gateway = live.now();
         let clock = gateway.serving.clock.clone();
-        let wait = if gateway.serving.observe {
-            Duration::MAX
-        } else {
-            start_due(&gateway, &mut running, &mut names)
-        };
+        let wait = if gateway.serving.observe { Duration::MAX } else { start_due(&gateway) };
         drop(gateway);
         tokio::select! {
             () = clock.sleep(wait.min(LONGEST)), if wait < Duration::MAX => {}
-            Some(done) = running.join_next(), if !running.is_empty() => {
-                // One that panicked has no name: it does not run again before the next start.
-                names.remove(&done.unwrap_or_default());
-            }
+            () = jobs.one_ended() => {}
             () = live.changed() => {}
         }
     }
 }
 
 /// Starts what is due, and returns the time until something is; the longest time if there is no job.
-fn start_due(
-    gateway: &Arc<Gateway>,
-    running: &mut JoinSet<String>,
-    names: &mut HashSet<String>,
-) -> Duration {
+fn start_due(gateway: &Arc<Gateway>) -> Duration {
     let config = &gateway.serving.config;
     let mut wait = Duration::MAX;
     for job in &config.job {
         let now = gateway.serving.clock.now();
-        let run = gateway.jobs.with(&job.name, &config.state_dir, |entry| {
-            if !entry.is_running && entry.record.give_up(now.wall.0) {
-                tracing::error!(
-                    job = job.name,
-                    "a job was interrupted twice: it waits for its next time"
-                );
-            }
-            let due = entry.record.due(job.at, now);
-            entry.next = due.next;
-            let run = due.run.filter(|_| !names.contains(&job.name));
-            if let Some(day) = run {
-                entry.record.begin(day, now.wall.0);
-                entry.is_running = true;
-            }
-            run
-        });
-        if run.is_some() {
-            names.insert(job.name.clone());
-            running.spawn(one(Arc::clone(gateway), job.clone()));
+        let look = gateway.jobs.look(job, &config.state_dir, now);
+        if look.begins {
+            gateway.jobs.spawn(one(Arc::clone(gateway), job.clone()));
         }
-        let next = gateway.jobs.with(&job.name, &config.state_dir, |entry| entry.next);
-        let left = u64::try_from(next - now.wall.secs()).unwrap_or(0);
+        let left = u64::try_from(look.again - now.wall.secs()).unwrap_or(0);
         wait = wait.min(Duration::from_secs(left.max(1)));
     }
     wait
 }
 
-/// One run. Gives the job's name.
-async fn one(gateway: Arc<Gateway>, job: JobConfig) -> String {
+/// One run. If it panics, it counts as under way until the next start.
+async fn one(gateway: Arc<Gateway>, job: JobConfig) {
     tracing::info!(job = job.name, on = job.on, "a job begins");
     let result = carry_out(&gateway, &job).await;
     match &result {
         Ok(()) => tracing::info!(job = job.name, "a job has succeeded"),
         Err(why) => tracing::error!(job = job.name, why, "a job has failed"),
     }
-    let now = gateway.serving.clock.now().wall.0;
-    gateway.jobs.with(&job.name, &gateway.serving.config.state_dir, |entry| {
-        entry.record.end(now, result);
-        entry.is_running = false;
-    });
-    job.name
+    let now = gateway.serving.clock.now();
+    gateway.jobs.end(&job, &gateway.serving.config.state_dir, now, result);
 }
 
 /// A server that is kept awake. If it slept before, it is put to sleep at the end.
 struct Kept {
     server: Arc<Supervisor>,
-    was_asleep: bool,
+    jobs: Arc<Jobs>,
 }
 
 impl Kept {
     /// Its phase must be known. One that wakes just now has a visitor, whose time the policy decides about.
-    fn new(server: &Arc<Supervisor>) -> Self {
+    fn new(server: &Arc<Supervisor>, jobs: &Arc<Jobs>) -> Self {
         let phase = server.phase_now();
         if phase != Phase::Awake {
-            server.order(Order::Wake);
+            server.order(Order::WakeForJob);
         }
         server.begin();
         let was_asleep = matches!(phase, Phase::Asleep | Phase::FallingAsleep | Phase::Failed);
-        Self { server: Arc::clone(server), was_asleep }
+        jobs.keep(server.name(), was_asleep);
+        Self { server: Arc::clone(server), jobs: Arc::clone(jobs) }
     }
 }
 
@@ -139,14 +106,16 @@ fn is_wanted(server: &Supervisor) -> bool {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.server.end();
-        if self.was_asleep && !is_wanted(&self.server) {
+        // After a hand-over, the policy of the other process decides.
+        let was_asleep = self.jobs.release(self.server.name());
+        if was_asleep && !self.jobs.is_handed_over() && !is_wanted(&self.server) {
             self.server.order(Order::Sleep);
         }
     }
 }
 
 /// Wakes the server, and keeps it awake as long as the result lives.
-async fn awake(server: &Arc<Supervisor>) -> Result<Kept, String> {
+async fn awake(server: &Arc<Supervisor>, jobs: &Arc<Jobs>) -> Result<Kept, String> {
     let clock = server.clock();
     // The phase that is watched may lag behind the one that is: it only says when to look.
     let mut phase = server.phase();
@@ -157,7 +126,7 @@ async fn awake(server: &Arc<Supervisor>) -> Result<Kept, String> {
         Ok(false) => return Err(gone()),
         Err(_) => return Err(format!("whether `{}` is awake is not known", server.name())),
     }
-    let kept = Kept::new(server);
+    let kept = Kept::new(server, jobs);
     let is_decided = |_: &Phase| matches!(server.phase_now(), Phase::Awake | Phase::Failed);
     let decided = async { phase.wait_for(is_decided).await.map(|_| server.phase_now()) };
     match clock.timeout(WAKE, decided).await {
@@ -172,7 +141,7 @@ async fn carry_out(gateway: &Gateway, job: &JobConfig) -> Result<(), String> {
     let server = gateway.supervisors().find(|it| it.name() == job.on);
     let server = server.ok_or_else(|| format!("there is no `{}` any more", job.on))?;
     let clock = &gateway.serving.clock;
-    let kept = awake(server).await?;
+    let kept = awake(server, &gateway.jobs).await?;
     let Some((program, arguments)) = job.command.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments).env("NIGHTWATT_JOB", &job.name);

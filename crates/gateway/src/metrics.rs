@@ -218,7 +218,7 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let wakeups = counter(
         "nightwatt_wakeups_total",
         &["site", "cause"],
-        "Wake-ups begun, by cause: `request`, `crawl-window`, `awake-hours`, `policy`, `refresh`, `operator`, `pool`, `guest`.",
+        "Wake-ups begun, by cause: `request`, `crawl-window`, `awake-hours`, `policy`, `refresh`, `job`, `operator`, `pool`, `guest`.",
     );
     page.family(wakeups, |samples| {
         for it in sites {

@@ -320,17 +320,19 @@ impl Running {
         are_served && !self.control.is_over()
     }
 
-    /// Stops in good order: accepts no new connections, lets running exchanges end, writes ledgers. Servers keep their
-    /// state.
+    /// Stops in good order: accepts no new connections, lets running exchanges end, writes ledgers, ends jobs. Servers
+    /// keep their state.
     pub async fn stop(mut self) {
+        self.gateway.jobs.abort().await;
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close_now);
         self.end().await;
     }
 
-    /// Stops after another process has taken over: existing clients are served, idle connections for a while too, and
-    /// held requests wait for the other process to wake the server.
+    /// Stops after another process has taken over: existing clients are served, idle connections for a while too, held
+    /// requests wait for the other process to wake the server, and jobs run to their end.
     pub async fn leave(mut self) {
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
+        self.gateway.jobs.finish().await;
         self.end().await;
     }
 

@@ -27,6 +27,8 @@ pub enum WakeCause {
     Policy,
     /// Stored answers of its site had to be renewed.
     Refresh,
+    /// A job needed it.
+    Job,
     /// The operator.
     Operator,
     /// The pool that it belongs to needed it.
@@ -40,12 +42,13 @@ pub enum WakeCause {
 
 impl WakeCause {
     /// All values of [`WakeCause::as_str`].
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         "request",
         "crawl-window",
         "awake-hours",
         "policy",
         "refresh",
+        "job",
         "operator",
         "pool",
         "guest",
@@ -59,6 +62,7 @@ impl WakeCause {
             Self::AwakeHours => "awake-hours",
             Self::Policy => "policy",
             Self::Refresh => "refresh",
+            Self::Job => "job",
             Self::Operator => "operator",
             Self::Pool => "pool",
             Self::Guest { .. } => "guest",

@@ -77,6 +77,8 @@ pub enum Cause {
     AwakeHours,
     /// Copies of its site have to be looked at again.
     Refresh,
+    /// A job needs it.
+    Job,
     /// The operator said so.
     Operator,
 }
@@ -95,6 +97,8 @@ pub enum Action {
 pub enum Order {
     /// Wake the server.
     Wake,
+    /// Wake it: a job that the operator has configured needs it now.
+    WakeForJob,
     /// Put it to sleep as soon as nothing is in flight, whatever the policy says.
     Sleep,
     /// Wake it and keep it awake for that long.
@@ -333,7 +337,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// The operator wants something.
     pub fn order(&mut self, now: Now, order: Order, actions: &mut Vec<Action>) {
         match order {
-            Order::Wake => self.sleep_ordered = false,
+            Order::Wake | Order::WakeForJob => self.sleep_ordered = false,
             Order::StayAwake(time) => {
                 self.sleep_ordered = false;
                 self.stay_awake_until = now.mono + time;
@@ -351,7 +355,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
         }
         self.lifecycle.end_pause(now.mono);
-        self.wake(now, Cause::Operator, actions);
+        let cause = if order == Order::WakeForJob { Cause::Job } else { Cause::Operator };
+        self.wake(now, cause, actions);
         self.reconsider(now);
     }
 

@@ -22,7 +22,7 @@ mod trial;
 
 pub use folder::Folder;
 pub use pipe::Pipe;
-pub use run::{Gauges, ReceiveError, Received, refuse, run, run_metered};
+pub use run::{Gauges, ReceiveError, Received, SILENCE, refuse, run, run_metered};
 pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError, Wishes};
 
 #[cfg(test)]

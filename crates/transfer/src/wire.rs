@@ -53,9 +53,9 @@ pub fn fuzz(bytes: &[u8]) {
     let mut reader = FrameReader::default();
     reader.push(bytes);
     while let Ok(Some((kind, body))) = reader.next_frame() {
-        if let Ok(message) = Message::decode(kind, &body) {
+        if let Ok(message) = Message::decode(kind, body) {
             let (again, written) = message.encode();
-            assert_eq!((kind, &written), (again, &body), "{message:?}");
+            assert_eq!((kind, written.as_slice()), (again, body), "{message:?}");
         }
     }
     if let Some((kind, body)) = bytes.split_first()

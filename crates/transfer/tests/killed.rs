@@ -2,7 +2,8 @@
 //! gives it `harness = false`.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -25,6 +26,10 @@ const KILLS: u32 = 12;
 const BLOCK: u32 = 64 << 10;
 const LENGTH: usize = 12 << 20;
 
+/// The tests, by name.
+const KILLED: &str = "killed_on_either_side";
+const SPARSE: &str = "a_sparse_file_is_resumed_by_what_is_in_it";
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -33,8 +38,13 @@ fn main() -> ExitCode {
         ["host", line] => receive(line),
         ["send", from, to] => send(Path::new(from), Path::new(to)),
         // What cargo asks of each test program.
-        ["--list", ..] => println!("killed_on_either_side: test"),
-        _ => killed_on_either_side(),
+        ["--list", ..] => println!("{KILLED}: test\n{SPARSE}: test"),
+        [KILLED, ..] => killed_on_either_side(),
+        [SPARSE, ..] => a_sparse_file_is_resumed_by_what_is_in_it(),
+        _ => {
+            killed_on_either_side();
+            a_sparse_file_is_resumed_by_what_is_in_it();
+        }
     }
     ExitCode::SUCCESS
 }
@@ -168,4 +178,54 @@ fn killed_on_either_side() {
     let left: Vec<PathBuf> = to.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
     assert_eq!(left, [to.join("file")]);
     println!("killed {} times at the sender and {} times at the receiver", kills[0], kills[1]);
+}
+
+/// 100 GB, of which a little is there, for a sender that is killed after nine tenths: nothing is read or hashed
+/// again, so the rest costs what is in it.
+fn a_sparse_file_is_resumed_by_what_is_in_it() {
+    const LONG: u64 = 100_000_000_000;
+    const PARTS: u64 = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("sparse"), folder.path().join("to"));
+    let file = fs::File::create(&from).unwrap();
+    file.set_len(LONG).unwrap();
+    let part = |number: u64| vec![number as u8 | 1; 128 << 10];
+    for number in 0..PARTS {
+        file.write_all_at(&part(number), number * (LONG / PARTS)).unwrap();
+    }
+    let mut sender = start(&from, &to);
+    let mut lines = BufReader::new(sender.stdout.take().unwrap()).lines();
+    let enough = |line: &String| line.parse().is_ok_and(|count: u64| count > LONG / 10 * 9);
+    let acknowledged: u64 =
+        lines.find_map(|line| line.ok().filter(enough)).unwrap().parse().unwrap();
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let (cpu, began) = (cpu_of_children(), clock());
+    let said = start(&from, &to).wait_with_output().unwrap().stdout;
+    let (cpu, wall) = (cpu_of_children() - cpu, clock().since(began));
+    let said = String::from_utf8(said).unwrap();
+    let had: u64 =
+        said.lines().last().and_then(|it| it.strip_prefix("done ")).unwrap().parse().unwrap();
+    assert!(had >= acknowledged, "{acknowledged} bytes were acknowledged, {had} are there");
+    assert!(cpu < Duration::from_secs(1), "T7: {cpu:?} of CPU time at both ends");
+    let there = fs::File::open(to.join("sparse")).unwrap();
+    assert_eq!(there.metadata().unwrap().len(), LONG);
+    assert!(there.metadata().unwrap().blocks() * 512 < 64 << 20, "holes stay holes");
+    let mut read = vec![0; 128 << 10];
+    for number in 0..PARTS {
+        there.read_exact_at(&mut read, number * (LONG / PARTS)).unwrap();
+        assert!(read == part(number), "part {number}");
+    }
+    println!(
+        "100 GB, sparse, {had} bytes there: the rest in {wall:?}, {cpu:?} of CPU at both ends"
+    );
+}
+
+/// CPU time of all children that have ended, and theirs.
+fn cpu_of_children() -> Duration {
+    // The fields of /proc/self/stat behind the name: the 14th and 15th are the children's, in hundredths of a second.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = fields[13..15].iter().map(|it| it.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }

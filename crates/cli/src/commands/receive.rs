@@ -1,8 +1,8 @@
 //! `nightwatt receive`: the other end of `nightwatt send`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, StdoutLock, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,9 @@ use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
 use nightwatt_transfer::net::{Ends, Listener, Refusal, close_gently};
-use nightwatt_transfer::receive::{self, Folder, Gauges, Pipe, ReceiveError, Received, Store};
+use nightwatt_transfer::receive::{
+    self, Folder, Gauges, Pipe, ReceiveError, Received, SILENCE, Store,
+};
 use nightwatt_transfer::send::Report;
 use nightwatt_transfer::wire::Spent;
 use serde_json::json;
@@ -105,7 +107,7 @@ fn by_stdio(args: &Args) -> Result<ExitStatus, Failure> {
         Ok(store) => store,
         Err(error) => return refuse(&args.folder, &error),
     };
-    match metered_by(started(args)?, io::stdin(), io::stdout().lock(), store) {
+    match metered_by(started(args)?, io::stdin(), io::stdout().lock(), store, None) {
         Ok(_) => Ok(ExitStatus::Success),
         // The sender was told, and prints it.
         Err(ReceiveError::Session(_) | ReceiveError::Frame(_) | ReceiveError::Message(_)) => {
@@ -186,9 +188,15 @@ fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitSt
             }
         };
         let Ends { reader, writer, socket } = ends;
+        // Any program may be a sender in the clear.
+        let silence = args.insecure.then_some(SILENCE);
+        let has_begun = Cell::new(false);
         let result = match store {
-            None => metered_by(sampler, reader, writer, Pipe::new(io::stdout().lock())),
-            Some(store) => metered_by(sampler, reader, writer, store),
+            None => {
+                let out = Watched { out: io::stdout().lock(), has_begun: &has_begun };
+                metered_by(sampler, reader, writer, Pipe::new(out), silence)
+            }
+            Some(store) => metered_by(sampler, reader, writer, store, silence),
         };
         close_gently(&socket, monotonic);
         match result {
@@ -197,11 +205,28 @@ fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitSt
             }
             Ok(received) => return report(args, &received, is_stdout),
             // A part is on stdout already, and cannot be taken back.
-            Err(error) if is_stdout => return Err(Failure::failed(&error)),
+            Err(error) if has_begun.get() => return Err(Failure::failed(&error)),
             Err(error) => {
                 output::complain(&format!("warning: {error}; still waiting for the sender"));
             }
         }
+    }
+}
+
+/// Stdout, and whether anything was written to it.
+struct Watched<'a> {
+    out: StdoutLock<'static>,
+    has_begun: &'a Cell<bool>,
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.has_begun.set(self.has_begun.get() || !bytes.is_empty());
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -260,6 +285,7 @@ fn metered_by(
     reader: impl Read + Send + 'static,
     writer: impl Write,
     store: impl Store,
+    silence: Option<Duration>,
 ) -> Result<Received, ReceiveError> {
     let begin = monotonic();
     sampler.begin(begin);
@@ -273,7 +299,7 @@ fn metered_by(
         let energy = metered(&measured, seconds);
         Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
     };
-    receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent })
+    receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent, silence })
 }
 
 /// For the sender.

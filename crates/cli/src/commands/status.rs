@@ -113,9 +113,10 @@ fn page(status: &Status) -> String {
 }
 
 fn job_rows(text: &mut String, it: &JobStatus) {
-    let now = match it.running_for_s {
-        Some(time) => format!("runs for {}", seconds(time)),
-        None => format!("runs in {}", seconds(it.next_in_s)),
+    let now = match (it.running_for_s, it.next_in_s) {
+        (Some(time), _) => format!("runs for {}", seconds(time)),
+        (None, Some(time)) => format!("runs in {}", seconds(time)),
+        (None, None) => "does not run in shadow mode".to_owned(),
     };
     let _ = writeln!(text, "{}: {now} (job at {}, on {})", it.name, it.at, it.on);
     let succeeded = match (it.succeeded_s_ago, it.took_s) {

@@ -26,6 +26,7 @@ mod guide;
 mod harness;
 mod init;
 mod install;
+mod jobs;
 mod learning;
 mod load;
 mod measure;

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 
+use nightwatt_gateway::journal::WakeCause;
 use serde_json::Value;
 
 use crate::harness::{House, NIGHTWATT, Plan, eventually, nightwatt, program, told};
@@ -127,6 +129,33 @@ fn stdin_becomes_a_file_or_another_stdout() {
     let (status, stdout, stderr) = receiver.end();
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout == content, "{} bytes", stdout.len());
+}
+
+/// The faults of a review: a dry run ended the receiver, and a peer that was silent held the port.
+#[test]
+fn neither_a_dry_run_nor_a_silent_peer_takes_the_receiver_from_its_sender() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let file = from.display().to_string();
+    let receiver = Listening::start(&["--insecure", "-"]);
+    let address = format!("tcp://{}", receiver.address);
+    let silent = TcpStream::connect(&receiver.address).unwrap();
+    let send = ["send", "--insecure", "--json", &file, &address];
+    let tried = nightwatt(&[&send[..], &["--dry-run"]].concat());
+    assert_eq!(tried.status.code(), Some(0), "{}", told(&tried));
+    let tried: Value = serde_json::from_slice(&tried.stdout).unwrap();
+    assert_eq!(tried["write"], serde_json::json!(["text"]), "{tried}");
+    // A folder is refused, and nothing was written: the receiver waits on.
+    let whole = folder.path().display().to_string();
+    let refused = nightwatt(&["send", "--insecure", &whole, &address]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told(&refused).contains("takes one file or stream"), "{}", told(&refused));
+    let sent = nightwatt(&send);
+    assert_eq!(sent.status.code(), Some(0), "{}", told(&sent));
+    let (status, stdout, stderr) = receiver.end();
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout == fs::read(&from).unwrap(), "{} bytes", stdout.len());
+    drop(silent);
 }
 
 /// The fault of a review: the same command failed without `--dry-run`.
@@ -288,7 +317,7 @@ fn a_job_wakes_its_server_and_lets_it_sleep() {
     assert!(fs::read(folder.path().join("to/text")).unwrap() == fs::read(&from).unwrap());
     gateway.until("asleep");
     let causes: Vec<_> = house.ledger().into_iter().filter_map(|it| it.cause).collect();
-    assert!(!causes.is_empty(), "the wake-up is on the ledger");
+    assert!(causes.contains(&WakeCause::Job), "the wake-up is on the ledger: {causes:?}");
     let page = told(&gateway.order(&["status"]));
     assert!(page.contains("job at 00:00, on site") && page.contains("succeeded"), "{page}");
     gateway.stop();

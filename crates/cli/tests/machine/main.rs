@@ -8,6 +8,7 @@ mod failures;
 mod guest;
 mod proxy;
 mod qemu_guest;
+mod send;
 mod sleep_and_wake;
 mod systemd_unit;
 mod transient_unit;

@@ -64,6 +64,8 @@ impl Running {
 
     /// Stops accepting, closes ledgers, and reports the state of servers.
     async fn let_go(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
+        // Jobs that run go on here, and none begins any more.
+        self.gateway.jobs.hand_over(true);
         // While no client waits for it.
         for job in self.disk_job.take().into_iter().chain(self.side_jobs.drain(..)) {
             end(job).await;
@@ -127,6 +129,7 @@ impl Running {
     /// The other process failed: continues here.
     async fn take_back(&mut self) {
         let gateway = &self.gateway;
+        gateway.jobs.hand_over(false);
         let state_dir = &gateway.serving.config.state_dir;
         for supervisor in gateway.supervisors() {
             supervisor.resume(journal(supervisor, state_dir, self.durable));

@@ -27,6 +27,10 @@ pub(crate) struct Record {
     pub(crate) problem: Option<String>,
     /// Whether the run that began last makes up for one that was interrupted.
     pub(crate) made_up: bool,
+    /// The times for which `day` is known, as in the configuration.
+    pub(crate) at: Option<String>,
+    /// `day` before the clock was put back behind it.
+    pub(crate) ahead: Option<i64>,
 }
 
 /// What to do about a job now.
@@ -51,18 +55,31 @@ impl Record {
         else {
             return Due { run: None, next };
         };
-        // Of a new job, the past counts as done; of one that ran in the future, the clock was wrong.
-        let known = *self.day.get_or_insert(last);
+        // Of a new job, the past counts as done, and of one that has other times now.
+        let shown = at.shown();
+        if self.at.as_ref().is_some_and(|before| *before != shown) {
+            self.day = Some(last);
+        }
+        self.at = Some(shown);
+        let mut known = *self.day.get_or_insert(last);
         if known > today {
+            // The clock was wrong then, or is wrong now, as after a start without a battery.
+            self.ahead = self.ahead.max(Some(known));
             self.day = Some(last);
             return Due { run: None, next };
+        }
+        if let Some(ahead) = self.ahead.take_if(|ahead| *ahead <= today) {
+            known = known.max(ahead);
+            self.day = Some(known);
         }
         Due { run: (last > known || self.is_interrupted()).then_some(last), next }
     }
 
     pub(crate) fn begin(&mut self, day: i64, now_ms: i64) {
         self.made_up = self.is_interrupted() && self.day == Some(day);
-        (self.day, self.begun_ms, self.ended_ms) = (Some(day), Some(now_ms), None);
+        // By the clock as it is now.
+        (self.day, self.ahead) = (Some(day), None);
+        (self.begun_ms, self.ended_ms) = (Some(now_ms), None);
     }
 
     /// No run may be under way. Gives whether the last one was interrupted, and was the second: that one failed.
@@ -86,7 +103,8 @@ impl Record {
         }
     }
 
-    fn is_interrupted(&self) -> bool {
+    /// Whether the last run has begun and not ended. Only one that is not under way was interrupted.
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.begun_ms.is_some() && self.ended_ms.is_none()
     }
 }
@@ -161,6 +179,43 @@ mod tests {
         assert_eq!(record.due(at, now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2), "the next night's");
         record.begin(FRIDAY + 2, 3000);
         assert!(!record.give_up(3500), "it is the first of its night");
+    }
+
+    /// The fault of a review: at noon, a time that had passed was taken for one that was missed.
+    #[test]
+    fn another_time_begins_with_its_next() {
+        let mut record = Record::default();
+        record.due(at("22:00"), now(FRIDAY, 12));
+        record.begin(FRIDAY, 5);
+        record.end(6, Ok(()));
+        let due = record.due(at("03:00"), now(FRIDAY + 1, 12));
+        assert_eq!(due, Due { run: None, next: (FRIDAY + 2) * DAY + 2 * 3600 });
+        assert_eq!(record.due(at("03:00"), now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
+        // The other way round, the day that has run already runs once more.
+        record.begin(FRIDAY + 2, 7);
+        record.end(8, Ok(()));
+        assert_eq!(record.due(at("22:00"), now(FRIDAY + 2, 12)).run, None);
+        assert_eq!(record.due(at("22:00"), now(FRIDAY + 2, 23)).run, Some(FRIDAY + 2));
+    }
+
+    /// A board without a battery starts in 1970, until it has asked a time server.
+    #[test]
+    fn a_clock_that_is_put_back_and_right_again_runs_nothing_twice() {
+        let (mut record, at) = (Record::default(), at("03:00"));
+        record.due(at, now(FRIDAY, 12));
+        record.begin(FRIDAY + 1, 5);
+        record.end(6, Ok(()));
+        assert_eq!(record.due(at, now(0, 12)).run, None);
+        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, None, "it ran that night");
+        assert_eq!(record.due(at, now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
+        // Back over midnight by an hour, at the end of summer time.
+        let (mut record, at) = (Record::default(), super::tests::at("00:00"));
+        record.due(at, now(FRIDAY, 12));
+        record.begin(FRIDAY + 1, 5);
+        record.end(6, Ok(()));
+        assert_eq!(record.due(at, now(FRIDAY, 23)).run, None);
+        assert_eq!(record.due(at, now(FRIDAY + 1, 0)).run, None, "it ran an hour ago");
+        assert_eq!(record.due(at, now(FRIDAY + 2, 0)).run, Some(FRIDAY + 2));
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub struct JobStatus {
     pub at: String,
     /// For this many seconds, if it runs now.
     pub running_for_s: Option<f64>,
-    /// Seconds until the next run.
-    pub next_in_s: f64,
+    /// Seconds until the next run; nothing in shadow mode, in which none runs.
+    pub next_in_s: Option<f64>,
     /// When it last succeeded, ms since 1970.
     pub succeeded_ms: Option<i64>,
     /// Seconds since then.

@@ -12,6 +12,7 @@ impl Managed {
             Cause::AwakeHours => WakeCause::AwakeHours,
             Cause::Policy => WakeCause::Policy,
             Cause::Refresh => WakeCause::Refresh,
+            Cause::Job => WakeCause::Job,
             Cause::Operator => WakeCause::Operator,
             Cause::Request(id) => {
                 let asker = self.askers.iter().find(|(asker, _)| *asker == id);

@@ -237,6 +237,9 @@ fn the_operator_has_the_last_word() {
     assert_eq!(story.manager.phase(), Phase::Awake);
     story.until(7210);
     assert_eq!(story.manager.phase(), Phase::Asleep);
+    story.manager.order(story.now, Order::WakeForJob, &mut actions);
+    story.obey(&mut actions);
+    assert_eq!(story.causes, [Cause::Operator, Cause::Job]);
 }
 
 #[test]

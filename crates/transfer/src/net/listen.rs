@@ -1,8 +1,11 @@
 //! The receiver's side.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
@@ -16,6 +19,15 @@ use super::connect::NAME;
 use super::tls::ends;
 use super::{Ends, FAREWELL, HANDSHAKE, Hurried, Ticket, close_gently, plain, prepare};
 use crate::receive::refuse;
+use crate::wire::{FrameReader, Message};
+
+/// Peers that are greeted at the same time.
+const MOST_GREETED: usize = 64;
+/// The greeting is shorter.
+const MOST_HELLO: usize = 16 << 10;
+const BUSY: &str = "the receiver has another sender: send again when that is done";
+const WRONG_TOKEN: &str = "the token of the ticket is wrong: use the ticket that the receiver printed when it was \
+                           started";
 
 /// Why nothing can be received.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +64,7 @@ pub struct Refusal {
 pub struct Listener {
     socket: TcpListener,
     /// Without it, all may send, and nothing is encrypted.
-    guard: Option<Guard>,
+    guard: Option<Arc<Guard>>,
 }
 
 struct Guard {
@@ -77,7 +89,7 @@ impl Listener {
             .map(rustls::ConfigBuilder::<ServerConfig, _>::with_no_client_auth)
             .and_then(|builder| builder.with_single_cert(vec![der], private))
             .map_err(|error| key(&error))?;
-        let guard = Some(Guard { config: Arc::new(config), ticket });
+        let guard = Some(Arc::new(Guard { config: Arc::new(config), ticket }));
         Ok(Self { socket: bound(address)?, guard })
     }
 
@@ -96,32 +108,56 @@ impl Listener {
         self.guard.as_ref().map(|guard| &guard.ticket)
     }
 
-    /// Waits `until` then for a sender with the ticket. Others are refused, and `refused` gets to know.
+    /// Waits `until` then for a sender with the ticket; in the clear, for one that greets as `nightwatt send` does. Others
+    /// are refused, and `refused` gets to know. Peers are greeted beside each other: one that is slow or silent keeps
+    /// none waiting.
     pub fn accept(
         &self,
         clock: fn() -> Mono,
         until: Mono,
         refused: &mut dyn FnMut(Refusal),
     ) -> Result<Ends, ListenError> {
+        let (greeted, arrived) = channel();
+        let (woken, waker) = woken().map_err(ListenError::Accept)?;
+        let waker = Arc::new(waker);
+        let mut under_way = 0;
         loop {
-            self.wait(until.since(clock()))?;
+            self.wait(until.since(clock()), &woken)?;
+            // What is in it only wakes.
+            let _ = (&woken).read(&mut [0; MOST_GREETED]);
+            while let Ok((from, result)) = arrived.try_recv() {
+                under_way -= 1;
+                match result {
+                    Ok(ends) => {
+                        turn_away_all(&arrived, clock);
+                        return Ok(ends);
+                    }
+                    Err(why) => refused(Refusal { from, why }),
+                }
+            }
             let (socket, from) = match self.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(ListenError::Accept(error)),
             };
-            match self.greeted(socket, clock) {
-                Ok(ends) => return Ok(ends),
-                Err(error) => refused(Refusal { from, why: error.to_string() }),
+            if under_way == MOST_GREETED {
+                let why = "too many others connect and do not greet".to_owned();
+                refused(Refusal { from, why });
+                continue;
             }
+            under_way += 1;
+            let greeting = Greeting { guard: self.guard.clone(), clock, from };
+            let (greeted, waker) = (greeted.clone(), Arc::clone(&waker));
+            thread::spawn(move || greeting.run(socket, &greeted, &waker));
         }
     }
 
-    fn wait(&self, time: Duration) -> Result<(), ListenError> {
+    fn wait(&self, time: Duration, woken: &UnixStream) -> Result<(), ListenError> {
         if time.is_zero() {
             return Err(ListenError::Late);
         }
-        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let mut polled =
+            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
         let time = rustix::time::Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -131,30 +167,105 @@ impl Listener {
             Err(errno) => Err(ListenError::Accept(errno.into())),
         }
     }
+}
 
-    /// One that is slow keeps others waiting for no longer than the time of the handshake.
-    fn greeted(&self, socket: TcpStream, clock: fn() -> Mono) -> io::Result<Ends> {
+/// A peer, and what it is let in with, or why it is not.
+type Greeted = (SocketAddr, Result<Ends, String>);
+
+/// A socket that becomes readable when its other end is written to.
+fn woken() -> io::Result<(UnixStream, UnixStream)> {
+    let (woken, waker) = UnixStream::pair()?;
+    woken.set_nonblocking(true)?;
+    waker.set_nonblocking(true)?;
+    Ok((woken, waker))
+}
+
+/// Those that came in at the same time as another.
+fn turn_away_all(arrived: &Receiver<Greeted>, clock: fn() -> Mono) {
+    for (_, result) in arrived.try_iter() {
+        if let Ok(ends) = result {
+            thread::spawn(move || turn_away(ends, BUSY, clock));
+        }
+    }
+}
+
+/// Reports to a peer why it is not let in.
+fn turn_away(ends: Ends, why: &str, clock: fn() -> Mono) {
+    let Ends { mut writer, socket, .. } = ends;
+    // It may be gone.
+    let _ = socket.set_write_timeout(Some(FAREWELL));
+    let _ = refuse(&mut writer, why.to_owned());
+    drop(writer);
+    close_gently(&socket, clock);
+}
+
+/// A peer that has connected.
+struct Greeting {
+    guard: Option<Arc<Guard>>,
+    clock: fn() -> Mono,
+    from: SocketAddr,
+}
+
+impl Greeting {
+    fn run(&self, socket: TcpStream, greeted: &Sender<Greeted>, mut waker: &UnixStream) {
+        let (from, clock) = (self.from, self.clock);
+        let (result, stranger) = match self.ends(socket) {
+            Ok((ends, true)) => (Ok(ends), None),
+            Ok((ends, false)) => (Err("a wrong token".to_owned()), Some(ends)),
+            Err(error) => (Err(error.to_string()), None),
+        };
+        let unsent = greeted.send((from, result));
+        // If it is full, the other end is about to be read.
+        let _ = waker.write(&[0]);
+        if let Some(ends) = stranger {
+            turn_away(ends, WRONG_TOKEN, clock);
+        }
+        if let Err(SendError((_, Ok(ends)))) = unsent {
+            turn_away(ends, BUSY, clock);
+        }
+    }
+
+    /// The ends of the connection, and whether the peer has the token. One that is slow has no longer than the time of
+    /// the handshake.
+    fn ends(&self, socket: TcpStream) -> io::Result<(Ends, bool)> {
         socket.set_nonblocking(false)?;
         prepare(&socket)?;
-        let Some(Guard { config, ticket }) = &self.guard else { return plain(socket) };
-        let mut server = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
-        let mut hurried = Hurried { socket: &socket, clock, until: clock() + HANDSHAKE };
+        let mut hurried =
+            Hurried { socket: &socket, clock: self.clock, until: (self.clock)() + HANDSHAKE };
+        let Some(guard) = &self.guard else {
+            let bytes = hello(&mut hurried)?;
+            let mut ends = plain(socket)?;
+            ends.reader = Box::new(io::Cursor::new(bytes).chain(ends.reader));
+            return Ok((ends, true));
+        };
+        let mut server =
+            ServerConnection::new(Arc::clone(&guard.config)).map_err(io::Error::other)?;
         server.complete_io(&mut hurried)?;
         let mut token = [0; 32];
         Stream::new(&mut server, &mut hurried).read_exact(&mut token)?;
-        let mut ends = ends(Connection::Server(server), socket)?;
-        if !ticket.is_token(&token) {
-            let text = "the token of the ticket is wrong: use the ticket that the receiver printed \
-                        when it was started";
-            let socket = ends.socket.try_clone()?;
-            socket.set_write_timeout(Some(FAREWELL))?;
-            refuse(&mut ends.writer, text.to_owned())?;
-            drop(ends);
-            close_gently(&socket, clock);
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a wrong token"));
-        }
-        Ok(ends)
+        Ok((ends(Connection::Server(server), socket)?, guard.ticket.is_token(&token)))
     }
+}
+
+/// What a sender in the clear begins with: its first message, and what came with it.
+fn hello(hurried: &mut Hurried<'_>) -> io::Result<Vec<u8>> {
+    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
+    let (mut frames, mut bytes, mut chunk) = (FrameReader::default(), Vec::new(), [0; 1024]);
+    while bytes.len() < MOST_HELLO {
+        let count = hurried.read(&mut chunk)?;
+        if count == 0 {
+            return Err(invalid("it went away before it had greeted"));
+        }
+        frames.push(&chunk[..count]);
+        bytes.extend_from_slice(&chunk[..count]);
+        let frame = frames.next_frame().map_err(|error| invalid(&error.to_string()))?;
+        match frame.map(|(kind, body)| Message::decode(kind, body)) {
+            None => {}
+            Some(Ok(Message::Hello(_))) => return Ok(bytes),
+            Some(_) => break,
+        }
+    }
+    Err(invalid("it does not greet as `nightwatt send` does"))
 }
 
 fn bound(address: SocketAddr) -> Result<TcpListener, ListenError> {

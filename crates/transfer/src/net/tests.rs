@@ -7,7 +7,7 @@ use nightwatt_energy::time::Mono;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
-use crate::wire::{FrameReader, Message};
+use crate::wire::{Codecs, FrameReader, FrameWriter, Hello, Message, VERSIONS};
 
 fn clock() -> Mono {
     let time = clock_gettime(ClockId::Monotonic);
@@ -103,7 +103,7 @@ fn only_the_ticket_lets_a_sender_in() {
     let mut frames = FrameReader::default();
     frames.push(&answer);
     let (kind, body) = frames.next_frame().unwrap().unwrap();
-    let Ok(Message::Failed(failed)) = Message::decode(kind, &body) else { panic!("{body:?}") };
+    let Ok(Message::Failed(failed)) = Message::decode(kind, body) else { panic!("{body:?}") };
     assert!(failed.text.contains("token"), "{}", failed.text);
     // Something that speaks no TLS.
     let mut plain = TcpStream::connect(&address.authority).unwrap();
@@ -112,7 +112,67 @@ fn only_the_ticket_lets_a_sender_in() {
     connect(&address, Some(&ticket)).unwrap();
     let (is_in, refused) = accepting.join().unwrap();
     assert!(is_in && refused.len() == 3, "{refused:?}");
-    assert!(refused[1].contains("wrong token"), "{refused:?}");
+    assert!(refused.iter().any(|why| why.contains("wrong token")), "{refused:?}");
+}
+
+/// The fault of a review: a peer that had connected, and was silent, held the port.
+#[test]
+fn silent_peers_keep_no_sender_waiting() {
+    for is_encrypted in [false, true] {
+        let listener = if is_encrypted {
+            Listener::encrypted("127.0.0.1:0".parse().unwrap(), [7; 32]).unwrap()
+        } else {
+            Listener::plain("127.0.0.1:0".parse().unwrap()).unwrap()
+        };
+        let authority = listener.address().unwrap().to_string();
+        let ticket = listener.ticket().cloned();
+        // Kept open until the end: silent ones, and one that says half a greeting.
+        let mut silent: Vec<TcpStream> =
+            (0..9).map(|_| TcpStream::connect(&authority).unwrap()).collect();
+        let half: &[u8] = if is_encrypted { &[22, 3, 1] } else { &[1, 60, 0] };
+        silent[0].write_all(half).unwrap();
+        let accepting = thread::spawn(move || {
+            // The clock stands still: no time limit helps.
+            let clock = || Mono::ZERO;
+            let until = Mono(Duration::from_mins(5));
+            let mut ends = listener.accept(clock, until, &mut |it| panic!("{it:?}")).unwrap();
+            let mut first = [0];
+            ends.reader.read_exact(&mut first).unwrap();
+            first
+        });
+        let address = Address { authority, is_encrypted, name: None };
+        let mut ends = connect(&address, ticket.as_ref()).unwrap();
+        let hello = Message::Hello(Hello {
+            versions: VERSIONS,
+            codecs: Codecs::all(),
+            session: [7; 16],
+            program: String::new(),
+        });
+        let mut writer = FrameWriter::new(&mut ends.writer);
+        let (kind, body) = hello.encode();
+        writer.write(kind, &body).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(accepting.join().unwrap(), [kind], "what it read before is not lost");
+    }
+}
+
+/// In the clear, only what begins as a sender is let in.
+#[test]
+fn another_program_is_refused_in_the_clear() {
+    static LOOKS: AtomicU64 = AtomicU64::new(0);
+    let listener = Listener::plain("127.0.0.1:0".parse().unwrap()).unwrap();
+    let authority = listener.address().unwrap().to_string();
+    let mut stranger = TcpStream::connect(&authority).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let clock = || Mono(Duration::from_secs(LOOKS.load(Ordering::Relaxed)));
+    let mut refused = Vec::new();
+    let late = listener.accept(clock, Mono(Duration::from_secs(1)), &mut |it| {
+        LOOKS.store(1, Ordering::Relaxed);
+        refused.push(it.why);
+    });
+    assert!(matches!(late, Err(ListenError::Late)));
+    assert!(refused[0].contains("it sent `GET / HTTP/1.1`"), "{refused:?}");
+    assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0, "it is cut off");
 }
 
 #[test]

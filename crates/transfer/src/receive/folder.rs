@@ -35,7 +35,7 @@ use crate::wire::{Entry, EntryKind, Rejected};
 /// Files that are open at once.
 const OPEN: usize = 64;
 /// Complete files are renamed when there are this many, or this many bytes were written.
-const PENDING: usize = 512;
+const PENDING: usize = 8192;
 const PENDING_BYTES: u64 = 64 << 20;
 /// Times that a journal is tried which another receiver has, and the time between, ns: 2 s together.
 const TRIES: u32 = 40;

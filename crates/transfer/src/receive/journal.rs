@@ -106,7 +106,7 @@ pub(super) fn read(file: File, boot: &str) -> io::Result<Parts> {
     frames.push(&bytes);
     let mut read = Reading::default();
     while let Ok(Some((kind, body))) = frames.next_frame() {
-        if read.record(kind, &body, boot).is_none() {
+        if read.record(kind, body, boot).is_none() {
             break;
         }
     }

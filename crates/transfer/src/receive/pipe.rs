@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::session::{Standing, Store, StoreError, Wishes};
 use crate::pure::ranges::Ranges;
-use crate::wire::{Change, Entry, EntryKind, Rejected};
+use crate::wire::{Change, Entry, EntryKind, Rejected, What};
 
 /// Bytes that may wait for those before them: what a sender has on the way.
 const MOST_WAITING: usize = 32 << 20;
@@ -41,25 +41,31 @@ impl<W: Write> Pipe<W> {
     }
 }
 
+/// The only entry, if it has contents.
+fn only(entries: &[Entry]) -> Result<&Entry, StoreError> {
+    match entries {
+        [entry @ Entry { kind: EntryKind::File(_) | EntryKind::Stream, .. }] => Ok(entry),
+        _ => {
+            let text = "the receiver writes to stdout, and takes one file or stream: send a folder with \
+                        `tar -c FOLDER | nightwatt send - ...`";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text).into())
+        }
+    }
+}
+
 impl<W: Write> Store for Pipe<W> {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
-        let is_one =
-            matches!(&*entries, [Entry { kind: EntryKind::File(_) | EntryKind::Stream, .. }]);
-        if !is_one {
-            let text = "the receiver writes to stdout, and takes one file or stream: send a folder with \
-                        `tar -c FOLDER | nightwatt send - ...`";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
-        }
+        only(&entries)?;
         Ok(vec![Standing::Parts(Ranges::default())])
     }
 
-    fn compared(&mut self, _: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
-        let text = "the receiver writes to stdout: a dry run has nothing to compare with";
-        Err(io::Error::new(io::ErrorKind::InvalidInput, text).into())
+    fn compared(&mut self, entries: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
+        let path = only(entries)?.path.clone();
+        Ok(vec![Change { what: What::Write, path, reason: String::new() }])
     }
 
     fn ended(&mut self, _: usize, _: u64) -> Result<(), StoreError> {
@@ -131,6 +137,27 @@ mod tests {
         pipe.write(0, 0, b"abc").unwrap();
         pipe.write(0, 8, b"g").unwrap();
         assert_eq!(out, b"abcdef\0\0g");
+    }
+
+    /// The fault of a review: it ended the receiver.
+    #[test]
+    fn a_dry_run_names_the_file_and_writes_nothing() {
+        let modified = crate::wire::Stamp { seconds: 0, nanos: 0 };
+        let path = b"a.tar".to_vec();
+        let entry = Entry {
+            path: path.clone(),
+            kind: EntryKind::File(3),
+            mode: 0o644,
+            modified,
+            attributes: Vec::new(),
+        };
+        let mut out = Vec::new();
+        let mut pipe = Pipe::new(&mut out);
+        let changes = pipe.compared(std::slice::from_ref(&entry), &Wishes::default()).unwrap();
+        assert_eq!(changes, [Change { what: What::Write, path, reason: String::new() }]);
+        let two = [entry.clone(), entry];
+        assert!(pipe.compared(&two, &Wishes::default()).unwrap_err().to_string().contains("tar"));
+        assert!(out.is_empty());
     }
 
     /// Fails in one way.

@@ -1,8 +1,9 @@
 //! A session over a pair of streams.
 
 use std::io::{self, BufWriter, Read, Write};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 
@@ -15,6 +16,9 @@ use crate::wire::{
 
 /// Messages that wait to be processed: as many as a sender has on the way, and one.
 const QUEUE: usize = 5;
+
+/// A sender in the clear that sends nothing for this time is let go: it may be any program, and others wait.
+pub const SILENCE: Duration = Duration::from_mins(15);
 
 /// What was received.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +46,12 @@ pub enum ReceiveError {
         "the sender went away before it was done; what has arrived is kept, and sending again goes on from there"
     )]
     Cut,
+    /// The sender sends nothing.
+    #[error(
+        "the sender has sent nothing for {} minutes; what has arrived is kept, and sending again goes on from there",
+        .0.as_secs() / 60
+    )]
+    Silent(Duration),
     /// The connection failed.
     #[error("the connection to the sender failed: {0}")]
     Connection(#[from] io::Error),
@@ -65,7 +75,7 @@ pub fn run(
     store: impl Store,
     clock: fn() -> Mono,
 ) -> Result<Received, ReceiveError> {
-    run_metered(reader, writer, store, Gauges { clock, spent: &|_| None })
+    run_metered(reader, writer, store, Gauges { clock, spent: &|_| None, silence: None })
 }
 
 /// What is read besides messages.
@@ -75,6 +85,8 @@ pub struct Gauges<'a> {
     pub clock: fn() -> Mono,
     /// What this machine used until now, if that is known: of the CPU time of all blocks, s.
     pub spent: &'a dyn Fn(f64) -> Option<Spent>,
+    /// A sender that is silent for this time is let go.
+    pub silence: Option<Duration>,
 }
 
 /// Receives until the receipt was given. An error is also sent to the sender.
@@ -99,6 +111,9 @@ pub fn run_metered(
             ReceiveError::Frame(_) | ReceiveError::Message(_) => {
                 Some(Failed { failure: Failure::Protocol, text: error.to_string() })
             }
+            ReceiveError::Silent(_) => {
+                Some(Failed { failure: Failure::Other, text: error.to_string() })
+            }
             ReceiveError::Cut | ReceiveError::Connection(_) => None,
         };
         if let Some(failed) = failed {
@@ -122,11 +137,17 @@ fn messages<W: Write>(
     arrived: &Receiver<Result<Arrival, ReadError>>,
     writer: &mut FrameWriter<W>,
     store: impl Store,
-    Gauges { clock, spent }: Gauges<'_>,
+    Gauges { clock, spent, silence }: Gauges<'_>,
 ) -> Result<Received, ReceiveError> {
     let mut session = Session::new(store);
     loop {
-        let arrival = arrived.recv().map_err(|_| ReceiveError::Cut)??;
+        let arrival = match silence {
+            None => arrived.recv().map_err(|_| ReceiveError::Cut)??,
+            Some(time) => arrived.recv_timeout(time).map_err(|error| match error {
+                RecvTimeoutError::Timeout => ReceiveError::Silent(time),
+                RecvTimeoutError::Disconnected => ReceiveError::Cut,
+            })??,
+        };
         let mut answers = Vec::new();
         let clocks = Clocks { now: &clock, cpu: &thread_seconds, spent };
         let result = session.on(arrival.message, arrival.at, &clocks, &mut answers);

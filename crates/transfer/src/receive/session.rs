@@ -7,6 +7,7 @@ use std::time::Duration;
 use nightwatt_energy::time::Mono;
 
 use crate::codec::{CodecError, Unpacker};
+use crate::pure::arm::Codec;
 use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
 use crate::pure::paths;
@@ -412,9 +413,15 @@ impl<S: Store> Receiver<S> {
     fn data(&mut self, data: &Data) -> Result<Option<String>, SessionError> {
         let length = data.length as usize;
         let mut block = std::mem::take(&mut self.block);
-        let unpacked = self.unpacker.unpack(data.codec, &data.packed, length, &mut block);
+        let is_plain = data.codec == Codec::None && data.packed.len() == length;
+        let unpacked = if is_plain {
+            Ok(())
+        } else {
+            self.unpacker.unpack(data.codec, &data.packed, length, &mut block)
+        };
+        let content = if is_plain { &data.packed } else { &block };
         let reason = match unpacked {
-            Ok(()) if content_sum(data.start, &block) == data.sum => None,
+            Ok(()) if content_sum(data.start, content) == data.sum => None,
             Ok(()) => Some("its contents are not those that were packed".to_owned()),
             Err(error @ CodecError::TooLong(_)) => {
                 return Err(SessionError::Protocol(error.to_string()));
@@ -431,7 +438,7 @@ impl<S: Store> Receiver<S> {
         for part in &parts {
             let bytes = part.bytes as usize;
             if !self.is_settled[part.entry] {
-                let result = self.store.write(part.entry, part.offset, &block[at..at + bytes]);
+                let result = self.store.write(part.entry, part.offset, &content[at..at + bytes]);
                 self.written(part.entry, result)?;
             }
             at += bytes;

@@ -11,7 +11,7 @@ use super::*;
 use crate::pure::arm::Codec;
 use crate::wire::{
     Attribute, Change, Codecs, Data, Entry, EntryKind, Failure, Fin, FrameReader, FrameWriter,
-    Hello, Message, Receipt, Stamp, content_sum,
+    Hello, Message, Receipt, Stamp, VERSIONS, content_sum,
 };
 
 fn hello(versions: [u16; 2]) -> Message {
@@ -46,6 +46,28 @@ fn fin(blocks: &[(u64, &[u8])]) -> Message {
     Message::Fin(Fin { sum, blocks: blocks.len() as u64 })
 }
 
+/// The fault of a review: a peer in the clear that had greeted, and sent nothing more, held the port.
+#[test]
+fn a_sender_that_is_silent_for_too_long_is_let_go() {
+    let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (kind, body) = hello(VERSIONS).encode();
+    FrameWriter::new(&mut writer).write(kind, &body).unwrap();
+    let silence = Some(std::time::Duration::from_millis(1));
+    let gauges = Gauges { clock: || Mono::ZERO, spent: &|_| None, silence };
+    let mut answered = Vec::new();
+    let result = run_metered(reader, &mut answered, Pipe::new(Vec::new()), gauges);
+    assert!(matches!(result, Err(ReceiveError::Silent(_))), "{result:?}");
+    let mut frames = FrameReader::default();
+    frames.push(&answered);
+    let mut last = None;
+    while let Some((kind, body)) = frames.next_frame().unwrap() {
+        last = Some(Message::decode(kind, body).unwrap());
+    }
+    let Some(Message::Failed(failed)) = last else { panic!("{last:?}") };
+    assert!(failed.text.contains("has sent nothing for"), "{}", failed.text);
+    drop(writer);
+}
+
 fn answers(
     messages: &[Message],
     store: impl Store,
@@ -62,7 +84,7 @@ fn answers(
     frames.push(&answered);
     let mut messages = Vec::new();
     while let Some((kind, body)) = frames.next_frame().unwrap() {
-        messages.push(Message::decode(kind, &body).unwrap());
+        messages.push(Message::decode(kind, body).unwrap());
     }
     (messages, result)
 }

@@ -486,8 +486,14 @@ impl Session {
         let packed = self.pack(&content, fixed);
         let sum = content_sum(start, &content);
         let length = content.len();
-        self.content = content;
         let (arm, codec, packed) = packed?;
+        let packed = match packed {
+            Some(packed) => {
+                self.content = content;
+                packed
+            }
+            None => content,
+        };
         let id = self.id();
         self.report.wire_bytes += packed.len() as u64;
         self.flow.sent(InFlight {
@@ -503,12 +509,13 @@ impl Session {
         Ok(vec![Message::Data(Data { id, start, length, codec, sum, packed })])
     }
 
-    /// Packs a block as the policy, or the user, wants it: the arm's place, what it is packed with, and the bytes.
+    /// Packs a block as the policy, or the user, wants it: the arm's place, what it is packed with, and the bytes, unless
+    /// it is sent as it is.
     fn pack(
         &mut self,
         content: &[u8],
         fixed: Option<usize>,
-    ) -> Result<(usize, Codec, Vec<u8>), SendError> {
+    ) -> Result<(usize, Codec, Option<Vec<u8>>), SendError> {
         let bytes = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let sample = sample_bytes(bytes);
         let start = sample_start(self.next_id, bytes, sample) as usize;
@@ -550,10 +557,10 @@ impl Session {
                     let used = self.policy.arms()[arm];
                     return Ok(if has_grown {
                         self.report.count(Arm::NONE, &outcome);
-                        (arm, Codec::None, content.to_vec())
+                        (arm, Codec::None, None)
                     } else {
                         self.report.count(used, &outcome);
-                        (arm, used.codec, packed)
+                        (arm, used.codec, Some(packed))
                     });
                 }
             }
@@ -574,10 +581,9 @@ impl Session {
         let used = self.policy.arms()[arm];
         let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX);
         if used == Arm::NONE {
-            return Ok((
-                Outcome { arm, extent, bytes, packed: bytes, seconds: 0.0 },
-                part.to_vec(),
-            ));
+            // What is not packed is sent from where it is.
+            let outcome = Outcome { arm, extent, bytes, packed: bytes, seconds: 0.0 };
+            return Ok((outcome, Vec::new()));
         }
         let mut packed = Vec::new();
         let before = thread_seconds();

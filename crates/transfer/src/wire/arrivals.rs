@@ -6,9 +6,6 @@ use nightwatt_energy::time::Mono;
 
 use super::{FrameError, FrameReader, Message, MessageError};
 
-/// Bytes that are read at once.
-const CHUNK: usize = 256 << 10;
-
 /// A message, and when its last byte was there.
 #[derive(Debug)]
 pub(crate) struct Arrival {
@@ -37,26 +34,24 @@ pub(crate) fn read_messages(
     take: &mut dyn FnMut(Result<Arrival, ReadError>) -> bool,
 ) {
     let mut frames = FrameReader::default();
-    let mut chunk = vec![0; CHUNK];
     loop {
-        let count = match reader.read(&mut chunk) {
+        match frames.fill(&mut reader) {
             Ok(0) => {
                 take(Err(ReadError::Cut));
                 return;
             }
-            Ok(count) => count,
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 take(Err(ReadError::Connection(error)));
                 return;
             }
-        };
+        }
         let at = clock();
-        frames.push(&chunk[..count]);
         loop {
             let arrival = match frames.next_frame() {
                 Ok(None) => break,
-                Ok(Some((kind, body))) => match Message::decode(kind, &body) {
+                Ok(Some((kind, body))) => match Message::decode(kind, body) {
                     Ok(message) => Ok(Arrival { message, at }),
                     Err(error) => Err(ReadError::Message(error)),
                 },

@@ -1,6 +1,7 @@
 //! Frames: a kind, a length, a body, a sum.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
@@ -12,6 +13,9 @@ const HEAD: usize = 5;
 const SUM: usize = 8;
 /// Most bytes of a body: the longest block and its head.
 pub(super) const MOST_BODY: usize = (4 << 20) + 64;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
 
 /// Why bytes are no frame. Nothing after it can be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +51,8 @@ fn first_line(bytes: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
-    /// Of them, this many were read.
-    read: usize,
+    /// Of them, these have arrived and were not read.
+    unread: Range<usize>,
     number: u64,
     failed: Option<FrameError>,
 }
@@ -56,30 +60,47 @@ pub struct FrameReader {
 impl FrameReader {
     /// What has arrived.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.read > 0 && (self.read == self.bytes.len() || self.read > MOST_BODY) {
-            self.bytes.drain(..self.read);
-            self.read = 0;
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.unread.end += bytes.len();
+    }
+
+    /// Takes what arrives next, and gives how much that was.
+    pub fn fill(&mut self, reader: &mut impl Read) -> io::Result<usize> {
+        let count = reader.read(self.room(CHUNK))?;
+        self.unread.end += count;
+        Ok(count)
+    }
+
+    /// Room behind what has arrived.
+    fn room(&mut self, count: usize) -> &mut [u8] {
+        if self.unread.start > 0 && (self.unread.is_empty() || self.unread.start > MOST_BODY) {
+            self.bytes.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
         }
-        self.bytes.extend_from_slice(bytes);
+        let room = self.unread.end..self.unread.end + count;
+        if self.bytes.len() < room.end {
+            self.bytes.resize(room.end, 0);
+        }
+        &mut self.bytes[room]
     }
 
     /// Whether a frame has begun and not ended.
     pub fn is_within_a_frame(&self) -> bool {
-        self.read < self.bytes.len()
+        !self.unread.is_empty()
     }
 
     /// The next frame that is complete: its kind and its body.
-    pub fn next_frame(&mut self) -> Result<Option<(u8, Vec<u8>)>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<(u8, &[u8])>, FrameError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         let result = self.frame();
         self.failed = result.as_ref().err().cloned();
-        result
+        Ok(result?.map(|(kind, body)| (kind, &self.bytes[body])))
     }
 
-    fn frame(&mut self) -> Result<Option<(u8, Vec<u8>)>, FrameError> {
-        let bytes = &self.bytes[self.read..];
+    fn frame(&mut self) -> Result<Option<(u8, Range<usize>)>, FrameError> {
+        let bytes = &self.bytes[self.unread.clone()];
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else { return Ok(None) };
         // No kind of message is a printable character.
         if self.number == 0 && head[0] >= b' ' {
@@ -100,10 +121,10 @@ impl FrameReader {
         if rest[..SUM] != sum(head, body, self.number).to_le_bytes() {
             return Err(FrameError::Sum(self.number));
         }
-        let frame = (head[0], body.to_vec());
-        self.read += HEAD + length + SUM;
+        let (kind, start) = (head[0], self.unread.start + HEAD);
+        self.unread.start += HEAD + length + SUM;
         self.number += 1;
-        Ok(Some(frame))
+        Ok(Some((kind, start..start + length)))
     }
 }
 

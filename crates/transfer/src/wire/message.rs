@@ -370,6 +370,8 @@ impl Message {
                 (4, have.ranges.iter().take(MOST_RANGES).fold(body, write))
             }
             Self::Data(data) => {
+                let mut body = body;
+                body.0.reserve(data.packed.len() + 32);
                 let body = body.u64(data.id).u64(data.start).u32(data.length);
                 (5, body.u8(data.codec.number()).u64(data.sum).bytes(&data.packed))
             }

@@ -75,7 +75,7 @@ fn read(bytes: &[u8], piece: usize) -> Result<Vec<Message>, String> {
     for piece in bytes.chunks(piece) {
         reader.push(piece);
         while let Some((kind, body)) = reader.next_frame().map_err(|error| error.to_string())? {
-            messages.push(Message::decode(kind, &body).map_err(|error| error.to_string())?);
+            messages.push(Message::decode(kind, body).map_err(|error| error.to_string())?);
         }
     }
     if reader.is_within_a_frame() { Err("cut".into()) } else { Ok(messages) }

@@ -1,6 +1,8 @@
 //! The policies on traces recorded from real content (T2, T3 and T5 of the design). `tests/traces/README.md` has how they
 //! were recorded.
 
+mod changing;
+
 use std::path::Path;
 
 use nightwatt_energy::quantity::Watts;
