@@ -173,38 +173,42 @@ fn a_stream_that_the_service_does_not_answer_keeps_no_server_awake() {
     });
 }
 
+/// A datagram that the service does not answer, from each of a hundred addresses.
+async fn flood(stage: &Stage) {
+    for number in 0..100 {
+        let stranger = Peer::at(stage, &format!("127.1.0.{number}")).await;
+        stranger.say(stage, b"-flood").await;
+    }
+    let it = status(stage);
+    assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
+}
+
+/// All addresses of the loopback interface are one client, a stranger until the service has answered one of them.
 #[test]
 fn a_flood_from_invented_addresses_wakes_seldom_and_leaves_room_for_known_clients() {
     let (setup, socket) = with_echo(awake(), "strangers = \"1/h\"\nsessions = 8\nheld = 8");
     setup.play(async |stage| {
         let _heard = echo(socket);
-        let known = Peer::at(stage, "127.0.0.9").await;
-        known.say(stage, b"hello").await;
-        assert_eq!(known.hears(stage).await, b"hello");
-        stage.at(400).await;
-        assert_eq!(stage.state(), "asleep");
-        for (wave, begins) in [(0_u8, 400), (1, 500)] {
-            for number in 0..100 {
-                let stranger = Peer::at(stage, &format!("127.1.{wave}.{number}")).await;
-                stranger.say(stage, b"-flood").await;
-            }
-            let it = status(stage);
-            assert!(it.sessions <= 8 && it.held <= 8, "{it:?}");
-            if wave == 0 {
-                assert_eq!(stage.commands().0, 1, "one of the strangers may");
-                known.say(stage, b"in the flood").await;
-                stage.at(begins + 6).await;
-                assert_eq!(known.hears(stage).await, b"in the flood");
-                stage.at(begins + 90).await;
-            } else {
-                assert_eq!(stage.state(), "awake", "for the known client");
-            }
+        for (begins, refused) in [(400, 0), (900, 100)] {
+            stage.at(begins).await;
+            assert_eq!(stage.state(), "asleep");
+            flood(stage).await;
+            assert_eq!((stage.commands().0, dropped(stage, "strangers")), (1, refused));
         }
+        assert_eq!(stage.state(), "asleep");
+        let known = Peer::at(stage, "127.0.0.9").await;
+        stage.at(4_100).await;
+        known.say(stage, b"hello").await;
+        stage.at(4_106).await;
+        assert_eq!(known.hears(stage).await, b"hello");
+        flood(stage).await;
         assert!(outcome(stage, "displaced") > 80, "{:?}", status(stage));
-        stage.at(900).await;
+        known.say(stage, b"in the flood").await;
+        assert_eq!(known.hears(stage).await, b"in the flood");
+        stage.at(4_700).await;
         assert_eq!(stage.state(), "asleep");
         known.say(stage, b"still known").await;
-        assert_eq!(stage.state(), "waking");
+        assert_eq!(stage.state(), "waking", "less than an hour after the last stranger");
     });
 }
 
