@@ -58,6 +58,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.serving.config
+    }
+
     /// Whether requests may be answered on the fast path: for tests, which compare it with the slow path.
     #[doc(hidden)]
     pub fn allow_fast_path(&self, is_allowed: bool) {

@@ -73,6 +73,23 @@ impl ControllerConfig {
         }
     }
 
+    /// The command lines of your own that wake it, put it to sleep and ask for its state, each with what it does.
+    pub fn commands(&self) -> Vec<(&'static str, &str)> {
+        let wakes = |driver| match driver {
+            &DriverConfig::Command(ref own) => Some(("wake", own.wake.as_str())),
+            _ => None,
+        };
+        let sleeps = |driver| match driver {
+            &DriverConfig::Command(ref own) => Some(("sleep", own.sleep.as_str())),
+            _ => None,
+        };
+        let (waker, sleeper) = match self {
+            Self::One(driver) => (driver, driver),
+            Self::Pair { wake, sleep } => (wake, sleep),
+        };
+        wakes(waker).into_iter().chain(sleeps(sleeper)).collect()
+    }
+
     /// Is the server a part of this machine, or nothing but a rehearsal? To look at it then costs no
     /// other machine its sleep.
     pub fn is_on_this_machine(&self) -> bool {

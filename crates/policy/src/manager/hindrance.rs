@@ -14,8 +14,18 @@ pub enum Hindrance {
     NotAwake,
     /// So many exchanges with it are under way.
     InFlight(u32),
-    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
-    Until(Mono),
+    /// The last sleep command failed, and is not given again before then.
+    SleepFailed(Mono),
+    /// The operator wants it awake until then.
+    StayAwake(Mono),
+    /// Others woke it, and may need it until then.
+    WokenByOthers(Mono),
+    /// A crawler has an appointment until then.
+    Appointment(Mono),
+    /// The minimum time awake after waking ends then.
+    MinOn(Mono),
+    /// The minimum time awake after a request ends then.
+    Quiet(Mono),
     /// It has reasons of its own, and is asked again then.
     Declined(Mono),
     /// It was woken again and again without serving a request, and is left awake until then.
@@ -58,7 +68,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 _ if self.lifecycle.declined() > 0 && asks_again == until => {
                     Hindrance::Declined(until)
                 }
-                _ => Hindrance::Until(until),
+                _ => self.kept_by(until),
             });
         }
         let after = self.sla.after_one_more(now, self.delayed_per_sleep);
@@ -87,6 +97,21 @@ impl<P: SleepPolicy> PowerManager<P> {
             .max(self.last_to_server + self.settings.quiet)
             .max(self.hours_end(now).unwrap_or_default())
             .max(self.awake_hours.ends(now.mono).unwrap_or_default())
+    }
+
+    /// Which of the times that keep it awake ends at `until`.
+    fn kept_by(&self, until: Mono) -> Hindrance {
+        if self.sleep_ordered {
+            return Hindrance::SleepFailed(until);
+        }
+        match until {
+            _ if until == self.ordered_until => Hindrance::StayAwake(until),
+            _ if until == self.appointment_until => Hindrance::Appointment(until),
+            _ if until == self.stay_awake_until => Hindrance::WokenByOthers(until),
+            _ if until == self.last_to_server + self.settings.quiet => Hindrance::Quiet(until),
+            _ if until == self.lifecycle.since() + self.settings.min_on => Hindrance::MinOn(until),
+            _ => Hindrance::SleepFailed(until),
+        }
     }
 
     /// The end of the hours in which it is not to sleep, if it is in such now.

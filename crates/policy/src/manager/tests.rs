@@ -2,6 +2,7 @@
 
 mod awake_hours;
 mod budgets;
+mod kept_awake;
 mod refresh;
 mod sla;
 
