@@ -78,9 +78,12 @@ pub(crate) fn order_and_wait(
             let done = json!({
                 "done": true, "order": order, "state": look.state, "waited_s": elapsed.as_secs_f64()
             });
-            let words = || match was_there && shown.is_empty() {
-                true => format!("{name} is {} already", look.state),
-                false => format!("{name} is {} after {time}", look.state),
+            let words = || {
+                if was_there && shown.is_empty() {
+                    format!("{name} is {} already", look.state)
+                } else {
+                    format!("{name} is {} after {time}", look.state)
+                }
             };
             output::say_result(&done, site.gateway.json, words, &[])?;
             return Ok(ExitStatus::Success);

@@ -203,10 +203,9 @@ fn commands(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
         })
         .collect();
     if !commands.is_empty() {
-        findings.push(
-            Finding::note("commands", "`wake` and `sleep` were not tried")
-                .cure("`nightwatt doctor --cycle 1` runs them: it puts the server to sleep and wakes it"),
-        );
+        findings.push(Finding::note("commands", "`wake` and `sleep` were not tried").cure(
+            "`nightwatt doctor --cycle 1` runs them: it puts the server to sleep and wakes it",
+        ));
     }
     findings
 }
@@ -352,7 +351,8 @@ async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Findi
         && controller.asks_others()
         && matches!(controller.state().await, Ok(Observed::Down));
     // There is nothing to ask: only `wake` and `sleep`, which `commands` reports.
-    let only_acts = |it: &&DriverConfig| matches!(it, DriverConfig::Command(own) if own.probe.is_none());
+    let only_acts =
+        |it: &&DriverConfig| matches!(it, DriverConfig::Command(own) if own.probe.is_none());
     if !target.drivers().is_empty() && target.drivers().iter().all(|it| only_acts(it)) {
         return findings;
     }

@@ -8,6 +8,7 @@ use nightwatt_energy::time::Now;
 use nightwatt_power::Controller;
 use tokio::sync::watch;
 
+use crate::config::Config;
 use crate::disk_cache::DiskCache;
 use crate::front::Front;
 use crate::jobs::Jobs;

@@ -110,7 +110,8 @@ pub fn first_word(line: &str) -> Option<&str> {
     let word = words.next()?;
     let name = if word.starts_with('/') { word.replace('/', "") } else { word.to_owned() };
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "_.+-".contains(it);
-    (!name.is_empty() && name.chars().all(is_plain) && !OF_THE_SHELL.contains(&word)).then_some(word)
+    (!name.is_empty() && name.chars().all(is_plain) && !OF_THE_SHELL.contains(&word))
+        .then_some(word)
 }
 
 /// Why this program cannot be run, if that is certain.

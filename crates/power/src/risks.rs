@@ -173,7 +173,10 @@ mod tests {
 
     #[test]
     fn commands_whose_program_is_not_there_are_told_of() {
-        let found = risks("[command]\nwake = \"/no/such/power.sh wake\"\nsleep = \"/bin/sh -c true\"", None);
+        let found = risks(
+            "[command]\nwake = \"/no/such/power.sh wake\"\nsleep = \"/bin/sh -c true\"",
+            None,
+        );
         assert_eq!(found, ["wake: /no/such/power.sh: no such file"]);
         // Of two drivers, each has only its own action.
         let pair = "[wake.command]\nwake = \"true\"\nsleep = \"/no/such/a\"\n\

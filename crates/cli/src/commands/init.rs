@@ -230,50 +230,8 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         );
     }
 
-    let listen = "3/6  Where is nightwatt to listen?";
-    let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
-    let said = (!texts.is_empty()).then(|| texts.join(" "));
-    let everywhere = Some("0.0.0.0:80 [::]:80");
-    let is_typed = said.is_none() && !args.yes;
-    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, |text| {
-        let all = addresses(text)?;
-        match server.listener_at_it(&all) {
-            Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
-            _ => Ok(all),
-        }
-    })?;
-    if let Some(own) = server.listener_at_it(&listen) {
-        let origin = args.origin.as_deref().unwrap_or(&server.origin);
-        let text = format!("`--origin {origin}` is where nightwatt itself would listen ({own})");
-        let port = if own.port() == 8080 { 8000 } else { 8080 };
-        let other = SocketAddr::new(own.ip(), port);
-        return Err(Failure::saying(text)
-            .into_usage()
-            .hint(format!("move the server to another port, or give `--listen {other}`")));
-    }
-
-    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
-                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
-                 your own)";
-    let said = args.power.as_ref().map(name_of);
-    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
-    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
-        PowerChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
-    })?;
-    let proposed = match power {
-        PowerChoice::Agent | PowerChoice::Ssh => server.mac(),
-        _ => None,
-    };
-    if args.yes && args.target.is_none() && proposed.is_none() {
-        let text = "`--target` is missing, and `--yes` asks for nothing";
-        let form = format!("for `--power {}`: {}", name_of(&power), power.form());
-        return Err(Failure::saying(text).into_usage().hint(form));
-    }
-    let question = format!("     {}", power.question());
-    let target = dialog
-        .ask(&question, "--target", args.target.as_deref(), proposed, |text| power.target(text))?;
-    let power = Power { choice: power, target };
+    let listen = listeners(args, dialog, &server)?;
+    let power = power(args, dialog, &server)?;
 
     let watts = "5/6  What does it draw awake and asleep, in watts? (ON,OFF)";
     let watts =
@@ -302,6 +260,66 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, sla, url, is_root })
+}
+
+/// Where nightwatt listens: not where the server does.
+fn listeners(
+    args: &Args,
+    dialog: &mut Dialog<impl io::BufRead>,
+    server: &Server,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let listen = "3/6  Where is nightwatt to listen?";
+    let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
+    let said = (!texts.is_empty()).then(|| texts.join(" "));
+    let everywhere = Some("0.0.0.0:80 [::]:80");
+    let is_typed = said.is_none() && !args.yes;
+    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, |text| {
+        let all = addresses(text)?;
+        match server.listener_at_it(&all) {
+            Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
+            _ => Ok(all),
+        }
+    })?;
+    if let Some(own) = server.listener_at_it(&listen) {
+        let origin = args.origin.as_deref().unwrap_or(&server.origin);
+        let text = format!("`--origin {origin}` is where nightwatt itself would listen ({own})");
+        let port = if own.port() == 8080 { 8000 } else { 8080 };
+        let other = SocketAddr::new(own.ip(), port);
+        return Err(Failure::saying(text)
+            .into_usage()
+            .hint(format!("move the server to another port, or give `--listen {other}`")));
+    }
+    Ok(listen)
+}
+
+/// How the server is woken and put to sleep.
+fn power(
+    args: &Args,
+    dialog: &mut Dialog<impl io::BufRead>,
+    server: &Server,
+) -> Result<Power, Failure> {
+    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
+                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
+                 your own)";
+    let said = args.power.as_ref().map(name_of);
+    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
+    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
+        PowerChoice::from_str(text, true)
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
+    })?;
+    let proposed = match power {
+        PowerChoice::Agent | PowerChoice::Ssh => server.mac(),
+        _ => None,
+    };
+    if args.yes && args.target.is_none() && proposed.is_none() {
+        let text = "`--target` is missing, and `--yes` asks for nothing";
+        let form = format!("for `--power {}`: {}", name_of(&power), power.form());
+        return Err(Failure::saying(text).into_usage().hint(form));
+    }
+    let question = format!("     {}", power.question());
+    let target = dialog
+        .ask(&question, "--target", args.target.as_deref(), proposed, |text| power.target(text))?;
+    Ok(Power { choice: power, target })
 }
 
 /// How visitors reach the site.

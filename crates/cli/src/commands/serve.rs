@@ -71,8 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let inherited = service_manager::sockets()?;
     let manager = ServiceManager::from_environment()?;
     service_manager::forget_environment();
-    let config = control::load(&args.config)?;
     logging::start(&args.log)?;
+    let config = control::load(&args.config)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     runtime.block_on(serve(args, config, inherited, clock, manager))
@@ -100,7 +100,8 @@ async fn serve(
 
 /// An address is taken, and the control socket answers: it is taken by a gateway with this configuration.
 fn already_runs(error: &StartError, control_socket: &str) -> Option<Failure> {
-    let is_taken = matches!(error, StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse);
+    let is_taken =
+        matches!(error, StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse);
     UnixStream::connect(control_socket).ok().filter(|_| is_taken)?;
     Some(
         Failure::saying("nightwatt already runs with this configuration")
@@ -197,7 +198,9 @@ impl Introduction {
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
         let admin = at.admin.as_ref();
-        let admin = admin.map(|it| format!("; dashboard, metrics and health on http://{it}/")).unwrap_or_default();
+        let admin = admin
+            .map(|it| format!("; dashboard, metrics and health on http://{it}/"))
+            .unwrap_or_default();
         let gate = match &*at.gate {
             [] => String::new(),
             some => format!("; gate on {}", some.join(", ")),

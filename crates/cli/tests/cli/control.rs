@@ -157,7 +157,8 @@ fn the_operator_purges_the_cache() {
 
 #[test]
 fn status_gives_the_reason_of_the_last_failure() {
-    let power = "[site.power.command]\nwake = \"echo no such relay >&2; exit 3\"\nsleep = \"true\"\n";
+    let power =
+        "[site.power.command]\nwake = \"echo no such relay >&2; exit 3\"\nsleep = \"true\"\n";
     let house = House::build(&Plan { power: power.to_owned(), ..Plan::default() });
     let gateway = house.serve(&[]);
     gateway.until("asleep");

@@ -46,7 +46,9 @@ impl Process<'_> {
             End::Stopped(signal) => {
                 manager.stopping();
                 tracing::info!(signal, "stopping: running exchanges may end");
-                left(&gateway.status(), gateway.config()).iter().for_each(|it| tracing::info!("{it}"));
+                left(&gateway.status(), gateway.config())
+                    .iter()
+                    .for_each(|it| tracing::info!("{it}"));
                 tokio::select! {
                     () = running.stop() => None,
                     signal = signals.end() => Some(signal),
