@@ -127,10 +127,10 @@ impl ServerControl {
                 supervisor.note_failure(&starts);
                 return Report::WakeDone(epoch, false);
             }
-            if !verdict.up && reminded.is_ok() {
-                supervisor.lock().failure = Some(format!("it did not answer: {}", verdict.reason));
-            } else {
-                supervisor.note_failure(&reminded);
+            supervisor.note_failure(&reminded);
+            if !verdict.up {
+                let reason = || format!("it did not answer: {}", verdict.reason);
+                supervisor.lock().failure.get_or_insert_with(reason);
             }
             self.has_stranger(&verdict, supervisor).await;
         }
@@ -219,7 +219,7 @@ impl Supervisor {
 
     /// Whether a wake command succeeded; remembers why not.
     fn judge_wake(&self, done: &Result<(), Error>) -> bool {
-        self.note_failure(done);
+        self.lock().failure = done.as_ref().err().map(ToString::to_string);
         log_failure(&self.name, "wake", done)
     }
 
