@@ -73,7 +73,7 @@ pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
 pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
-        Reply::Error(message) => Err(refused(message)),
+        Reply::Error(message) => Err(Failure::saying(message)),
         _ => Err(unexpected()),
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
 pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, Failure> {
     match ask(args, order)? {
         Reply::Mirror(reply) => Ok(*reply),
-        Reply::Error(message) => Err(refused(message)),
+        Reply::Error(message) => Err(Failure::saying(message)),
         _ => Err(unexpected()),
     }
 }

@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{LogArgs, LogFormat};
 use crate::errors::Failure;
+
+const HINT: &str = "write error, warn, info, debug or trace, or a filter such as info,nightwatt_gateway::forward=trace";
 
 /// Starts logging. `--log-level` takes precedence over `RUST_LOG`, and that over `info`.
 pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
@@ -15,10 +18,14 @@ pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
         (None, Some(filter)) => ("RUST_LOG", filter),
         (None, None) => ("", "info".to_owned()),
     };
+    if let Some(word) = unknown_level(&directives) {
+        let text = format!("{origin}: there is no level `{word}`");
+        return Err(Failure::saying(text).into_usage().hint(HINT));
+    }
     let filter = EnvFilter::builder().parse(&directives).map_err(|error| {
         Failure::because(format!("{origin}: `{directives}` is not a log filter"), &error)
             .into_usage()
-            .hint("write a level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module as in `info,nightwatt_gateway=debug`")
+            .hint(HINT)
     })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -31,4 +38,45 @@ pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// A word of a filter that can only be a level, and is not one. `EnvFilter` takes it for the name of a module, and then
+/// nothing else is logged.
+fn unknown_level(directives: &str) -> Option<&str> {
+    // Fields of spans may have commas between them.
+    if directives.contains('{') {
+        return None;
+    }
+    let words = directives.split(',').map(str::trim);
+    let mut words = words.filter(|it| !it.is_empty() && !it.contains(['=', '[']));
+    words.find(|it| it.parse::<LevelFilter>().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_word_is_a_level() {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,nightwatt_gateway::forward=trace",
+            "nightwatt_gateway=debug, error",
+            "[request]=trace,info",
+            "info,[request{id,line}]=trace",
+        ] {
+            assert_eq!(unknown_level(good), None, "{good}");
+            assert!(EnvFilter::builder().parse(good).is_ok(), "{good}");
+        }
+        for (bad, word) in [
+            ("foo", "foo"),
+            ("waarn", "waarn"),
+            ("info,nightwatt_gateway", "nightwatt_gateway"),
+            ("x=debug, inf", "inf"),
+        ] {
+            assert_eq!(unknown_level(bad), Some(word), "{bad}");
+        }
+    }
 }

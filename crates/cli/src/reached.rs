@@ -60,6 +60,8 @@ pub(crate) fn order_and_wait(
     wanted: Phase,
     wait: &WaitArgs,
 ) -> Result<ExitStatus, Failure> {
+    let before = control::status(&site.gateway)?;
+    let was_there = Look::at(&before, site.site.as_deref()).is_some_and(|it| it.is(wanted));
     control::order(&site.gateway, order)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
@@ -76,7 +78,13 @@ pub(crate) fn order_and_wait(
             let done = json!({
                 "done": true, "order": order, "state": look.state, "waited_s": elapsed.as_secs_f64()
             });
-            let words = || format!("{name} is {} after {time}", look.state);
+            let words = || {
+                if was_there && shown.is_empty() {
+                    format!("{name} is {} already", look.state)
+                } else {
+                    format!("{name} is {} after {time}", look.state)
+                }
+            };
             output::say_result(&done, site.gateway.json, words, &[])?;
             return Ok(ExitStatus::Success);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{MachineConfig, ServerConfig, SiteConfig};
+use nightwatt_host::preflight::{cannot_run, first_word};
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig, Observed};
 
@@ -163,6 +164,7 @@ pub async fn examine(
     for target in targets {
         tell(target.name);
         let mut findings = programs(target, place);
+        findings.extend(commands(target, place));
         findings.extend(name(target));
         let address = target.address();
         let is_elsewhere = target.power.is_none_or(|power| !power.is_on_this_machine());
@@ -176,16 +178,45 @@ pub async fn examine(
     all
 }
 
+fn is_on_the_path(program: &str, place: &HostView) -> bool {
+    let script = format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}");
+    place.ask("sh", &["-c", &script]).is_some()
+}
+
+/// The programs that commands of the user's own begin with, as far as they can be known without a shell.
+fn commands(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
+    let commands = target.power.map(ControllerConfig::commands).unwrap_or_default();
+    let mut findings: Vec<Finding> = commands
+        .iter()
+        .filter_map(|(action, line)| {
+            let program = first_word(line)?;
+            let wrong = if program.starts_with('/') {
+                cannot_run(&place.path(program))
+            } else {
+                (!is_on_the_path(program, place)).then_some("no such program")
+            };
+            Some(match wrong {
+                None => Finding::good(action, format!("{program} is there")),
+                Some(wrong) => Finding::bad(action, format!("{program}: {wrong}"))
+                    .cure(format!("correct `{action}` of `command`, or install the program")),
+            })
+        })
+        .collect();
+    if !commands.is_empty() {
+        findings.push(Finding::note("commands", "`wake` and `sleep` were not tried").cure(
+            "`nightwatt doctor --cycle 1` runs them: it puts the server to sleep and wakes it",
+        ));
+    }
+    findings
+}
+
 fn programs(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
     let names: Vec<&str> = target.drivers().iter().map(|driver| driver.name()).collect();
     let needed = PROGRAMS.iter().filter(|(driver, ..)| names.contains(driver));
     needed
         .map(|(driver, program, package)| {
             let about = format!("program {program}");
-            if place
-                .ask("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}")])
-                .is_some()
-            {
+            if is_on_the_path(program, place) {
                 return Finding::good(&about, format!("it is there, for `{driver}`"));
             }
             Finding::bad(&about, format!("`{driver}` needs it, and it is not there"))
@@ -319,6 +350,12 @@ async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Findi
     let is_another = verdict.up
         && controller.asks_others()
         && matches!(controller.state().await, Ok(Observed::Down));
+    // There is nothing to ask: only `wake` and `sleep`, which `commands` reports.
+    let only_acts =
+        |it: &&DriverConfig| matches!(it, DriverConfig::Command(own) if own.probe.is_none());
+    if !target.drivers().is_empty() && target.drivers().iter().all(|it| only_acts(it)) {
+        return findings;
+    }
     findings.push(match controller.nothing().await {
         Ok(()) if is_another => Finding::bad(
             "controller",

@@ -8,6 +8,7 @@ use nightwatt_energy::time::Now;
 use nightwatt_power::Controller;
 use tokio::sync::watch;
 
+use crate::config::Config;
 use crate::containers::Found;
 use crate::disk_cache::DiskCache;
 use crate::front::Front;
@@ -67,6 +68,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.serving.config
+    }
+
     /// Whether requests may be answered on the fast path: for tests, which compare it with the slow path.
     #[doc(hidden)]
     pub fn allow_fast_path(&self, is_allowed: bool) {

@@ -95,6 +95,7 @@ impl Site {
             in_use: self.in_use_status(),
             awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: server.failures,
+            failure: last_failure(&server),
             retry_after_s: server.blocked_for.as_secs_f64(),
             wake_time_s: server.wake_time.as_secs_f64(),
             wake_loops: server.wake_loops,
@@ -187,6 +188,7 @@ impl Machine {
                 .filter(|_| machine.in_flight <= connections),
             awake_hours_in_s: machine.awake_hours_in.map(|time| time.as_secs_f64()),
             failures: machine.failures,
+            failure: last_failure(&machine),
             retry_after_s: machine.blocked_for.as_secs_f64(),
             wake_time_s: machine.wake_time.as_secs_f64(),
             wake_loops: machine.wake_loops,
@@ -258,6 +260,11 @@ fn whole(
     (Energy::together(&measured, modelled, share), parts)
 }
 
+/// Why the last wake-up failed, if it did.
+fn last_failure(server: &SupervisorStatus) -> Option<String> {
+    server.failure.clone().filter(|_| server.failures > 0)
+}
+
 fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> {
     let left = |then: Mono| {
         let seconds = then.since(server.now).as_secs_f64().ceil();
@@ -275,8 +282,21 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             format!("{} under way", parts.join(" and "))
         }
-        Hindrance::Until(then) => {
-            format!("minimum on, quiet or stay-awake time, for another {}", left(then))
+        Hindrance::SleepFailed(then) => {
+            format!("a sleep command that failed; tried again in {}", left(then))
+        }
+        Hindrance::WokenByOthers(then) => {
+            format!("a wake-up that nightwatt did not cause, for another {}", left(then))
+        }
+        Hindrance::StayAwake(then) => format!("`stay-awake`, for another {}", left(then)),
+        Hindrance::Appointment(then) => {
+            format!("an appointment with a crawler, for another {}", left(then))
+        }
+        Hindrance::MinOn(then) => {
+            format!("the minimum time awake (`min_on`), for another {}", left(then))
+        }
+        Hindrance::Quiet(then) => {
+            format!("the time after a request (`quiet`), for another {}", left(then))
         }
         Hindrance::Declined(then) => {
             let reasons = server.inhibited_by.as_deref().unwrap_or("reasons of its own");

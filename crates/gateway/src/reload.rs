@@ -365,5 +365,19 @@ fn difference(old: &Gateway, new: &Gateway) -> Reloaded {
     }
     let is_there = |name: &String| now.iter().any(|(it, _)| it == name);
     done.gone = before.into_iter().map(|it| it.0).filter(|it| !is_there(it)).collect();
+    let (old, new) = (&old.serving.config, &new.serving.config);
+    (done.listens_on, done.no_longer_on) = (added(old, new), added(new, old));
+    done.has_changed = old != new;
     done
+}
+
+/// Addresses that only the second configuration listens on.
+fn added(first: &Config, second: &Config) -> Vec<String> {
+    let there = listen::posts(first);
+    let added = listen::posts(second).into_iter().filter(|it| !there.contains(it));
+    let words = |(address, spoken): (SocketAddr, Spoken)| match spoken {
+        Spoken::Https => format!("{address} (TLS)"),
+        Spoken::Http | Spoken::Anything | Spoken::Questions => address.to_string(),
+    };
+    added.map(words).collect()
 }

@@ -80,6 +80,15 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Removed ones.
     pub gone: Vec<String>,
+    /// New addresses that it listens on.
+    #[serde(default)]
+    pub listens_on: Vec<String>,
+    /// Addresses that it no longer listens on.
+    #[serde(default)]
+    pub no_longer_on: Vec<String>,
+    /// Whether any setting is another than before.
+    #[serde(default)]
+    pub has_changed: bool,
 }
 
 /// How the last reload went, for `status`.
@@ -123,6 +132,9 @@ pub struct MachineStatus {
     pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
+    /// Why the last one failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Seconds until a failed machine may be tried again.
     pub retry_after_s: f64,
     /// Seconds that the next wake-up is expected to take.
@@ -157,6 +169,9 @@ pub struct SiteStatus {
     pub awake_hours_in_s: Option<f64>,
     /// Failed wake-ups in a row.
     pub failures: u32,
+    /// Why the last one failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Seconds until a failed server may be tried again.
     pub retry_after_s: f64,
     /// Seconds that the next wake-up is expected to need: as measured, before that as configured.

@@ -97,6 +97,8 @@ struct Managed {
     free: bool,
     /// The server's last reason for not sleeping.
     inhibited_by: Option<String>,
+    /// Why the last wake-up failed, or goes wrong.
+    failure: Option<String>,
 }
 
 /// The background part.
@@ -160,6 +162,7 @@ impl Supervisor {
             tunnels: 0,
             free: false,
             inhibited_by: None,
+            failure: None,
         };
         let supervisor = Arc::new(Self {
             name: name.to_owned(),
@@ -331,12 +334,13 @@ impl Supervisor {
         let mut managed = self.lock();
         managed.book(now, false);
         let hours = managed.meters.hours();
-        let inhibited_by = managed.inhibited_by.clone();
+        let (inhibited_by, failure) = (managed.inhibited_by.clone(), managed.failure.clone());
         let tunnels = managed.tunnels;
         let server = &mut managed.manager;
         SupervisorStatus {
             hours,
             inhibited_by,
+            failure,
             phase: server.phase(),
             in_phase: now.mono.since(server.lifecycle().since()),
             failures: server.lifecycle().failures(),

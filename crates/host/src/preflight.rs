@@ -2,9 +2,19 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use crate::Host;
+
+/// Words that the shell knows by itself.
+const OF_THE_SHELL: [&str; 30] = [
+    ".", "break", "case", "cd", "command", "continue", "echo", "eval", "exec", "exit", "export",
+    "false", "for", "if", "kill", "printf", "read", "return", "set", "shift", "test", "time",
+    "trap", "true", "type", "ulimit", "umask", "until", "wait", "while",
+];
 
 /// Looks for what is needed, and collects what is missing.
 #[derive(Debug)]
@@ -85,10 +95,40 @@ impl Preflight {
     }
 }
 
+/// The program that a line of the shell begins with, if it is a plain name or an absolute path. Settings before it are
+/// passed over, unless only the shell can find the end of their value: quoted words, or what another command prints.
+pub fn first_word(line: &str) -> Option<&str> {
+    let is_setting = |word: &str| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
+    };
+    let is_open = |word: &str| {
+        let is_odd = |quote| word.matches(quote).count() % 2 == 1;
+        is_odd('\'') || is_odd('"') || word.contains("$(") || word.contains(['`', '\\'])
+    };
+    let mut words = line.split_whitespace().skip_while(|word| is_setting(word) && !is_open(word));
+    let word = words.next()?;
+    let name = if word.starts_with('/') { word.replace('/', "") } else { word.to_owned() };
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_.+-".contains(it);
+    (!name.is_empty() && name.chars().all(is_plain) && !OF_THE_SHELL.contains(&word))
+        .then_some(word)
+}
+
+/// Why this program cannot be run, if that is certain.
+pub fn cannot_run(program: &Path) -> Option<&'static str> {
+    match fs::metadata(program) {
+        Ok(found) if found.is_dir() => Some("is a folder"),
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => Some("is not executable"),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Some("no such file")
+        }
+        // Another user may see more.
+        Ok(_) | Err(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn flight(status: &str, is_root: bool) -> (tempfile::TempDir, Preflight) {
@@ -126,5 +166,36 @@ mod tests {
         flight.capability("CAP_BPF or CAP_PERFMON", &[39, 38]);
         let missing = flight.missing();
         assert!(missing.len() == 1 && missing[0].contains("CAP_BPF,"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_line_begins_with_a_program_behind_settings() {
+        assert_eq!(first_word("A=1 B_2='x' wrk -t 1"), Some("wrk"));
+        assert_eq!(first_word("cd /tmp && make"), None);
+        assert_eq!(first_word("/opt/power.sh wake"), Some("/opt/power.sh"));
+        assert_eq!(first_word("/"), None);
+        assert_eq!(first_word("/opt/$x/power.sh wake"), None);
+        assert_eq!(first_word("./build.sh"), None);
+        assert_eq!(first_word("$HOME/bin/x"), None);
+        assert_eq!(first_word("(sleep 1)"), None);
+        // Only the shell finds the end of these settings.
+        assert_eq!(first_word("bin=$(ls -d /usr/lib/*/bin | tail -n 1)"), None);
+        assert_eq!(first_word("A=`ls -d /` B=1 wrk"), None);
+        assert_eq!(first_word("A='x y' wrk"), None);
+        assert_eq!(first_word("A=x\\ y wrk"), None);
+    }
+
+    #[test]
+    fn a_program_is_a_file_that_may_be_executed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("power.sh");
+        assert_eq!(cannot_run(&file), Some("no such file"));
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(cannot_run(&file), Some("is not executable"));
+        assert_eq!(cannot_run(&file.join("x")), Some("no such file"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(cannot_run(&file), None);
+        assert_eq!(cannot_run(dir.path()), Some("is a folder"));
     }
 }

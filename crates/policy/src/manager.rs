@@ -142,6 +142,9 @@ pub struct PowerManager<P> {
     draining: bool,
     last_to_server: Mono,
     stay_awake_until: Mono,
+    /// Those of them that the operator's order and a crawler's appointment end.
+    ordered_until: Mono,
+    appointment_until: Mono,
     sleep_ordered: bool,
     /// It was woken for copies of its site alone, and no request has used it since.
     resumes_sleep: bool,
@@ -186,6 +189,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             draining: false,
             last_to_server: now.mono,
             stay_awake_until: Mono::ZERO,
+            ordered_until: Mono::ZERO,
+            appointment_until: Mono::ZERO,
             sleep_ordered: false,
             resumes_sleep: false,
             policy_wakes: false,
@@ -341,6 +346,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             Order::StayAwake(time) => {
                 self.sleep_ordered = false;
                 self.stay_awake_until = now.mono + time;
+                self.ordered_until = self.stay_awake_until;
             }
             Order::Sleep => {
                 // A client that comes while it sleeps must not find it sent back to sleep as soon as it is
@@ -366,6 +372,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.apply(now, change, actions);
         if let Some(until) = self.crawl.opens(now, self.wake_time.expected()) {
             self.stay_awake_until = self.stay_awake_until.max(until);
+            self.appointment_until = until;
             self.wake(now, Cause::CrawlWindow, actions);
             self.reconsider(now);
         }
@@ -425,7 +432,12 @@ impl<P: SleepPolicy> PowerManager<P> {
             Err(Hindrance::NotAwake) => Mono::NEVER,
             Err(Hindrance::InFlight(_)) => self.awake_budget.over_at(now.mono),
             Err(
-                Hindrance::Until(then)
+                Hindrance::SleepFailed(then)
+                | Hindrance::WokenByOthers(then)
+                | Hindrance::StayAwake(then)
+                | Hindrance::Appointment(then)
+                | Hindrance::MinOn(then)
+                | Hindrance::Quiet(then)
                 | Hindrance::Declined(then)
                 | Hindrance::WakeLoop(then)
                 | Hindrance::Hours(then)

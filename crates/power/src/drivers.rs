@@ -73,6 +73,17 @@ impl ControllerConfig {
         }
     }
 
+    /// The command lines of your own that wake it and put it to sleep, each with what it does.
+    pub fn commands(&self) -> Vec<(&'static str, &str)> {
+        let (waker, sleeper) = match self {
+            Self::One(driver) => (driver, driver),
+            Self::Pair { wake, sleep } => (wake, sleep),
+        };
+        let wakes = waker.own_commands().map(|own| ("wake", own.wake.as_str()));
+        let sleeps = sleeper.own_commands().map(|own| ("sleep", own.sleep.as_str()));
+        wakes.into_iter().chain(sleeps).collect()
+    }
+
     /// Is the server a part of this machine, or nothing but a rehearsal? To look at it then costs no
     /// other machine its sleep.
     pub fn is_on_this_machine(&self) -> bool {
@@ -86,6 +97,15 @@ impl ControllerConfig {
             Self::Pair { wake, sleep } => {
                 Ok(Box::new(Pair::new(wake.build(context)?, sleep.build(context)?)))
             }
+        }
+    }
+}
+
+impl DriverConfig {
+    const fn own_commands(&self) -> Option<&command::Config> {
+        match self {
+            Self::Command(own) => Some(own),
+            _ => None,
         }
     }
 }

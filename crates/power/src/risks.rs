@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_agent::key::Key;
+use nightwatt_host::preflight::{cannot_run, first_word};
 use nightwatt_host::secret::{Secret, exposed};
 use nightwatt_host::tls;
 
@@ -53,6 +54,12 @@ impl ControllerConfig {
             ));
         }
         risks.extend(self.drivers().into_iter().flat_map(DriverConfig::risks));
+        // A name is looked up in the `PATH` of `serve`, which may be another one than that of `check`.
+        let of_a_path = |line| first_word(line).filter(|it| it.starts_with('/'));
+        risks.extend(self.commands().into_iter().filter_map(|(action, line)| {
+            let program = of_a_path(line)?;
+            Some(format!("{action}: {program}: {}", cannot_run(Path::new(program))?))
+        }));
         risks
     }
 }
@@ -163,6 +170,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn commands_whose_program_is_not_there_are_told_of() {
+        let found = risks(
+            "[command]\nwake = \"/no/such/power.sh wake\"\nsleep = \"/bin/sh -c true\"",
+            None,
+        );
+        assert_eq!(found, ["wake: /no/such/power.sh: no such file"]);
+        // Of two drivers, each has only its own action.
+        let pair = "[wake.command]\nwake = \"true\"\nsleep = \"/no/such/a\"\n\
+                    [sleep.command]\nwake = \"/no/such/b\"\nsleep = \"A=1 /etc/passwd\"";
+        assert_eq!(risks(pair, None), ["sleep: /etc/passwd: is not executable"]);
+    }
 
     fn risks(table: &str, probe: Option<&probe::Config>) -> Vec<String> {
         toml::from_str::<ControllerConfig>(table).unwrap().risks(probe)

@@ -77,7 +77,7 @@ const ALLOWED: [(&str, &[&str]); 37] = [
     ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
     ("python", &["clock", "energy", "host", "policy", "report", "savings", "traffic"]),
     ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
-    ("doctor", &["clock", "energy", "gateway", "power", "probes"]),
+    ("doctor", &["clock", "energy", "gateway", "host", "power", "probes"]),
     (
         "claims",
         &[

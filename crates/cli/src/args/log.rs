@@ -8,7 +8,8 @@ pub(crate) struct LogArgs {
     /// How the log on stderr is written: text or json
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace [default: `RUST_LOG`, or info]
+    /// What is logged: error, warn, info, debug, trace or off, or a filter by module such as
+    /// `info,nightwatt_gateway::forward=trace` [default: `RUST_LOG`, or info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
 }

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// Address to listen on; may be given several times [default: port 80 of all addresses]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Vec<SocketAddr>,
     /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
     /// where systemd does not run]
@@ -84,7 +84,7 @@ Examples:
   nightwatt init                                   # asks six questions
   nightwatt init -o /etc/nightwatt/nightwatt.toml
   nightwatt init --yes --origin http://10.0.0.5:8080 --kind pages
-  nightwatt init --yes --origin http://127.0.0.1:80 --power docker --target web
+  nightwatt init --yes --origin http://127.0.0.1:8081 --power docker --target web
   nightwatt init --yes --origin http://127.0.0.1:8081 --listen 127.0.0.1:8080 \\
     --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
   nightwatt init --upgrade -o /etc/nightwatt/nightwatt.toml
@@ -145,6 +145,21 @@ impl PowerChoice {
             Self::Command => {
                 "Program to call with `wake` or `sleep`? (as /usr/local/bin/web-power)"
             }
+        }
+    }
+
+    /// What its target is, for an error.
+    const fn form(self) -> &'static str {
+        match self {
+            Self::Agent | Self::Ssh => {
+                "the MAC address of the server's card, such as 00:11:22:33:44:55"
+            }
+            Self::Systemd => "the name of the unit, such as web.service",
+            Self::Docker => "the name of the container",
+            Self::Process => "the command line that starts the server",
+            Self::Ipmi | Self::Redfish => "USER@HOST of the management controller",
+            Self::Gpio => "the GPIO line of the relay, such as /dev/gpiochip0:17",
+            Self::Command => "the program to call with `wake` or `sleep`",
         }
     }
 
@@ -215,29 +230,8 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         );
     }
 
-    let listen = "3/6  Where is nightwatt to listen?";
-    let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
-    let said = (!texts.is_empty()).then(|| texts.join(" "));
-    let everywhere = Some("0.0.0.0:80 [::]:80");
-    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, addresses)?;
-
-    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
-                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
-                 your own)";
-    let said = args.power.as_ref().map(name_of);
-    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
-    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
-        PowerChoice::from_str(text, true)
-            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
-    })?;
-    let proposed = match power {
-        PowerChoice::Agent | PowerChoice::Ssh => server.mac(),
-        _ => None,
-    };
-    let question = format!("     {}", power.question());
-    let target = dialog
-        .ask(&question, "--target", args.target.as_deref(), proposed, |text| power.target(text))?;
-    let power = Power { choice: power, target };
+    let listen = listeners(args, dialog, &server)?;
+    let power = power(args, dialog, &server)?;
 
     let watts = "5/6  What does it draw awake and asleep, in watts? (ON,OFF)";
     let watts =
@@ -266,6 +260,66 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     })?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, sla, url, is_root })
+}
+
+/// Where nightwatt listens: not where the server does.
+fn listeners(
+    args: &Args,
+    dialog: &mut Dialog<impl io::BufRead>,
+    server: &Server,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let listen = "3/6  Where is nightwatt to listen?";
+    let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
+    let said = (!texts.is_empty()).then(|| texts.join(" "));
+    let everywhere = Some("0.0.0.0:80 [::]:80");
+    let is_typed = said.is_none() && !args.yes;
+    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, |text| {
+        let all = addresses(text)?;
+        match server.listener_at_it(&all) {
+            Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
+            _ => Ok(all),
+        }
+    })?;
+    if let Some(own) = server.listener_at_it(&listen) {
+        let origin = args.origin.as_deref().unwrap_or(&server.origin);
+        let text = format!("`--origin {origin}` is where nightwatt itself would listen ({own})");
+        let port = if own.port() == 8080 { 8000 } else { 8080 };
+        let other = SocketAddr::new(own.ip(), port);
+        return Err(Failure::saying(text)
+            .into_usage()
+            .hint(format!("move the server to another port, or give `--listen {other}`")));
+    }
+    Ok(listen)
+}
+
+/// How the server is woken and put to sleep.
+fn power(
+    args: &Args,
+    dialog: &mut Dialog<impl io::BufRead>,
+    server: &Server,
+) -> Result<Power, Failure> {
+    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
+                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
+                 your own)";
+    let said = args.power.as_ref().map(name_of);
+    let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
+    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
+        PowerChoice::from_str(text, true)
+            .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
+    })?;
+    let proposed = match power {
+        PowerChoice::Agent | PowerChoice::Ssh => server.mac(),
+        _ => None,
+    };
+    if args.yes && args.target.is_none() && proposed.is_none() {
+        let text = "`--target` is missing, and `--yes` asks for nothing";
+        let form = format!("for `--power {}`: {}", name_of(&power), power.form());
+        return Err(Failure::saying(text).into_usage().hint(form));
+    }
+    let question = format!("     {}", power.question());
+    let target = dialog
+        .ask(&question, "--target", args.target.as_deref(), proposed, |text| power.target(text))?;
+    Ok(Power { choice: power, target })
 }
 
 /// How visitors reach the site.
@@ -333,12 +387,15 @@ fn names(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+fn address(word: &str) -> Result<SocketAddr, String> {
+    word.parse().map_err(|_| {
+        let port = word.trim_start_matches(':').parse().unwrap_or(80_u16);
+        format!("`{word}` is no address: write ADDRESS:PORT, such as 0.0.0.0:{port} or [::]:{port}")
+    })
+}
+
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
-    let parse = |word: &str| {
-        let wrong = |_| format!("`{word}` is no address: write it as 0.0.0.0:80 or [::]:80");
-        word.parse::<SocketAddr>().map_err(wrong)
-    };
-    let all: Vec<SocketAddr> = words(text).map(parse).collect::<Result<_, _>>()?;
+    let all: Vec<SocketAddr> = words(text).map(address).collect::<Result<_, _>>()?;
     if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
 }
 

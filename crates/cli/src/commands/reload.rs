@@ -36,13 +36,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn in_words(Reloaded { new, changed, gone }: &Reloaded) -> String {
-    let parts = [("new", new), ("changed", changed), ("gone", gone)];
+fn in_words(done: &Reloaded) -> String {
+    let parts = [
+        ("new:", &done.new),
+        ("changed:", &done.changed),
+        ("gone:", &done.gone),
+        ("listens on", &done.listens_on),
+        ("no longer on", &done.no_longer_on),
+    ];
     let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
     let parts: Vec<String> =
-        parts.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
-    if parts.is_empty() {
-        return "reloaded: no site or machine is otherwise than before".to_owned();
+        parts.map(|(what, names)| format!("{what} {}", names.join(", "))).collect();
+    match (&*parts, done.has_changed) {
+        ([], false) => "reloaded: nothing changed".to_owned(),
+        ([], true) => "reloaded: settings changed that belong to no one site or machine".to_owned(),
+        _ => format!("reloaded: {}", parts.join("; ")),
     }
-    format!("reloaded: {}", parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_changed_only_if_nothing_did() {
+        let mut done = Reloaded::default();
+        assert_eq!(in_words(&done), "reloaded: nothing changed");
+        done.has_changed = true;
+        assert!(in_words(&done).contains("settings changed"), "{}", in_words(&done));
+        done.listens_on = vec!["127.0.0.1:81".to_owned()];
+        done.no_longer_on = vec!["127.0.0.1:80".to_owned()];
+        assert_eq!(in_words(&done), "reloaded: listens on 127.0.0.1:81; no longer on 127.0.0.1:80");
+        done.changed = vec!["blog".to_owned(), "wiki".to_owned()];
+        assert!(in_words(&done).starts_with("reloaded: changed: blog, wiki; listens on"));
+    }
 }

@@ -3,12 +3,14 @@
 mod process;
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::containers::Found;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
-use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
+use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running, StartError};
 use serde_json::{Value, json};
 
 use self::process::Process;
@@ -70,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let inherited = service_manager::sockets()?;
     let manager = ServiceManager::from_environment()?;
     service_manager::forget_environment();
-    let config = control::load(&args.config)?;
     logging::start(&args.log)?;
+    let config = control::load(&args.config)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     runtime.block_on(serve(args, config, inherited, clock, manager))
@@ -90,9 +92,23 @@ async fn serve(
     let found = Found::look(&config, &clock).await;
     let options = Options { observe: args.observe, found, ..Options::default() };
     let running = Gateway::start_from(config, clock.clone(), options, inherited, predecessor);
-    let running = running.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
+    let running = running.map_err(|error| {
+        already_runs(&error, &introduction.control_socket)
+            .unwrap_or_else(|| Failure::failed(&error).maybe_hint(error.hint()))
+    })?;
     introduction.say(&Addresses::of(&running), args.json)?;
     Process { args, running, clock, manager, signals }.run().await
+}
+
+/// An address is taken, and the control socket answers: it is taken by a gateway with this configuration.
+fn already_runs(error: &StartError, control_socket: &str) -> Option<Failure> {
+    let is_taken =
+        matches!(error, StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse);
+    UnixStream::connect(control_socket).ok().filter(|_| is_taken)?;
+    Some(
+        Failure::saying("nightwatt already runs with this configuration")
+            .hint("`nightwatt status` shows it; `--replace` takes its place"),
+    )
 }
 
 /// With `--replace`: the process that serves now, and its sockets.
@@ -190,7 +206,9 @@ impl Introduction {
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
         let admin = at.admin.as_ref();
-        let admin = admin.map(|it| format!("; metrics and health on {it}")).unwrap_or_default();
+        let admin = admin
+            .map(|it| format!("; dashboard, metrics and health on http://{it}/"))
+            .unwrap_or_default();
         let gate = match &*at.gate {
             [] => String::new(),
             some => format!("; gate on {}", some.join(", ")),

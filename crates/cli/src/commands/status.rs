@@ -230,6 +230,7 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
     }
     hours_row(text, it.awake_hours_in_s);
     failing(text, it.failures, it.retry_after_s);
+    last_failure(text, it.failure.as_deref());
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));
@@ -251,6 +252,16 @@ fn failing(text: &mut String, failures: u32, retry_after_s: f64) {
         _ => "tried again for the next request".to_owned(),
     };
     row(text, "failing", &format!("{} in a row; {retry}", counted(failures.into(), "failure")));
+}
+
+/// The first line of why the last wake-up failed, shortened.
+fn last_failure(text: &mut String, failure: Option<&str>) {
+    const MOST: usize = 120;
+    let Some(line) = failure.and_then(|it| it.lines().next()) else { return };
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => row(text, "last failure", &format!("{}…", &line[..end])),
+        None => row(text, "last failure", line),
+    }
 }
 
 fn row(text: &mut String, name: &str, value: &str) {
@@ -286,6 +297,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     }
     hours_row(text, it.awake_hours_in_s);
     failing(text, it.failures, it.retry_after_s);
+    last_failure(text, it.failure.as_deref());
     if it.in_flight > 0 || it.held > 0 {
         let requests = it.in_flight.saturating_sub(it.connections);
         let connections = match it.connections {

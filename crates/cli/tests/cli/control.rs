@@ -38,6 +38,8 @@ fn an_order_can_wait_until_the_server_is_in_that_state() {
     let said: serde_json::Value = serde_json::from_slice(&woken.stdout).unwrap();
     assert_eq!((&said["state"], &said["done"]), (&"awake".into(), &true.into()));
     assert_eq!(house.servers().len(), 1);
+    let again = told(&gateway.order(&["wake", "--wait"]));
+    assert!(again.contains("site is awake already"), "{again}");
     let slept = gateway.order(&["sleep", "site", "--wait"]);
     assert_eq!(slept.status.code(), Some(0), "{}", told(&slept));
     assert!(told(&slept).contains("site is asleep after"), "{}", told(&slept));
@@ -145,9 +147,25 @@ fn the_operator_purges_the_cache() {
     let bad = gateway.order(&["purge", "site/a"]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(told(&bad).contains("names no place"), "{}", told(&bad));
+    assert!(!told(&bad).contains("nightwatt status"), "{}", told(&bad));
     // More than one order can hold.
     let many: Vec<String> = (0..3000).map(|number| format!("/{number:040}")).collect();
     let many: Vec<&str> = ["purge"].into_iter().chain(many.iter().map(String::as_str)).collect();
     let none = gateway.order(&many);
     assert!(told(&none).contains("purged 0 objects"), "{}", told(&none));
+}
+
+#[test]
+fn status_gives_the_reason_of_the_last_failure() {
+    let power =
+        "[site.power.command]\nwake = \"echo no such relay >&2; exit 3\"\nsleep = \"true\"\n";
+    let house = House::build(&Plan { power: power.to_owned(), ..Plan::default() });
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    gateway.order(&["wake"]);
+    let status = gateway.until("failed");
+    let reason = status["failure"].as_str().unwrap_or_default();
+    assert!(reason.contains("no such relay"), "{status}");
+    let page = told(&gateway.order(&["status"]));
+    assert!(page.contains("1 failure in a row") && page.contains("  last failure"), "{page}");
 }

@@ -200,6 +200,8 @@ fn without_questions_what_is_missing_is_named() {
     let agent = ["--yes", "--origin", "http://127.0.0.2:9", "--power", "agent"];
     let output = answered(dir.path(), "", &agent);
     assert!(told(&output).contains("`--target` is missing"), "{}", told(&output));
+    let form = "for `--power agent`: the MAC address";
+    assert!(told(&output).contains(form), "{}", told(&output));
     let bad = ["--yes", "--origin", "http://127.0.0.2:9", "--power", "agent", "--target", "x"];
     let output = answered(dir.path(), "", &bad);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
@@ -338,4 +340,19 @@ fn an_upgrade_proposes_a_kind_by_what_was_stored_and_writes_only_when_told() {
     let config = Config::load(&file).unwrap();
     let kinds: Vec<_> = config.site.iter().map(|site| site.kind).collect();
     assert_eq!(kinds, [Some(SiteKind::Pages), Some(SiteKind::App), None, Some(SiteKind::App)]);
+}
+
+#[test]
+fn a_server_where_nightwatt_would_listen_is_refused_with_another_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = ["--yes", "--origin", "http://127.0.0.1:80", "--power", "docker", "--target", "web"];
+    let output = answered(dir.path(), "", &here);
+    let wanted = "error: `--origin http://127.0.0.1:80` is where nightwatt itself would listen (0.0.0.0:80)\n\
+                  hint: move the server to another port, or give `--listen 0.0.0.0:8080`";
+    assert!(told(&output).contains(wanted), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2));
+    let moved = [&here[..], &["--listen", "0.0.0.0:8080"]].concat();
+    assert_eq!(answered(dir.path(), "", &moved).status.code(), Some(0));
+    let bare = answered(dir.path(), "", &["--yes", "--listen", "18080"]);
+    assert!(told(&bare).contains("write ADDRESS:PORT, such as 0.0.0.0:18080"), "{}", told(&bare));
 }

@@ -52,6 +52,12 @@ fn a_configuration_that_cannot_be_used_changes_nothing_and_says_why() {
     assert_eq!(taken["changed"], serde_json::json!(["site"]));
     assert_eq!(gateway.status()["policy"], "timeout 200ms");
 
+    assert!(told(&gateway.order(&["reload"])).contains("reloaded: nothing changed"));
+    house.reconfigure("\"127.0.0.1:0\"", "\"127.0.0.2:0\"");
+    let moved = told(&gateway.order(&["reload"]));
+    let wanted = "reloaded: listens on 127.0.0.2:0; no longer on 127.0.0.1:0";
+    assert!(moved.contains(wanted), "{moved}");
+
     house.reconfigure("/state\"", "/elsewhere\"");
     let socket = house.path("state/control.sock").display().to_string();
     let fixed = told(&nightwatt(&["reload", "--socket", &socket]));
@@ -236,4 +242,36 @@ fn the_units_are_as_systemd_wants_them() {
         .filter(|line| line.contains("nightwatt.") && !line.contains("is not executable"))
         .collect();
     assert!(wrong.is_empty(), "{said}");
+}
+
+#[test]
+fn a_second_process_with_the_same_configuration_is_refused_with_the_way_out() {
+    let house = House::build(&Plan::default());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    house.reconfigure("127.0.0.1:0", &address);
+    drop(taken);
+    let _gateway = house.serve(&[]);
+    let config = house.path("nightwatt.toml").display().to_string();
+    let said = told(&nightwatt(&["serve", "-c", &config, "--log-level", "off"]));
+    let wanted = "error: nightwatt already runs with this configuration\n\
+                  hint: `nightwatt status` shows it; `--replace` takes its place";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn what_is_left_behind_is_named_at_the_end() {
+    let stay = Plan { policy: "always-on".to_owned(), ..Plan::default() };
+    let house = House::build(&stay);
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    gateway.stop();
+    let log = house.read("serve.log");
+    assert!(log.contains("site is asleep and stays so: `nightwatt wake` before"), "{log}");
+
+    let gateway = house.serve(&[]);
+    gateway.order(&["wake", "--wait"]);
+    gateway.stop();
+    let log = house.read("serve.log");
+    assert!(log.contains("site is a process that nightwatt started, and runs on"), "{log}");
 }

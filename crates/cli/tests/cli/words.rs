@@ -225,6 +225,19 @@ fn an_address_in_use_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_level_that_is_none_is_refused() {
+    let refused = |level: &str| told(&nightwatt(&["serve", "-c", "GOOD", "--log-level", level]));
+    let by_environment = program().args(["serve"]).env("RUST_LOG", "waarn").output().unwrap();
+    for (said, origin, word) in
+        [(refused("foo"), "--log-level", "foo"), (told(&by_environment), "RUST_LOG", "waarn")]
+    {
+        let wanted = format!("{origin}: there is no level `{word}`");
+        assert!(said.contains("exit status: 2") && said.contains(&wanted), "{said}");
+        assert!(said.contains("info,nightwatt_gateway::forward=trace"), "{said}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     for command in [&["--help"][..], &["check", "-c", "GOOD"]] {
         let dir = tempfile::tempdir().unwrap();

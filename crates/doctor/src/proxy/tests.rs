@@ -182,3 +182,33 @@ fn what_another_started_where_a_process_is_to_listen_is_bad() {
     drop(listener);
     assert_eq!((target.stranger(&config), verdict(&target)), (None, Verdict::Good));
 }
+
+#[test]
+fn commands_begin_with_programs_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("opt")).unwrap();
+    fs::write(dir.path().join("opt/plain"), "").unwrap();
+    let found = |wake: &str, sleep: &str| {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"web\"\norigin = \"http://10.0.0.2\"\n\
+             [site.power.command]\nwake = \"{wake}\"\nsleep = \"{sleep}\"\n"
+        );
+        let config = Config::parse(&text, "test").unwrap();
+        let found = commands(&Target::all(&config)[0], &PROXY.place(&dir));
+        found.into_iter().map(|it| (it.about, it.verdict, it.found)).collect::<Vec<_>>()
+    };
+    let both = found("/no/such/power.sh wake", "A=1 /opt/plain");
+    let bad = |it: &(String, Verdict, String)| {
+        assert_eq!(it.1, Verdict::Bad, "{it:?}");
+        format!("{}: {}", it.0, it.2)
+    };
+    assert_eq!(bad(&both[0]), "wake: /no/such/power.sh: no such file");
+    assert_eq!(bad(&both[1]), "sleep: /opt/plain: is not executable");
+    assert_eq!(both[2].1, Verdict::Note, "{both:?}");
+    // A name is looked up as the shell does; what only the shell understands is left to it.
+    let names = found("wakeonlan 00:11", "ssh root@web poweroff");
+    assert_eq!(bad(&names[0]), "wake: wakeonlan: no such program");
+    assert_eq!(names[1].1, Verdict::Good, "{names:?}");
+    let shell = found("(sleep 1; true)", "$HOME/power.sh");
+    assert!(shell.len() == 1 && shell[0].0 == "commands", "{shell:?}");
+}

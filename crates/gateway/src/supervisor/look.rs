@@ -37,6 +37,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) awake_hours_in: Option<Duration>,
     /// Its last reason for not sleeping.
     pub(crate) inhibited_by: Option<String>,
+    /// Why the last wake-up failed.
+    pub(crate) failure: Option<String>,
     /// Wake loops found since the start.
     pub(crate) wake_loops: u64,
     /// How long the next wake-up is expected to last.

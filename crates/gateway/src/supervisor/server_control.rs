@@ -44,7 +44,7 @@ impl ServerControl {
             }
             Command::Wake(epoch) => {
                 let done = self.controller.wake().await;
-                Report::WakeDone(epoch, log_failure(&supervisor.name, "wake", &done))
+                Report::WakeDone(epoch, supervisor.judge_wake(&done))
             }
             Command::Sleep(epoch) => {
                 if let Some(neighbour) = &self.neighbour {
@@ -117,13 +117,20 @@ impl ServerControl {
     }
 
     async fn probe_the_waking(&self, epoch: u64, supervisor: &Supervisor) -> Report {
-        log_failure(&supervisor.name, "wake", &self.controller.remind().await);
+        let reminded = self.controller.remind().await;
+        log_failure(&supervisor.name, "wake", &reminded);
         let verdict = self.probe(supervisor).await;
         if supervisor.phase_now() == Phase::Waking {
             // If it was started and has ended, waiting will not make it answer, and what answers is another.
             let starts = self.controller.still_starts().await;
             if !log_failure(&supervisor.name, "wake", &starts) {
+                supervisor.note_failure(&starts);
                 return Report::WakeDone(epoch, false);
+            }
+            supervisor.note_failure(&reminded);
+            if !verdict.up {
+                let reason = || format!("it did not answer: {}", verdict.reason);
+                supervisor.lock().failure.get_or_insert_with(reason);
             }
             self.has_stranger(&verdict, supervisor).await;
         }
@@ -207,6 +214,19 @@ impl Supervisor {
                         server; or configure the controller that this one was started by",
                 "something that nightwatt did not start answers for this site: it counts as awake"
             );
+        }
+    }
+
+    /// Whether a wake command succeeded; remembers why not.
+    fn judge_wake(&self, done: &Result<(), Error>) -> bool {
+        self.lock().failure = done.as_ref().err().map(ToString::to_string);
+        log_failure(&self.name, "wake", done)
+    }
+
+    /// Remembers why a wake-up fails, for `status`.
+    fn note_failure(&self, done: &Result<(), Error>) {
+        if let Err(error) = done {
+            self.lock().failure = Some(error.to_string());
         }
     }
 

@@ -16,7 +16,7 @@ fn it_stays_awake_for_a_minute_after_waking() {
         let status = stage.status();
         assert_eq!((status.state.as_str(), stage.commands()), ("awake", (1, 0)));
         let why = status.kept_awake_by.unwrap();
-        assert!(why.contains("minimum on") && why.ends_with("another 1s"), "{why}");
+        assert!(why.contains("`min_on`") && why.ends_with("another 1s"), "{why}");
         stage.at(65).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("falling-asleep", (1, 1)));
         stage.at(70).await;

@@ -56,6 +56,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.lifecycle.take_over(now.mono, handed);
         if !handed.stay_awake.is_zero() {
             self.stay_awake_until = now.mono + handed.stay_awake;
+            self.ordered_until = self.stay_awake_until;
         }
         let found = match self.lifecycle.phase() {
             Phase::Unknown => return,

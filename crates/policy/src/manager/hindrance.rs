@@ -15,8 +15,18 @@ pub enum Hindrance {
     NotAwake,
     /// So many exchanges with it are under way.
     InFlight(u32),
-    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
-    Until(Mono),
+    /// The last sleep command failed, and is not given again before then.
+    SleepFailed(Mono),
+    /// The operator wants it awake until then.
+    StayAwake(Mono),
+    /// Others woke it, and may need it until then.
+    WokenByOthers(Mono),
+    /// A crawler has an appointment until then.
+    Appointment(Mono),
+    /// The minimum time awake after waking ends then.
+    MinOn(Mono),
+    /// The minimum time awake after a request ends then.
+    Quiet(Mono),
     /// It has reasons of its own, and is asked again then.
     Declined(Mono),
     /// It was woken again and again without serving a request, and is left awake until then.
@@ -72,7 +82,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         let asks_again = self.lifecycle.blocked_until();
         let declined = self.lifecycle.declined() > 0 && asks_again == until;
         if self.sleep_ordered {
-            return if declined { Hindrance::Declined(until) } else { Hindrance::Until(until) };
+            return if declined {
+                Hindrance::Declined(until)
+            } else {
+                Hindrance::SleepFailed(until)
+            };
         }
         if self.breaker.holds(now.mono) == Some(until) {
             return Hindrance::WakeLoop(until);
@@ -86,7 +100,12 @@ impl<P: SleepPolicy> PowerManager<P> {
             _ if self.hours_end(now) == Some(until) => Hindrance::Hours(until),
             _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
             _ if declined => Hindrance::Declined(until),
-            _ => Hindrance::Until(until),
+            _ if until == self.ordered_until => Hindrance::StayAwake(until),
+            _ if until == self.appointment_until => Hindrance::Appointment(until),
+            _ if until == self.stay_awake_until => Hindrance::WokenByOthers(until),
+            _ if until == self.last_to_server + self.settings.quiet => Hindrance::Quiet(until),
+            _ if until == self.lifecycle.since() + self.settings.min_on => Hindrance::MinOn(until),
+            _ => Hindrance::SleepFailed(until),
         }
     }
 

@@ -8,11 +8,7 @@ use super::time;
 /// What the SLA of a site is, and what it would be with the other `kind`.
 pub(super) fn in_words(kind: Option<SiteKind>, sla: &SlaRule) -> String {
     let forms = sla.in_words().join("; ");
-    let is_default = *sla == SlaRule::default();
     match (sla.enabled, kind) {
-        (true, Some(SiteKind::Pages)) if is_default => {
-            format!("{forms} (`kind = \"app\"` has no SLA)")
-        }
         (true, _) => forms,
         (false, Some(SiteKind::App)) => {
             let pages = SlaRule { enabled: true, ..sla.clone() }.in_words().join("; ");

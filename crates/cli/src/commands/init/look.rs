@@ -63,6 +63,16 @@ impl Server {
         }
     }
 
+    /// The listener that would get what is meant for the server.
+    pub(super) fn listener_at_it(&self, listen: &[SocketAddr]) -> Option<SocketAddr> {
+        let server = self.address;
+        let is_at_it = |own: &&SocketAddr| {
+            let is_here = own.ip().is_unspecified() && server.ip().to_canonical().is_loopback();
+            own.port() == server.port() && (own.ip() == server.ip() || is_here)
+        };
+        listen.iter().find(is_at_it).copied()
+    }
+
     pub(super) fn mac(&self) -> Option<&str> {
         self.mac.as_deref()
     }

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_doctor::proxy::Target;
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::control::Demand;
-use nightwatt_gateway::{Options, Reloaded, Running, Taker};
+use nightwatt_gateway::status::Status;
+use nightwatt_gateway::{Config, Options, Reloaded, Running, Taker};
+use nightwatt_policy::lifecycle::Phase;
+use nightwatt_power::DriverConfig;
 
 use super::{Args, report};
 use crate::ExitStatus;
@@ -42,6 +46,9 @@ impl Process<'_> {
             End::Stopped(signal) => {
                 manager.stopping();
                 tracing::info!(signal, "stopping: running exchanges may end");
+                left(&gateway.status(), gateway.config())
+                    .iter()
+                    .for_each(|it| tracing::info!("{it}"));
                 tokio::select! {
                     () = running.stop() => None,
                     signal = signals.end() => Some(signal),
@@ -118,8 +125,15 @@ impl Process<'_> {
             }
         };
         match &done {
-            Ok(Reloaded { new, changed, gone }) => {
-                tracing::info!(?new, ?changed, ?gone, "the configuration was read again");
+            Ok(Reloaded { new, changed, gone, listens_on, no_longer_on, .. }) => {
+                tracing::info!(
+                    ?new,
+                    ?changed,
+                    ?gone,
+                    ?listens_on,
+                    ?no_longer_on,
+                    "the configuration was read again"
+                );
             }
             Err(why) => {
                 tracing::error!(why, "the configuration was not taken: the one before still holds");
@@ -171,6 +185,32 @@ impl Process<'_> {
         }
         Some(End::Replaced)
     }
+}
+
+/// Servers that stay as they are when the process ends, and that need its user then: what is asleep, and children.
+fn left(status: &Status, config: &Config) -> Vec<String> {
+    if status.observe {
+        return Vec::new();
+    }
+    let words = |target: Target<'_>| {
+        let (name, state) = (target.name, status.state_of(target.name)?);
+        let drivers = target.power?.drivers();
+        let is_child = drivers.iter().any(|it| matches!(it, DriverConfig::Process(_)));
+        let has = |phase: Phase| state == phase.as_str();
+        if has(Phase::Asleep) || has(Phase::FallingAsleep) {
+            return Some(format!(
+                "{name} is {state} and stays so: `nightwatt wake` before you stop nightwatt for good, or start it \
+                 yourself"
+            ));
+        }
+        (is_child && has(Phase::Awake)).then(|| {
+            format!(
+                "{name} is a process that nightwatt started, and runs on: `nightwatt sleep` before you stop nightwatt \
+                 for good, or stop it yourself"
+            )
+        })
+    };
+    Target::all(config).into_iter().filter_map(words).collect()
 }
 
 /// The message without its prefix `error: `, which its readers add.
