@@ -324,7 +324,7 @@ mod tests {
     fn a_modelled_power_has_the_digits_that_are_sure() {
         let said = |kind, relative| Said {
             channel: "machine".to_owned(),
-            scope: Scope::Machine,
+            scope: Scope::System,
             kind,
             watts: Some(6.891),
             stands_still: false,

@@ -52,7 +52,7 @@ impl Analysis {
 
     /// The same with the limit.
     fn with_limit(&self) -> Vec<Headline<'_>> {
-        let (name, limit) = ("oracle, with a mirror", &self.mirror.limit);
+        let (name, limit) = ("oracle, with a full mirror", &self.mirror.limit);
         let (figures, run) = (None, None);
         let limit = Headline { name, saving: limit.saving, bill: limit.bill, figures, run };
         let rows = self.headlines().into_iter().filter(|it| it.name != COMPLETE);
