@@ -5,7 +5,7 @@ use std::time::Duration;
 pub(crate) use nightwatt_energy::display::bytes;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::energy::{Energy, Provenance};
-use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
+use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::grouped;
 
 /// Groups thousands: `1,234,567`.
@@ -61,16 +61,27 @@ pub(crate) fn ratio(some: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { some as f64 / all as f64 }
 }
 
+/// Joules in a watt-hour.
+const WH: f64 = JOULES_PER_KWH / 1000.0;
+
 /// An amount of energy with its uncertainty, in a suitable unit: `1.234 ± 0.062 kWh`.
 pub(crate) fn energy(energy: &Energy) -> String {
-    let Joules(joules) = energy.joules;
-    let (unit, name, digits) = match joules.abs() {
+    let [text] = energies([energy]);
+    text
+}
+
+/// Amounts of energy that stand beside each other: all in the unit that suits the largest.
+pub(crate) fn energies<const N: usize>(all: [&Energy; N]) -> [String; N] {
+    let largest = all.iter().map(|it| it.joules.get().abs()).fold(0.0, f64::max);
+    let (unit, name, digits) = match largest {
         many if many >= 0.1 * JOULES_PER_KWH => (JOULES_PER_KWH, "kWh", 3),
-        some if some >= 0.1 * JOULES_PER_KWH / 1000.0 => (JOULES_PER_KWH / 1000.0, "Wh", 2),
+        some if some >= WH => (WH, "Wh", 2),
         _ => (1.0, "J", 1),
     };
-    let (figure, margin) = (joules / unit, energy.uncertainty.get() / unit);
-    format!("{figure:.digits$} ± {margin:.digits$} {name}")
+    all.map(|it| {
+        let (figure, margin) = (it.joules.get() / unit, it.uncertainty.get() / unit);
+        format!("{figure:.digits$} ± {margin:.digits$} {name}")
+    })
 }
 
 /// Where a figure comes from: `modelled by power states of the scenario`.
@@ -89,6 +100,8 @@ pub(crate) fn provenance(provenance: &Provenance) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_energy::quantity::Joules;
+
     use super::*;
 
     #[test]
@@ -116,7 +129,15 @@ mod tests {
     fn energy_is_told_in_the_unit_that_suits() {
         let told = |joules| energy(&Energy::modelled(Joules(joules), 0.05, "m"));
         assert_eq!(told(3.6e6), "1.000 ± 0.050 kWh");
-        assert_eq!(told(43.3 * 60.0), "0.72 ± 0.04 Wh");
+        assert_eq!(told(43.3 * 600.0), "7.22 ± 0.36 Wh");
+        assert_eq!(told(43.3 * 60.0), "2598.0 ± 129.9 J");
         assert_eq!(told(43.3), "43.3 ± 2.2 J");
+    }
+
+    #[test]
+    fn energies_beside_each_other_have_one_unit() {
+        let of = |joules| Energy::modelled(Joules(joules), 0.05, "m");
+        let told = energies([&of(36.0), &of(7200.0)]);
+        assert_eq!(told, ["0.01 ± 0.00 Wh", "2.00 ± 0.10 Wh"]);
     }
 }

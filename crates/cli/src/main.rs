@@ -22,6 +22,7 @@ mod report_file;
 mod report_pages;
 mod service_manager;
 mod signals;
+mod unknown_option;
 mod whole_file;
 mod written;
 
@@ -58,7 +59,14 @@ impl From<ExitStatus> for ExitCode {
 
 fn main() -> ExitCode {
     let line = old_spellings::renewed(env::args_os(), output::complain);
-    let matches = help::command().get_matches_from(line);
+    let matches = match help::command().try_get_matches_from(&line) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let Some(failure) = unknown_option::failure(&error, &line) else { error.exit() };
+            output::complain(&failure.to_string());
+            return failure.status().into();
+        }
+    };
     let args = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let status = args.command.run().unwrap_or_else(|failure| {
         output::complain(&failure.to_string());

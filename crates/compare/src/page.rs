@@ -84,15 +84,7 @@ impl Report {
             .get(super::plan::MAIN)
             .map_or(0, |figure| figure.to_baseline.ratios.len());
         let margin = percent(self.answers.margin);
-        let factor = self.answers.rule.factor;
-        Note::new(
-            Origin::Counted,
-            format!(
-                "Intervals hold 95 % under the rule by which runs were repeated, for which they are {factor:.3} \
-                 times as wide as Student's. {judged} ratios of main figures were judged together (Holm); \
-                 differences within {margin} % count as none."
-            ),
-        )
+        Note::new(Origin::Counted, judged_words(judged, self.answers.rule.factor, margin))
     }
 
     fn comparison_section(&self, comparison: &Comparison) -> Section {
@@ -159,3 +151,37 @@ impl Report {
 
 /// Maximum number of key figures that stay readable.
 const MOST_KEY_FIGURES: usize = 12;
+
+/// By what rule intervals hold, where that widens them, and what was judged.
+fn judged_words(judged: usize, factor: f64, margin: f64) -> String {
+    let rule = if (factor - 1.0).abs() < 5e-4 {
+        ".".to_owned()
+    } else {
+        format!(
+            " under the rule by which runs were repeated, for which they are {factor:.3} times as wide as \
+             Student's."
+        )
+    };
+    let judged = match judged {
+        0 => String::new(),
+        1 => " One ratio of main figures was judged.".to_owned(),
+        many => format!(" {many} ratios of main figures were judged together (Holm)."),
+    };
+    format!("Intervals hold 95 %{rule}{judged} Differences within {margin} % count as none.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judged_words;
+
+    #[test]
+    fn one_ratio_is_no_plural_and_a_factor_of_one_is_not_named() {
+        let plain = judged_words(1, 1.0, 3.0);
+        assert_eq!(
+            plain,
+            "Intervals hold 95 %. One ratio of main figures was judged. Differences within 3 % count as none."
+        );
+        let wide = judged_words(4, 1.083, 3.0);
+        assert!(wide.contains("1.083 times") && wide.contains("4 ratios") && wide.contains("Holm"));
+    }
+}

@@ -147,7 +147,7 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
     for course in answers.comparisons.iter().filter(|it| it.end == Some(End::Cap)) {
         let share = percent(answers.rule.share);
         warnings.push(format!(
-            "{}: not within {share} % of the mean after {} runs, the most that the plan allows",
+            "{}: not within {share} % of the mean after {} runs, the most that were allowed",
             course.name, answers.rule.max
         ));
     }
@@ -156,7 +156,10 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
         .get(MAIN)
         .map_or(0, |figure| figure.cells.iter().map(|cell| cell.outliers.len()).sum());
     if outliers > 0 {
-        warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
+        warnings.push(match outliers {
+            1 => "1 run lies far from the others of its kind; it counts".to_owned(),
+            many => format!("{many} runs lie far from the others of their kind; they count"),
+        });
     }
     warnings.extend(warnings_of_runs(runs, |cell| plan.describe(cell)));
     warnings

@@ -21,7 +21,7 @@ impl Report {
         let unit = self.unit(&comparison.name, figure);
         let end = match comparison.end {
             Some(End::Precise) => "",
-            Some(End::Cap) => ", as often as the plan allows",
+            Some(End::Cap) => ", as often as was allowed",
             Some(End::GivenUp) => ", given up",
             None => ", not done yet",
         };

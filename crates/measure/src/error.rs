@@ -188,6 +188,11 @@ impl Error {
                 Some("name the file that `nightwatt calibrate sync generate -o` wrote")
             }
             Self::Line { source, .. } => Some(hint_of_line(source.kind())),
+            Self::Spawn { program, source }
+                if source.kind() == std::io::ErrorKind::NotFound && !program.contains('/') =>
+            {
+                Some("it is not in PATH: give its path, such as ./prog")
+            }
             Self::Driven { .. } => Some(
                 "try the controller by itself: `nightwatt sleep` and `nightwatt wake` while `serve` runs",
             ),

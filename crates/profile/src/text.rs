@@ -1,6 +1,8 @@
 //! What the reports for people have in common.
 
-use nightwatt_report::Table;
+use nightwatt_energy::energy::Provenance;
+use nightwatt_energy::quantity::Joules;
+use nightwatt_report::{Table, figures};
 
 use crate::caliper::ChannelTotal;
 use crate::caliper::target::named;
@@ -35,12 +37,19 @@ pub(crate) fn rest(channel: &ChannelTotal, outside: &str) -> String {
         ("(other processes)", channel.others_j),
         (&*idle, channel.idle_j),
     ];
-    let table =
-        Table::of("", rows).text("elsewhere", |it| it.0).written("", "J", |it| figure(it.1.get()));
+    // The digits of a model are no surer than the model.
+    let is_modelled = matches!(channel.provenance, Provenance::Modelled { .. });
+    let share = Some(channel.accuracy.relative).filter(|share| is_modelled && *share > 0.0);
+    let shown = |joules: Joules| match share {
+        Some(share) => figures::rounded(joules.get(), Some(share * joules.get().abs())),
+        None => figure(joules.get()),
+    };
+    let sure = share.map_or_else(String::new, |share| format!(", {}", figures::accuracy(share)));
+    let table = Table::of("", rows).text("elsewhere", |it| it.0).written("", "J", |it| shown(it.1));
     format!(
-        "\n{}\n {} J by {}/{}, {}, read every {}\n",
+        "\n{}\n {} J by {}/{}, {}{sure}, read every {}\n",
         Table::from(table).to_text(),
-        figure(channel.joules.get()),
+        shown(channel.joules),
         channel.meter,
         channel.channel,
         channel.provenance.as_str(),

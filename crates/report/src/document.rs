@@ -14,6 +14,8 @@ pub struct Document {
     pub subtitle: Text,
     /// What it comes to, in one to three sentences: what stands first. May be empty.
     pub verdict: Text,
+    /// What makes the verdict doubtful: stands below it. May be empty.
+    pub careful: String,
     /// What to beware of: on a terminal the program itself writes them, to stderr.
     pub warnings: Vec<String>,
     /// By what and when it was made, at the foot: a pure crate cannot know. May be empty.

@@ -85,6 +85,9 @@ fn head(document: &Document, policy: &str) -> String {
         text(&document.verdict, &mut out);
         out.push_str("</p>\n");
     }
+    if !document.careful.is_empty() {
+        note(&Note::new(Origin::Caution, document.careful.as_str()), &mut out);
+    }
     out.push_str("</header>\n");
     out
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nightwatt_energy::display::shown;
 
-use crate::document::{Block, Document, KeyFigure, Text, Tone};
+use crate::document::{Block, Document, KeyFigure, Origin, Text, Tone};
 use crate::figures::grouped;
 use crate::table::{Align, Cell, Column, Table};
 
@@ -24,8 +24,12 @@ impl Document {
     /// details and what is marked so are left to the page.
     pub fn to_text(&self) -> String {
         let mut parts = Vec::new();
+        let careful = match self.careful.as_str() {
+            "" => String::new(),
+            words => wrapped(&format!("{}: {words}", Origin::Caution.word()), INDENT),
+        };
         if self.verdict != Text::default() {
-            parts.push(wrapped(&self.verdict.to_plain(), 0));
+            parts.push(wrapped(&self.verdict.to_plain(), 0) + &careful);
         }
         for section in self.sections.iter().filter(|section| !section.is_detail) {
             let text = blocks(&section.blocks, &section.title);

@@ -2,7 +2,7 @@
 
 use nightwatt_traffic::Reading;
 use nightwatt_traffic::counts::{Counts, Sample};
-use nightwatt_traffic::scan::Scan;
+use nightwatt_traffic::scan::{LogReport, Scan};
 
 /// Characters of a skipped line that a warning shows.
 const EXCERPT: usize = 100;
@@ -30,6 +30,10 @@ pub(crate) fn excerpt(sample: &Sample) -> String {
 /// `wrong_if_changed` says what is wrong if the log's times were changed.
 pub(crate) fn warnings(scan: &Scan, reading: &Reading, wrong_if_changed: &str) -> Vec<String> {
     let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
+    let has_failed = |log: &LogReport| warnings.iter().any(|it| it.contains(&log.name));
+    let is_empty = |log: &&LogReport| log.lines == 0 && !scan.stopped && !has_failed(log);
+    let empty: Vec<_> = scan.logs.iter().filter(is_empty).collect();
+    warnings.extend(empty.into_iter().map(|log| format!("{}: no request", log.name)));
     let Counts { lines, malformed, .. } = scan.counts;
     let most = malformed.saturating_mul(10) > lines.saturating_mul(9);
     if let Some((option, format)) = reading.named().filter(|_| most) {

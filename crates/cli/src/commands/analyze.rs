@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     };
     files.write(&analysis)?;
     output::say_result(&analysis, args.json, || analysis.text(), &analysis.warnings)?;
-    Ok(ExitStatus::Success)
+    let is_whole = !options.logs.iter().any(|log| is_closed(log));
+    Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
 /// What to analyse: the scenario and the log of a configuration, unless the user gives others.
@@ -96,6 +97,18 @@ fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
     }
     let (names, reading, days) = (BTreeMap::new(), args.reading.reading(), args.days);
     Ok(AnalyzeOptions { logs, names, reading, days, scenario, classes })
+}
+
+/// Whether a log cannot be read at all. Pipes are left alone: they open only once.
+fn is_closed(log: &Path) -> bool {
+    if log == Path::new("-") {
+        return false;
+    }
+    match fs::metadata(log) {
+        Ok(it) if it.is_file() => File::open(log).is_err(),
+        Ok(it) => it.is_dir(),
+        Err(_) => true,
+    }
 }
 
 fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Analysis, Failure> {

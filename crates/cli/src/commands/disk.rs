@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
     /// A command to run during the measurement, and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 

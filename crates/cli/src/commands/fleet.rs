@@ -281,11 +281,28 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let result = told(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
+    let mut result = told(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
+    if args.plan.is_none() {
+        result.assumed = assumed(&args.server);
+    }
     let mut warnings = result.warnings();
     warnings.extend(skipped(&plan));
     output::say_result(&result, args.json, || result.text(), &warnings)?;
     Ok(ExitStatus::Success)
+}
+
+/// Watts and joules that were not given, and the options that set them.
+fn assumed(args: &FleetServerArgs) -> Vec<String> {
+    let given = args.given();
+    let server = file_of(args, 1).server.swap_remove(0);
+    let figures = [
+        ("--off", format!("{} W off", server.off_w)),
+        ("--idle", format!("{} W idle", server.idle_w)),
+        ("--busy", format!("{} W busy", server.busy_w)),
+        ("--switch-j", format!("{} J for each start", server.switch_j)),
+    ];
+    let missing = figures.into_iter().filter(|(option, _)| !given.contains(option));
+    missing.map(|(option, figure)| format!("{figure} (`{option}`)")).collect()
 }
 
 /// Lines of logs that were skipped, for each log of a plan.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_energy::quantity::Watts;
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Scope};
 use nightwatt_report::figures;
@@ -75,6 +76,9 @@ scale, offset and lag.";
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
+
+/// How long the load is looked at from which a model makes a power.
+const MODEL_TIME: Duration = Duration::from_secs(1);
 
 /// How long to wait for a meter's first reading; longer for a meter that reports rarely.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -214,12 +218,16 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
     let cannot =
         |error: nightwatt_meters::MeterError| (error.to_string(), error.hint().map(str::to_owned));
     let opened = Opened::open(host, spec).map_err(cannot)?;
+    let is_modelled = opened.channels().iter().any(|channel| channel.is_modelled);
     let until = monotonic() + PATIENCE.max(opened.interval(None).mul_f64(1.5));
     let quick = Some(Duration::from_millis(100));
     let sampler = Sampler::start_without_sinks(vec![opened], quick)
         .map_err(|error| (error.to_string(), None))?;
     let stop = nightwatt_clock::meter::Stop::new().map_err(|error| (error.to_string(), None))?;
-    let all_said = |measured: &Measured| measured.latest.iter().all(Option::is_some);
+    // The power of a model follows the load: a mean says more than a moment.
+    let least = if is_modelled { monotonic() + MODEL_TIME } else { monotonic() };
+    let all_said =
+        |measured: &Measured| monotonic() >= least && measured.latest.iter().all(Option::is_some);
     while monotonic() < until && !sampler.so_far().iter().all(all_said) {
         stop.wait_until(monotonic() + Duration::from_millis(50));
     }
@@ -233,7 +241,11 @@ fn said(measured: &Measured) -> Vec<Said> {
         channel: channel.name.clone(),
         scope: channel.scope,
         kind: if channel.is_modelled { "modelled" } else { "measured" },
-        watts: latest.map(|(_, watts)| watts.get()),
+        watts: if channel.is_modelled {
+            totals.mean_power().map(Watts::get)
+        } else {
+            latest.map(|(_, watts)| watts.get())
+        },
         stands_still: channel.counter.is_some() && latest.is_none() && totals.readings > 1,
         accuracy: channel.accuracy,
         accuracy_source: channel.accuracy_source,
@@ -250,7 +262,7 @@ fn text(found: &Found) -> String {
     for kind in &there {
         let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
         for said in &kind.channels {
-            let watts = said.watts.map_or("-".to_owned(), |watts| format!("{watts:.3}"));
+            let watts = said.watts.map_or("-".to_owned(), |watts| power(watts, said));
             let kind = if said.stands_still { "stands still" } else { said.kind };
             let _ = writeln!(
                 text,
@@ -275,6 +287,15 @@ fn text(found: &Found) -> String {
     text
 }
 
+/// A modelled power with no more digits than its accuracy leaves sure, as `run` prints it.
+fn power(watts: f64, said: &Said) -> String {
+    if said.kind != "modelled" {
+        return format!("{watts:.3}");
+    }
+    let half_width = said.accuracy.at(Watts(watts)).get();
+    format!("about {}", figures::rounded(watts, Some(half_width)))
+}
+
 fn write_why(text: &mut String, kind: &Kind) {
     if let Some(why) = &kind.why {
         let _ = writeln!(text, "    {why}");
@@ -292,5 +313,27 @@ fn accuracy(accuracy: &Accuracy) -> String {
     match accuracy.watts.get() {
         0.0 => relative,
         watts => format!("{relative} ± {watts} W"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modelled_power_has_the_digits_that_are_sure() {
+        let said = |kind, relative| Said {
+            channel: "machine".to_owned(),
+            scope: Scope::System,
+            kind,
+            watts: Some(6.891),
+            stands_still: false,
+            accuracy: Accuracy::relative(relative),
+            accuracy_source: "",
+            interval_s: 0.1,
+        };
+        assert_eq!(power(6.891, &said("modelled", 5.89)), "about 7");
+        assert_eq!(power(43.26, &said("modelled", 0.05)), "about 43.3");
+        assert_eq!(power(6.891, &said("measured", 0.02)), "6.891");
     }
 }

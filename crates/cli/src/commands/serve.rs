@@ -19,7 +19,7 @@ use crate::args::{ConfigArgs, LogArgs};
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
-use crate::figures::{counted, energy, part, percent, provenance, ratio, seconds};
+use crate::figures::{counted, energies, part, percent, provenance, ratio, seconds};
 use crate::logging;
 use crate::output;
 use crate::service_manager::{self, ServiceManager};
@@ -265,13 +265,11 @@ fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {
     } else {
         format!("That would have cost {} more energy", percent(-ledger.saving))
     };
+    let [server, proxy, always_on] = energies([&ledger.server, &ledger.proxy, &ledger.always_on]);
     let _ = writeln!(
         text,
-        "{verdict}: {} for the server and {} for the proxy, instead of {} for the server alone \
-         and always on ({}).",
-        energy(&ledger.server),
-        energy(&ledger.proxy),
-        energy(&ledger.always_on),
+        "{verdict}: {server} for the server and {proxy} for the proxy, instead of {always_on} for the server \
+         alone and always on ({}).",
         provenance(&ledger.server.provenance)
     );
     if shadow.requests == 0 {

@@ -14,7 +14,7 @@ use crate::args::GatewayArgs;
 use crate::commands::{Group, Listed, mirror};
 use crate::control;
 use crate::errors::Failure;
-use crate::figures::{bytes, count, counted, energy, part, percent, provenance, seconds};
+use crate::figures::{bytes, count, counted, energies, energy, part, percent, provenance, seconds};
 use crate::output;
 
 /// Show the state of a running gateway, and what it has saved
@@ -448,12 +448,8 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
         counted(ledger.wakeups, "wake-up")
     );
     row(text, "ledger", &times);
-    let used = format!(
-        "server {} + proxy {}; always on {}",
-        energy(&ledger.server),
-        energy(&ledger.proxy),
-        energy(&ledger.always_on)
-    );
+    let [server, proxy, always_on] = energies([&ledger.server, &ledger.proxy, &ledger.always_on]);
+    let used = format!("server {server} + proxy {proxy}; always on {always_on}");
     row(text, "energy", &used);
     let metered = [&ledger.server_parts, &ledger.proxy_parts].iter().any(|it| it.measured_s > 0.0);
     if metered {

@@ -20,6 +20,7 @@ mod crashes;
 mod demo;
 mod disk;
 mod failing_servers;
+mod first_look;
 mod first_use;
 mod fleet;
 mod guide;

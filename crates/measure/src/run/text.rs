@@ -105,6 +105,7 @@ fn accuracy(uncertainty: f64, joules: f64) -> String {
 fn write_time(text: &mut String, what: &str, time: Spread) {
     let percent = time.half_width_95.map(|half_width| half_width / time.mean * 100.0);
     let sure = match percent.filter(|percent| percent.is_finite()) {
+        Some(percent) if percent > 100.0 => "   too short to tell".to_owned(),
         Some(percent) => format!("   ± {percent:.1} %"),
         None => String::new(),
     };

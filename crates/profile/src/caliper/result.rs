@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_energy::energy::Provenance;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::sections::{Shares, Tree, Usage};
-use nightwatt_energy::uncertainty::Mean;
+use nightwatt_energy::uncertainty::{Accuracy, Mean};
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_probes::{Calls, InstructionKind, StepCost};
@@ -163,6 +163,8 @@ pub struct ChannelTotal {
     pub scope: Scope,
     /// Measured or modelled, and by what.
     pub provenance: Provenance,
+    /// How far it may be off, at 95 %.
+    pub accuracy: Accuracy,
     /// All, J.
     pub joules: Joules,
     /// Of watched threads in sections, J.
@@ -195,6 +197,7 @@ impl ChannelTotal {
             channel: channel.name.clone(),
             scope: channel.scope,
             provenance: channel.provenance(&measured.meter),
+            accuracy: channel.accuracy,
             joules: shares.shared(),
             sections_j: all - outside,
             outside_j: outside,

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{Table, figures};
 
 use super::events::EventsReport;
@@ -15,7 +14,6 @@ impl CaliperReport {
     pub fn text(&self) -> String {
         let what = subject(&self.pids, &self.command);
         let time = |time: Option<f64>| time.map_or_else(|| "–".to_owned(), seconds);
-        let energy = |it: Option<f64>, text: fn(f64) -> String| it.map_or("–".to_owned(), text);
         let table = Table::of("", &self.sections)
             .text("section", |it| end_of(&it.name, NAME))
             .count("calls", |it| it.calls)
@@ -37,8 +35,12 @@ impl CaliperReport {
                 })
             })
             .written("a call", "", |it| {
-                let per_call = self.energy_of(it).and_then(|it| it.per_call_j);
-                energy(per_call.map(Joules::get), scaled)
+                let found = self.energy_of(it);
+                let text = |it: &SectionEnergy| {
+                    let share = it.uncertainty_j.get() / it.joules.get();
+                    it.per_call_j.map(|joules| scaled(joules.get(), share))
+                };
+                found.and_then(text).unwrap_or_else(|| "–".to_owned())
             })
             .written("share", "", |it| percent(self.energy_of(it).and_then(|it| it.share)));
         let table = Table::from(table).to_text();
@@ -59,12 +61,29 @@ impl CaliperReport {
     }
 }
 
-/// `12.3 mJ`.
-fn scaled(joules: f64) -> String {
-    match joules {
-        _ if joules >= 1.0 => format!("{joules:.3} J"),
-        _ if joules >= 1e-3 => format!("{:.2} mJ", joules * 1e3),
-        _ if joules >= 1e-6 => format!("{:.2} uJ", joules * 1e6),
-        _ => format!("{:.1} nJ", joules * 1e9),
+/// `12.3 mJ`, and only the first digit of what may be off by a factor.
+fn scaled(joules: f64, share: f64) -> String {
+    let (unit, name, digits) = match joules {
+        _ if joules >= 1.0 => (1.0, "J", 3),
+        _ if joules >= 1e-3 => (1e-3, "mJ", 2),
+        _ if joules >= 1e-6 => (1e-6, "uJ", 2),
+        _ => (1e-9, "nJ", 1),
+    };
+    let value = joules / unit;
+    if share.is_finite() && share >= 1.0 {
+        return format!("{} {name}", figures::rounded(value, Some(share * value)));
+    }
+    format!("{value:.digits$} {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scaled;
+
+    #[test]
+    fn energy_that_may_be_off_by_a_factor_has_one_digit() {
+        assert_eq!(scaled(0.297_79, 5.9), "300 mJ");
+        assert_eq!(scaled(0.297_79, 0.05), "297.79 mJ");
+        assert_eq!(scaled(1.234_5e-8, f64::NAN), "12.3 nJ");
     }
 }

@@ -8,7 +8,7 @@ use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Tex
 
 use super::formats::{amount, counted};
 use super::policy_figures::PolicyFigures;
-use super::result::{Analysis, MirrorRun};
+use super::result::{Analysis, MirrorFigures, MirrorRun};
 use super::tables::ratio;
 
 /// A row of what comes first.
@@ -17,7 +17,7 @@ struct Headline<'a> {
     saving: f64,
     /// In the scenario's currency.
     bill: f64,
-    /// Nothing for the limit, where no visit waits.
+    /// Nothing for the oracle, where no visit waits.
     figures: Option<&'a PolicyFigures>,
     /// What keeps the copies fresh.
     run: Option<&'a MirrorRun>,
@@ -52,7 +52,7 @@ impl Analysis {
 
     /// The same with the limit.
     fn with_limit(&self) -> Vec<Headline<'_>> {
-        let (name, limit) = ("limit: the future is known", &self.mirror.limit);
+        let (name, limit) = ("oracle, with a full mirror", &self.mirror.limit);
         let (figures, run) = (None, None);
         let limit = Headline { name, saving: limit.saving, bill: limit.bill, figures, run };
         let rows = self.headlines().into_iter().filter(|it| it.name != COMPLETE);
@@ -76,11 +76,33 @@ impl Analysis {
             [&self.mirror.remembered, &self.mirror.crawled].map(cost).join(" (remembered) or ");
         Text::marked(&format!(
             "A mirror (`kind = \"pages\"`) holds a copy of the site, at most {max_age} old, and answers \
-             from it while the server sleeps. It saves at least what it does if it holds only what was \
-             asked for before (remembered), and at most what it does if it holds all that exists \
-             (crawled). Refreshing it, {refreshing} (crawled), is counted in. A log does not show cookies: \
-             visitors with a session get nothing from a mirror.{app}"
+             from it while the server sleeps. {} Refreshing it, {refreshing} (crawled), is counted in. A log \
+             does not show cookies: visitors with a session get nothing from a mirror.{app} The oracle knows \
+             the future.",
+            self.mirror_range()
         ))
+    }
+
+    /// Between which figures a mirror saves, if they agree with that. A mirror answers more requests if it holds more,
+    /// but then a policy or an SLA lets the server sleep at other times.
+    fn mirror_range(&self) -> String {
+        let tenths = |run: &MirrorRun| (1000.0 * run.figures.saving).round();
+        let MirrorFigures { remembered, crawled, .. } = &self.mirror;
+        if tenths(remembered) <= tenths(crawled) {
+            return "It saves at least what it does if it holds only what was asked for before (remembered), \
+                    and at most what it does if it holds all that exists (crawled)."
+                .to_owned();
+        }
+        let why = if self.scenario.sla.enabled {
+            "the SLA then allows other sleeps"
+        } else {
+            "the policy then chooses other sleeps"
+        };
+        format!(
+            "It holds only what was asked for before (remembered), or all that exists (crawled). The crawled \
+             mirror answers more requests, but {why}: here it saves no more than the remembered one. Treat the \
+             difference as noise."
+        )
     }
 
     /// Savings beside each other, and who waits.
@@ -93,10 +115,10 @@ impl Analysis {
             let points = rows.iter().enumerate().map(|(at, it)| (at as f64, 100.0 * figure(it)));
             Series::new(name, Kind::Bar).points(points)
         };
-        Chart::new("Today, with a mirror, and the limit", x, y)
+        Chart::new("Today, with a mirror, and the oracle", x, y)
             .description(
                 "What is saved of the energy of a server that is always on, and the share of visits in \
-                 which a request waits. A mirror saves between remembered and crawled.",
+                 which a request waits. Remembered and crawled are estimates of what a mirror saves.",
             )
             .series(bars("saving", |it| it.saving))
             .series(bars("visits that wait", |it| {
@@ -158,4 +180,39 @@ fn refreshing(table: Rows<&Headline<'_>>) -> Table {
         .number("energy to refresh", "Wh", 2, |it| it.run.map(|it| it.refresh_j / 3600.0))
         .detail()
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_policy::scenario::Scenario;
+
+    use crate::analyze::{AnalyzeOptions, run};
+
+    const LOG: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0"
+198.51.100.8 - - [04/Mar/2024:13:01:40 +0000] "GET /b HTTP/1.1" 200 500 "-" "Mozilla/5.0"
+"#;
+
+    #[test]
+    fn a_range_is_named_only_where_the_figures_agree_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        std::fs::write(&log, LOG).unwrap();
+        let scenario = Scenario::default();
+        let options = AnalyzeOptions { logs: vec![log], scenario, ..AnalyzeOptions::default() };
+        let mut analysis = run(&options, |_| std::ops::ControlFlow::Continue(())).unwrap();
+        // Of a real log: with more copies, other sleeps were allowed.
+        for (remembered, crawled, agrees) in
+            [(0.381, 0.374, false), (0.374, 0.381, true), (0.381, 0.381, true)]
+        {
+            analysis.mirror.remembered.figures.saving = remembered;
+            analysis.mirror.crawled.figures.saving = crawled;
+            let text = analysis.text().replace('\n', " ");
+            assert_eq!(text.contains("It saves at least what"), agrees, "{text}");
+            assert_eq!(
+                text.contains("the SLA then allows other sleeps: here it saves no more"),
+                !agrees,
+                "{text}"
+            );
+        }
+    }
 }

@@ -12,6 +12,9 @@ use super::policy_figures::PolicyFigures;
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
 
+/// With less of a log, a year is a rough guess: days of a week differ.
+const WEEK_S: f64 = 7.0 * 86_400.0;
+
 impl Analysis {
     /// The report for a terminal.
     pub fn text(&self) -> String {
@@ -31,6 +34,7 @@ impl Analysis {
         document.warnings.clone_from(&self.warnings);
         document.verdict = Text::marked(&self.in_short());
         document.generated = generated.into();
+        document.careful = self.careful();
         document.sections([
             self.short_section(),
             self.policies_section(),
@@ -48,15 +52,7 @@ impl Analysis {
     fn short_section(&self) -> Section {
         let mut blocks = Vec::from(self.mirror_blocks());
         blocks.push(Block::Figures(self.key_figures()));
-        if let Some(chosen) = self.chosen() {
-            let energy = Energy::modelled(
-                Joules(chosen.energy_j),
-                self.scenario.server.uncertainty,
-                "the power states of the scenario (below) × the times that the policy would have \
-                 made of this log",
-            );
-            blocks.push(Note::of_energy(&energy).into());
-        }
+        blocks.extend(self.chosen().map(|it| self.modelled_note(it).into()));
         blocks.push(self.price_note().into());
         let counted = "requests, classes, gaps and hours, in the log; crawlers are known by \
                        name and by behaviour.";
@@ -64,9 +60,33 @@ impl Analysis {
         Section::new("In short", blocks)
     }
 
+    /// Where the energy comes from. How far an assumed server differs from the reader's is not known.
+    fn modelled_note(&self, chosen: &PolicyFigures) -> Note {
+        let times = "(below) × the times that the policy would have made of this log";
+        if self.watts_assumed {
+            let text = format!(
+                "by the power states of an assumed server {times}; how far yours differs is not known"
+            );
+            return Note::new(Origin::Modelled, text);
+        }
+        let model = format!("the power states of the scenario {times}");
+        let uncertainty = self.scenario.server.uncertainty;
+        Note::of_energy(&Energy::modelled(Joules(chosen.energy_j), uncertainty, model))
+    }
+
     fn price_note(&self) -> Note {
         let electricity = &self.scenario.electricity;
-        let mut text = format!(
+        let mut text = String::new();
+        if self.watts_assumed {
+            let proxy_w = self.scenario.proxy.power_w;
+            let _ = write!(
+                text,
+                "the server draws {}, and the proxy {proxy_w} W (defaults: `--scenario` sets yours); ",
+                self.watts()
+            );
+        }
+        let _ = write!(
+            text,
             "electricity costs {} {}/kWh, and its generation emits {} g CO2e/kWh",
             electricity.price_per_kwh, electricity.currency, electricity.co2_g_per_kwh
         );
@@ -79,7 +99,31 @@ impl Analysis {
         if let Some(year) = &self.year {
             text = format!("{text}. Figures for a year: {}", year.basis);
         }
-        Note::new(Origin::Assumed, format!("{text}."))
+        Note::new(Origin::Assumed, Text::marked(&format!("{text}.")))
+    }
+
+    /// What the server draws, in words.
+    fn watts(&self) -> String {
+        let server = &self.scenario.server;
+        format!("{} W awake and {} W asleep", server.on_w, server.off_w)
+    }
+
+    /// What makes the figures doubtful as a whole: stands below the verdict.
+    fn careful(&self) -> String {
+        let missing: f64 = self.holes.iter().map(|hole| hole.length_s).sum();
+        let share = 100.0 * missing / self.span_s;
+        let mut doubts = Vec::new();
+        if !self.holes.is_empty() {
+            let holes = counted(self.holes.len() as u64, "hole");
+            doubts.push(format!(
+                "{share:.0} % of the log's span is in {holes}, so too much or too little may be saved"
+            ));
+        }
+        if self.year.is_some() && self.span_s < WEEK_S {
+            let span = days_text(self.span_s);
+            doubts.push(format!("{span} of log: a year is a rough guess"));
+        }
+        doubts.join("; ")
     }
 
     fn key_figures(&self) -> Vec<KeyFigure> {
@@ -107,8 +151,8 @@ impl Analysis {
             let wakeups = format!("{:.1}", chosen.wakeups_per_day);
             figures.push(KeyFigure::new("Wake-ups a day", wakeups));
         }
-        let best = KeyFigure::new("Known future saves", percent(self.oracle.saving));
-        figures.push(best.note("no visit waits"));
+        let best = KeyFigure::new("The oracle saves", percent(self.oracle.saving));
+        figures.push(best.note("with today's cache; no visit waits"));
         let crawlers = KeyFigure::new("Crawlers", percent(self.crawler_share));
         figures.push(crawlers.note("of all requests"));
         let cache = KeyFigure::new("A cache answers", percent(self.cache_share.default));
@@ -256,14 +300,18 @@ impl Analysis {
     fn assumptions_section(&self) -> Section {
         let server = &self.scenario.server;
         let break_even = self.scenario.power_states().break_even();
+        let known = if self.watts_assumed {
+            "all assumed".to_owned()
+        } else {
+            format!("known within {:.0} %", 100.0 * server.uncertainty)
+        };
         let text = format!(
-            "{} W awake, {} W asleep, {} J for each sleep, known within {:.0} %; {} W for the proxy: a sleep \
+            "{} W awake, {} W asleep, {} J for each sleep, {known}; {} W for the proxy: a sleep \
              pays if it lasts longer than {:.1} s. Put the figures of your server under `--scenario FILE`: \
              watts and seconds decide all of this.",
             server.on_w,
             server.off_w,
             server.switch_j,
-            100.0 * server.uncertainty,
             self.scenario.proxy.power_w,
             break_even.as_secs_f64()
         );
@@ -318,33 +366,32 @@ impl Analysis {
     }
 
     /// Is it the SLA that keeps the server awake, and not the traffic?
-    fn kept_by_promise(&self, chosen: &PolicyFigures) -> bool {
-        let promise = &self.scenario.sla;
+    fn kept_by_sla(&self, chosen: &PolicyFigures) -> bool {
+        let sla = &self.scenario.sla;
         let few =
             |share: f64| chosen.delayed_requests as f64 <= 0.5 * share * chosen.admitted as f64;
         let saves_without = self.without_sla.as_ref().is_some_and(|free| free.saving > 0.0);
-        promise.enabled && saves_without && promise.share.is_none_or(few)
+        sla.enabled && saves_without && sla.share.is_none_or(few)
     }
 
     /// Why the SLA leaves no room for sleep.
     fn kept_because(&self) -> String {
-        let promise = &self.scenario.sla;
+        let sla = &self.scenario.sla;
         let wake_time = self.scenario.server.wake_time;
-        match promise.longest_wait {
+        match sla.longest_wait {
             Some(most) if wake_time > most => format!(
                 "the server wakes in {}, and `sla.longest_wait` is {}",
                 duration_text::format(wake_time),
                 duration_text::format(most)
             ),
-            _ if promise.share.is_some() => {
+            _ if sla.share.is_some() => {
                 "the SLA leaves hardly any room for sleep, with so few requests of people and \
                  programs"
                     .to_owned()
             }
-            _ => format!(
-                "the SLA ({}) leaves hardly any room for sleep",
-                promise.in_words().join("; ")
-            ),
+            _ => {
+                format!("the SLA ({}) leaves hardly any room for sleep", sla.in_words().join("; "))
+            }
         }
     }
 
@@ -352,23 +399,27 @@ impl Analysis {
         let policy = &self.default_policy;
         let saved_j = self.always_on_j - chosen.energy_j;
         let percent = format!("{:.0} %", 100.0 * chosen.saving);
+        let if_it_draws = if self.watts_assumed {
+            format!(" if yours draws {} (assumed; set yours: `--scenario`)", self.watts())
+        } else {
+            String::new()
+        };
         match &self.year {
             Some(year) if saved_j > 0.0 => format!(
-                "With `{policy}` you would save {} kWh and {} {} a year ({} kg CO2e): {percent} of \
-                 the {} kWh of a server that is always on, the proxy's own use counted in.",
+                "With `{policy}` you would save {percent} of the energy of a server that is always on, the \
+                 proxy's own use counted in: {} of {} kWh and {} {} a year{if_it_draws}.",
                 amount(year.saved_kwh),
+                amount(year.always_on_kwh),
                 money(year.saved_cost),
                 year.currency,
-                amount(year.saved_co2_kg),
-                amount(year.always_on_kwh),
             ),
             None if saved_j > 0.0 => format!(
-                "With `{policy}` you would have saved {} Wh, {percent}, in {}: too short a time to \
-                 speak of a year.",
+                "With `{policy}` you would have saved {percent}, {} Wh, in {}{if_it_draws}: too short a \
+                 time to speak of a year.",
                 amount(1000.0 * saved_j / JOULES_PER_KWH),
                 days_text(self.span_s),
             ),
-            _ if self.kept_by_promise(chosen) => format!(
+            _ if self.kept_by_sla(chosen) => format!(
                 "With `{policy}` you would save nothing: {}. See what `--no-sla` would save.",
                 self.kept_because()
             ),

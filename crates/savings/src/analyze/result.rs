@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_policy::admission::ClientClass;
-use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::scenario::{Scenario, Server};
 use nightwatt_policy::sleep::Plan;
 use nightwatt_sim::{Day, Days, Extent, Outcome, RefreshCost, RefreshRule};
 use nightwatt_traffic::reader::Sample;
@@ -124,6 +124,8 @@ pub struct Analysis {
     pub wakers: WakerFigures,
     /// What the figures are about.
     pub scenario: Scenario,
+    /// Whether the server's watts are the defaults, so that figures of energy are those of another server.
+    pub watts_assumed: bool,
     /// Where the figures of energy come from.
     pub provenance: &'static str,
     /// What could not be read, and what to mind.
@@ -285,8 +287,16 @@ pub(super) fn draw_up(
         frontier: done.costs.frontier,
         wakers,
         scenario: scenario.clone(),
+        watts_assumed: watts_assumed(scenario),
         provenance: "modelled from the scenario's power states; traffic and classes from the log",
     })
+}
+
+/// Whether no one has set what the server draws: figures that are the defaults count as assumed.
+fn watts_assumed(scenario: &Scenario) -> bool {
+    let default = Scenario::default().server;
+    let drawn = |it: &Server| (it.on_w, it.off_w, it.uncertainty);
+    drawn(&scenario.server) == drawn(&default)
 }
 
 /// Of all requests: those of crawlers, and those that a cache would have answered.
@@ -432,9 +442,9 @@ impl JobResults {
 /// What the scenario's policy would do with a mirror of the site beside the cache.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MirrorFigures {
-    /// The mirror holds what this log had asked for before: the lower bound.
+    /// The mirror holds what this log had asked for before: the lower estimate.
     pub remembered: MirrorRun,
-    /// It holds all that the log shows to exist: the upper bound.
+    /// It holds all that the log shows to exist: the upper estimate.
     pub crawled: MirrorRun,
     /// It also knows every path where there is nothing (`complete = true`).
     pub complete: MirrorRun,

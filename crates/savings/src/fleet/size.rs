@@ -44,6 +44,8 @@ pub struct SizeResult {
     pub kinds: Vec<SizedKind>,
     /// What the energy costs.
     pub electricity: Electricity,
+    /// Figures of the server that no one gave, in words.
+    pub assumed: Vec<String>,
     /// Everything that was simulated.
     pub simulated: PlanResult,
 }
@@ -142,6 +144,7 @@ pub fn run(
         rate: traffic.rate,
         kinds: kinds.into_iter().map(|(_, kind)| kind).collect(),
         electricity: electricity.clone(),
+        assumed: Vec::new(),
         simulated,
     })
 }
@@ -254,13 +257,17 @@ impl SizeResult {
             .number("refused", "%", 2, |it| 100.0 * it.refused)
             .number("switched", "1/d", 1, |it| it.transitions_per_server_day);
         let modelled = format!(
-            "Modelled: the watts that were given x the times that the policy makes of {} requests in {} (a \
+            "Modelled: the server's watts x the times that the policy makes of {} requests in {} (a \
              year is extrapolated from it). `--json` has every policy that was tried.",
             grouped(self.requests as f64, 0),
             days(self.span_s)
         );
         let (answer, modelled) = (wrapped(&self.answer(), 0), wrapped(&modelled, 0));
-        format!("{answer}\n{}\n{modelled}", Table::from(table).to_text())
+        let assumed = match &self.assumed[..] {
+            [] => String::new(),
+            all => wrapped(&format!("Assumed: {}.", all.join(", ")), 0),
+        };
+        format!("{answer}\n{}\n{modelled}{assumed}", Table::from(table).to_text())
     }
 
     /// One paragraph.

@@ -46,7 +46,7 @@ pub fn of_logs(files: &[PathBuf], reading: &Reading, copies: Copies) -> Result<T
     for file in files {
         seconds.add_file(file, reading)?;
     }
-    if seconds.lines.lines > 0 && seconds.requests() == 0 {
+    if seconds.requests() == 0 {
         let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
         return Err(crate::Error::nothing_in(reading, &names, &seconds.lines).into());
     }
