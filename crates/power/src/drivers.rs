@@ -75,12 +75,12 @@ impl ControllerConfig {
 
     /// The command lines of your own that wake it and put it to sleep, each with what it does.
     pub fn commands(&self) -> Vec<(&'static str, &str)> {
-        let (waker, sleeper) = match self {
+        let (waking, sleeping) = match self {
             Self::One(driver) => (driver, driver),
             Self::Pair { wake, sleep } => (wake, sleep),
         };
-        let wakes = waker.own_commands().map(|own| ("wake", own.wake.as_str()));
-        let sleeps = sleeper.own_commands().map(|own| ("sleep", own.sleep.as_str()));
+        let wakes = waking.own_commands().map(|own| ("wake", own.wake.as_str()));
+        let sleeps = sleeping.own_commands().map(|own| ("sleep", own.sleep.as_str()));
         wakes.into_iter().chain(sleeps).collect()
     }
 

@@ -243,7 +243,6 @@ pub(super) fn draw_up(
     let (tried, span_s) = try_each(trace, &rules, scenario, from, utc_offset, end);
     let wakers = WakerFigures::of(&done.seen, &resources, &clients, &rules, &tried, span_s);
     let always_on = bills.always_on((scenario.power_states().on * end.0).get());
-    let default_policy = scenario.policy.to_string();
     Ok(Analysis {
         schema: 1,
         warnings: all_warnings(&scan, options, hole),
@@ -274,9 +273,9 @@ pub(super) fn draw_up(
         ideal,
         always_on_j: always_on.joules,
         always_on_bill: always_on.bill,
-        year: year(done.policies.get(&default_policy), scenario, always_on, end),
+        year: year(done.policies.get(&scenario.policy.to_string()), scenario, always_on, end),
         sla: done.sla,
-        default_policy,
+        default_policy: scenario.policy.to_string(),
         policies: done.policies,
         mirror: done.mirror,
         without_sla: done.without_sla,

@@ -43,14 +43,12 @@ impl<W: Write> Pipe<W> {
 
 /// The only entry, if it has contents.
 fn only(entries: &[Entry]) -> Result<&Entry, StoreError> {
-    match entries {
-        [entry @ Entry { kind: EntryKind::File(_) | EntryKind::Stream, .. }] => Ok(entry),
-        _ => {
-            let text = "the receiver writes to stdout, and takes one file or stream: send a folder with \
-                        `tar -c FOLDER | nightwatt send - ...`";
-            Err(io::Error::new(io::ErrorKind::InvalidInput, text).into())
-        }
+    if let [entry @ Entry { kind: EntryKind::File(_) | EntryKind::Stream, .. }] = entries {
+        return Ok(entry);
     }
+    let text = "the receiver writes to stdout, and takes one file or stream: send a folder with \
+                `tar -c FOLDER | nightwatt send - ...`";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text).into())
 }
 
 impl<W: Write> Store for Pipe<W> {
