@@ -146,7 +146,7 @@ impl Process<'_> {
     /// Applies the sites of containers that came or went.
     async fn reload_containers(&mut self) {
         match self.running.reload_containers().await {
-            Ok(Reloaded { new, changed, gone }) => {
+            Ok(Reloaded { new, changed, gone, .. }) => {
                 tracing::info!(?new, ?changed, ?gone, "containers came or went");
             }
             Err(error) => {
