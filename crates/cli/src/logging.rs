@@ -65,7 +65,7 @@ mod tests {
             "info,nightwatt_gateway::forward=trace",
             "nightwatt_gateway=debug, error",
             "[request]=trace,info",
-            "info,[request{id,line}]=trace",
+            "info,[request{id}]=trace",
         ] {
             assert_eq!(unknown_level(good), None, "{good}");
             assert!(EnvFilter::builder().parse(good).is_ok(), "{good}");

@@ -2,6 +2,8 @@
 //!
 //! All of it is pure; what a server sends is read with bounds.
 
+use std::fmt::Write as _;
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -99,7 +101,7 @@ pub struct Record {
 pub struct Answer {
     id: u16,
     code: u8,
-    is_answer: bool,
+    is_reply: bool,
     /// All records, whatever section they are in.
     pub records: Vec<Record>,
 }
@@ -236,9 +238,11 @@ impl<'a> Reader<'a> {
                     for byte in there.take(length)? {
                         match byte.to_ascii_lowercase() {
                             byte @ (b'!'..=b'-' | b'/'..=b'[' | b']'..=b'~') => {
-                                name.push(char::from(byte))
+                                name.push(char::from(byte));
                             }
-                            byte => name.push_str(&format!("\\{byte:03}")),
+                            byte => {
+                                let _ = write!(name, "\\{byte:03}");
+                            }
                         }
                     }
                     if name.len() > 1024 {
@@ -291,13 +295,13 @@ pub fn read(message: &[u8]) -> Result<Answer, Wrong> {
         return Err(Wrong::Malformed);
     }
     let code = u8::try_from(flags & 15).unwrap_or(0);
-    Ok(Answer { id, code, is_answer: flags >> 15 == 1, records })
+    Ok(Answer { id, code, is_reply: flags >> 15 == 1, records })
 }
 
 impl Answer {
     /// Checks that it is the answer to the question with this number. `NXDOMAIN` is one.
     pub fn is_for(&self, id: u16) -> Result<(), Wrong> {
-        if !self.is_answer || self.id != id {
+        if !self.is_reply || self.id != id {
             return Err(Wrong::Other);
         }
         match self.code {

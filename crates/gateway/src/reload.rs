@@ -133,7 +133,7 @@ impl Running {
         back: &[Retired],
     ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
-        let ports = ports::bind(&config, &self.ports)?;
+        let udp_bound = ports::bind(&config, &self.ports)?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.serving.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
         let (own, none) = (config.clone(), HashMap::new());
@@ -150,7 +150,7 @@ impl Running {
         let mut opening = Opening::new(common, controllers, &options.meters, before);
         let addresses = Addresses {
             tcp: self.tcp_addresses_of(&config, &bound),
-            udp: self.udp_addresses_of(&config, &ports),
+            udp: self.udp_addresses_of(&config, &udp_bound),
         };
         let gateway = Arc::new(opening.gateway(config, addresses)?);
         let fronts = self.present.fronts();
@@ -168,7 +168,7 @@ impl Running {
             site.doorkeeper.send_replace(site.admittance.clone());
         }
         self.jobs.extend(jobs);
-        self.turn_ports(ports);
+        self.turn_ports(udp_bound);
         self.turn_posts(posts);
         let done = difference(&old, &self.gateway);
         for name in &done.new {

@@ -106,7 +106,7 @@ impl Gateway {
         let config = found.apply(base.clone());
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
-        let ports = ports::bind(&config, &[])?;
+        let udp_bound = ports::bind(&config, &[])?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
@@ -119,7 +119,7 @@ impl Gateway {
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
         let room = listen::room(&config);
         let durable = options.durable;
-        let addresses = Addresses::of(&bound, &ports);
+        let addresses = Addresses::of(&bound, &udp_bound);
         let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
@@ -129,7 +129,7 @@ impl Gateway {
         let posts = bound.into_iter().map(|(it, spoken)| Post::man(it, spoken, &fronts, &room));
         let posts = posts.collect::<Result<Vec<_>, _>>()?;
         let (demand, demands) = mpsc::channel(8);
-        let ports = ports.into_iter().map(|it| Port::serve(it, &fronts)).collect();
+        let udp_ports = udp_bound.into_iter().map(|it| Port::serve(it, &fronts)).collect();
         let disk_job = drive_disk(&here);
         let watched = Watched { found, demand: demand.clone() };
         let side_jobs = side_jobs(&here, &watched);
@@ -147,7 +147,7 @@ impl Gateway {
             demands,
             present,
             posts,
-            ports,
+            ports: udp_ports,
             closing: Vec::new(),
             room,
             jobs,

@@ -202,7 +202,7 @@ fn a_sparse_file_is_resumed_by_what_is_in_it() {
     sender.wait().unwrap();
     let (cpu, began) = (cpu_of_children(), clock());
     let said = start(&from, &to).wait_with_output().unwrap().stdout;
-    let (cpu, wall) = (cpu_of_children() - cpu, clock().since(began));
+    let (cpu, wall) = (cpu_of_children().saturating_sub(cpu), clock().since(began));
     let said = String::from_utf8(said).unwrap();
     let had: u64 =
         said.lines().last().and_then(|it| it.strip_prefix("done ")).unwrap().parse().unwrap();

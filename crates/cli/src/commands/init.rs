@@ -84,7 +84,8 @@ Examples:
   nightwatt init                                   # asks six questions
   nightwatt init -o /etc/nightwatt/nightwatt.toml
   nightwatt init --yes --origin http://10.0.0.5:8080 --kind pages
-  nightwatt init --yes --origin http://127.0.0.1:8081 --power docker --target web
+  nightwatt init --yes --origin http://127.0.0.1:8081 --power docker \\
+    --target web
   nightwatt init --yes --origin http://127.0.0.1:8081 --listen 127.0.0.1:8080 \\
     --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
   nightwatt init --upgrade -o /etc/nightwatt/nightwatt.toml

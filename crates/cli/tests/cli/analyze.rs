@@ -218,7 +218,7 @@ fn the_page_has_every_part_and_loads_nothing() {
         "Answers",
         "The log",
         "What was taken for granted",
-        "Today, with a mirror, and the limit",
+        "Today, with a mirror, and the oracle",
         "Saving against delayed visits",
         "Energy with perfect knowledge",
         "Modelled",

@@ -146,13 +146,13 @@ impl<'a> Records<'a> {
         let name = &record.name;
         let refused =
             |why| DnsError::Refused { server: server.to_owned(), name: name.clone(), why };
-        let id = self.number();
+        let id = number();
         let answer = self.ask(server, &message::zone_query(id, name)).await?;
         let answer = message::read(&answer).map_err(refused)?;
         answer.is_for(id).map_err(refused)?;
         let no_zone = || DnsError::NoZone { server: server.to_owned(), name: name.clone() };
         let zone = answer.zone().ok_or_else(no_zone)?;
-        let id = self.number();
+        let id = number();
         let mut question = message::update(id, &Text { zone, name, value: &record.value }, adds);
         let now = u64::try_from(self.clock.now().wall.0.div_euclid(1000)).unwrap_or(0);
         let signer = Signer { name: &key.name, secret: &key.secret, now };
@@ -161,14 +161,6 @@ impl<'a> Records<'a> {
         let read = message::read(&answer).map_err(refused)?;
         read.is_for(id).map_err(refused)?;
         message::verify(&answer, &code, &signer).map_err(refused)
-    }
-
-    /// A number for a question, which is asked by a connection of its own.
-    fn number(&self) -> u16 {
-        let mut number = [0; 2];
-        // Without random numbers any will do: an answer must come by the same connection.
-        let _ = getrandom::fill(&mut number);
-        u16::from_be_bytes(number)
     }
 
     /// Asks a server by TCP.
@@ -199,7 +191,7 @@ impl<'a> Records<'a> {
     async fn wait(&self, dns: &DnsConfig, server: &str, record: &Record) -> Result<(), DnsError> {
         let deadline = self.clock.now().mono + dns.propagation;
         loop {
-            let id = self.number();
+            let id = number();
             // A server may be out of reach for a moment.
             let answer = self.ask(server, &message::text_query(id, &record.name)).await;
             let has_it =
@@ -257,4 +249,12 @@ impl<'a> Records<'a> {
             }
         }
     }
+}
+
+/// A number for a question, which is asked by a connection of its own.
+fn number() -> u16 {
+    let mut number = [0; 2];
+    // Without random numbers any will do: an answer must come by the same connection.
+    let _ = getrandom::fill(&mut number);
+    u16::from_be_bytes(number)
 }

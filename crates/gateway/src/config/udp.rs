@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Config, Network, TcpOrigin, UNKNOWN, Wrong, check_name, wrong};
 
-/// A service behind the gateway whose datagrams are passed through: WireGuard, game servers.
+/// A service behind the gateway whose datagrams are passed through: `WireGuard`, game servers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpConfig {
@@ -69,7 +69,7 @@ pub enum UdpWakeOn {
     /// Any.
     #[default]
     Datagram,
-    /// The first message of a WireGuard handshake.
+    /// The first message of a `WireGuard` handshake.
     Wireguard,
 }
 

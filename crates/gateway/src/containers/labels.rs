@@ -70,18 +70,17 @@ impl<'a> Labels<'a> {
     fn authority(&self) -> Result<String, Wrong> {
         let Described { published, on_host_network, .. } = self.0;
         let port = match self.get(PORT) {
-            Some(text) => match text.parse::<u16>() {
-                Ok(port) if port != 0 => port,
-                _ => return Err(self.wrong(PORT, "write a port from 1 to 65535")),
-            },
-            None => match published.keys().copied().collect::<Vec<_>>()[..] {
-                [only] => only,
-                _ => {
-                    let why = "the container publishes no port or several: write the port inside of it at which its \
-                               program answers, as in `nightwatt.port=8080`";
-                    return Err(self.wrong(PORT, why));
-                }
-            },
+            Some(text) => {
+                let port = text.parse().ok().filter(|port: &u16| *port != 0);
+                port.ok_or_else(|| self.wrong(PORT, "write a port from 1 to 65535"))?
+            }
+            None => {
+                let mut ports = published.keys();
+                let only = ports.next().filter(|_| ports.next().is_none());
+                let why = "the container publishes no port or several: write the port inside of it at which its \
+                           program answers, as in `nightwatt.port=8080`";
+                *only.ok_or_else(|| self.wrong(PORT, why))?
+            }
         };
         if let Some(address) = self.get(ADDRESS) {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
@@ -248,7 +247,7 @@ mod tests {
                 .parse()
                 .unwrap();
         assert_eq!(found.site, wanted);
-        let idle = std::time::Duration::from_secs(600);
+        let idle = std::time::Duration::from_mins(10);
         assert_eq!(found.policy, Some(PolicyChoice::Timeout { idle }));
         assert_eq!(of(&container("db", &[("group", "wiki")]), &[]), Ok(None));
         assert_eq!(of(&container("db", &[("enable", "False"), ("port", "x")]), &[]), Ok(None));

@@ -47,15 +47,15 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
                 let error = follow(&engine, &watched, &mut failures).await;
                 let pause = PAUSES[failures.min(PAUSES.len() - 1)];
                 if failures == 0 {
-                    match &error {
-                        Some(error) => {
-                            let hint = error.hint();
-                            tracing::warn!(%error, hint, "containers are not watched: their sites stay as they are");
-                        }
-                        None => tracing::info!(
-                            daemon = engine.whom(),
+                    if let Some(error) = &error {
+                        let hint = error.hint();
+                        tracing::warn!(%error, hint, "containers are not watched: their sites stay as they are");
+                    } else {
+                        let daemon = engine.whom();
+                        tracing::info!(
+                            daemon,
                             "the stream of events has ended: it is opened again"
-                        ),
+                        );
                     }
                 }
                 failures += 1;
@@ -98,7 +98,12 @@ async fn follow(
         if !events.changed().await {
             return None;
         }
-        // Real time: containers have no other.
-        tokio::time::sleep(SETTLES).await;
+        settle().await;
     }
+}
+
+/// Changes that come together are applied together.
+#[expect(clippy::disallowed_methods, reason = "containers live in real time")]
+async fn settle() {
+    tokio::time::sleep(SETTLES).await;
 }

@@ -90,7 +90,7 @@ impl Socket {
         let parts = [IoSlice::new(bytes)];
         let (fd, flags, to) =
             (self.inner.as_raw_fd(), MsgFlags::empty(), SockaddrStorage::from(to));
-        let send = |messages: &[ControlMessage<'_>]| {
+        let send_with = |messages: &[ControlMessage<'_>]| {
             self.inner.try_io(Interest::WRITABLE, || {
                 sendmsg(fd, &parts, messages, flags, Some(&to)).map_err(std::io::Error::from)
             })
@@ -103,21 +103,21 @@ impl Socket {
                     ipi_spec_dst: source,
                     ipi_addr: in_addr { s_addr: 0 },
                 };
-                send(&[ControlMessage::Ipv4PacketInfo(&info)])
+                send_with(&[ControlMessage::Ipv4PacketInfo(&info)])
             }
             Some(IpAddr::V6(here)) if self.is_v6 => {
                 let info =
                     in6_pktinfo { ipi6_addr: in6_addr { s6_addr: here.octets() }, ipi6_ifindex: 0 };
-                send(&[ControlMessage::Ipv6PacketInfo(&info)])
+                send_with(&[ControlMessage::Ipv6PacketInfo(&info)])
             }
-            _ => send(&[]),
+            _ => send_with(&[]),
         };
         match sent {
             // The address is gone, or was that of all machines of a network: the kernel chooses one.
             Err(error) if here.is_some() && error.kind() == std::io::ErrorKind::InvalidInput => {
-                send(&[]).map(drop)
+                send_with(&[]).map(drop)
             }
-            sent => sent.map(drop),
+            other => other.map(drop),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Recognises the first message of a WireGuard handshake, without reading what is encrypted in it.
+//! Recognises the first message of a `WireGuard` handshake, without reading what is encrypted in it.
 
 use blake2::digest::consts::{U16, U32};
 use blake2::digest::{Digest, KeyInit, Mac};

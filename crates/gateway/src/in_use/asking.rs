@@ -1,6 +1,6 @@
 //! Asks a program by HTTP whether it is in use.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::LOCATION;
@@ -104,7 +104,7 @@ impl Asking {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Secret, String> {
+fn read(path: &Path) -> Result<Secret, String> {
     Secret::from_file(path).map_err(|error| match std::error::Error::source(&error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

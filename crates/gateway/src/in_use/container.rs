@@ -54,13 +54,12 @@ impl Busy {
     /// What it is busy with since the last question, or within [`WINDOW`] if this is the first one since a client left.
     pub(super) async fn ask(&self, is_first: bool) -> Result<Option<String>, String> {
         let kept = self.last().take().filter(|_| !is_first);
-        let earlier = match kept {
-            Some(earlier) => earlier,
-            None => {
-                let earlier = self.usage().await?;
-                self.clock.sleep(WINDOW).await;
-                earlier
-            }
+        let earlier = if let Some(earlier) = kept {
+            earlier
+        } else {
+            let earlier = self.usage().await?;
+            self.clock.sleep(WINDOW).await;
+            earlier
         };
         let now = self.usage().await?;
         *self.last() = Some(now);

@@ -13,7 +13,7 @@ use crate::config::{InUseConfig, Network, SiteConfig};
 #[derive(Debug)]
 pub(super) struct Ports {
     host: Host,
-    ports: Vec<u16>,
+    looked_at: Vec<u16>,
     except: Vec<Network>,
 }
 
@@ -23,7 +23,7 @@ impl Ports {
         let monitors = site.access.iter().flat_map(|access| &access.monitors);
         Self {
             host: Host::default(),
-            ports: config.ports.clone(),
+            looked_at: config.ports.clone(),
             except: config.except.iter().chain(monitors).copied().collect(),
         }
     }
@@ -41,7 +41,7 @@ impl Ports {
         let ours = all.iter().filter(|it| own.contains(&it.inode));
         let ours: HashSet<SocketAddr> = ours.map(|it| it.local).collect();
         let counts = |it: &&Connection| {
-            self.ports.contains(&it.local.port())
+            self.looked_at.contains(&it.local.port())
                 && !own.contains(&it.inode)
                 && !ours.contains(&it.peer)
                 && !self.except.iter().any(|network| network.contains(it.peer.ip()))
@@ -56,7 +56,7 @@ mod tests {
 
     fn ports(ports: &[u16], except: &[&str]) -> Ports {
         let except = except.iter().map(|it| it.parse().unwrap()).collect();
-        Ports { host: Host::default(), ports: ports.to_vec(), except }
+        Ports { host: Host::default(), looked_at: ports.to_vec(), except }
     }
 
     fn connection(local: &str, peer: &str, inode: u64) -> Connection {
