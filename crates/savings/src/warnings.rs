@@ -26,14 +26,20 @@ pub(crate) fn excerpt(sample: &Sample) -> String {
     sample.excerpt.chars().take(EXCERPT).collect()
 }
 
+/// The logs without a line that were read to their end. A sum of logs has nothing to report of them: an empty one adds
+/// nothing to it.
+pub(crate) fn empty(scan: &Scan) -> impl Iterator<Item = String> {
+    let has_failed = |log: &LogReport| {
+        scan.failures.iter().any(|failure| failure.to_string().contains(&log.name))
+    };
+    let is_empty = move |log: &&LogReport| log.lines == 0 && !scan.stopped && !has_failed(log);
+    scan.logs.iter().filter(is_empty).map(|log| format!("{}: no request", log.name))
+}
+
 /// What went wrong, and what is odd. `reading` is how all logs were to be read;
 /// `wrong_if_changed` says what is wrong if the log's times were changed.
 pub(crate) fn warnings(scan: &Scan, reading: &Reading, wrong_if_changed: &str) -> Vec<String> {
     let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
-    let has_failed = |log: &LogReport| warnings.iter().any(|it| it.contains(&log.name));
-    let is_empty = |log: &&LogReport| log.lines == 0 && !scan.stopped && !has_failed(log);
-    let empty: Vec<_> = scan.logs.iter().filter(is_empty).collect();
-    warnings.extend(empty.into_iter().map(|log| format!("{}: no request", log.name)));
     let Counts { lines, malformed, .. } = scan.counts;
     let most = malformed.saturating_mul(10) > lines.saturating_mul(9);
     if let Some((option, format)) = reading.named().filter(|_| most) {

@@ -69,18 +69,15 @@ impl<'a> Labels<'a> {
     /// `HOST:PORT` at which the proxy reaches it.
     fn authority(&self) -> Result<String, Wrong> {
         let Described { published, on_host_network, .. } = self.0;
-        let port = match self.get(PORT) {
-            Some(text) => {
-                let port = text.parse().ok().filter(|port: &u16| *port != 0);
-                port.ok_or_else(|| self.wrong(PORT, "write a port from 1 to 65535"))?
-            }
-            None => {
-                let mut ports = published.keys();
-                let only = ports.next().filter(|_| ports.next().is_none());
-                let why = "the container publishes no port or several: write the port inside of it at which its \
-                           program answers, as in `nightwatt.port=8080`";
-                *only.ok_or_else(|| self.wrong(PORT, why))?
-            }
+        let port = if let Some(text) = self.get(PORT) {
+            let port = text.parse().ok().filter(|port: &u16| *port != 0);
+            port.ok_or_else(|| self.wrong(PORT, "write a port from 1 to 65535"))?
+        } else {
+            let mut ports = published.keys();
+            let only = ports.next().filter(|_| ports.next().is_none());
+            let why = "the container publishes no port or several: write the port inside of it at which its \
+                       program answers, as in `nightwatt.port=8080`";
+            *only.ok_or_else(|| self.wrong(PORT, why))?
         };
         if let Some(address) = self.get(ADDRESS) {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);

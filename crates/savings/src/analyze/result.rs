@@ -28,7 +28,7 @@ use super::zones::Zones;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
 use crate::gaps::{GapFigures, Gaps, THRESHOLDS};
-use crate::warnings::{skipped, warnings};
+use crate::warnings::{empty, skipped, warnings};
 
 /// What changed times spoil.
 const WRONG_IF_CHANGED: &str = "its gaps and all that follows from them are wrong";
@@ -319,7 +319,7 @@ fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
 
 fn all_warnings(scan: &Scan, options: &AnalyzeOptions, hole: Option<String>) -> Vec<String> {
     let warnings = warnings(scan, &options.reading, WRONG_IF_CHANGED).into_iter();
-    warnings.chain(skipped(&scan.counts)).chain(hole).collect()
+    warnings.chain(empty(scan)).chain(skipped(&scan.counts)).chain(hole).collect()
 }
 
 fn year(
