@@ -353,7 +353,7 @@ async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Findi
     // There is nothing to ask: only `wake` and `sleep`, which `commands` reports.
     let only_acts =
         |it: &&DriverConfig| matches!(it, DriverConfig::Command(own) if own.probe.is_none());
-    if !target.drivers().is_empty() && target.drivers().iter().all(|it| only_acts(it)) {
+    if !target.drivers().is_empty() && target.drivers().iter().all(only_acts) {
         return findings;
     }
     findings.push(match controller.nothing().await {

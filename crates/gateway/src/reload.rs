@@ -74,7 +74,7 @@ impl Running {
     ) -> Result<Reloaded, ReloadError> {
         let done = self.try_reload(self.watched.found.apply(config.clone()), options).await;
         if done.is_ok() {
-            self.base = config;
+            *self.base = config;
         }
         let refused = done.as_ref().err().map(ToString::to_string);
         self.gateway.note_reload(refused);
@@ -87,7 +87,7 @@ impl Running {
     ///
     /// As for [`reload`](Self::reload).
     pub async fn reload_containers(&mut self) -> Result<Reloaded, ReloadError> {
-        self.reload(self.base.clone(), Options::default()).await
+        self.reload((*self.base).clone(), Options::default()).await
     }
 
     /// Notes for `status` that the configuration could not even be read.

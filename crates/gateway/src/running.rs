@@ -65,7 +65,7 @@ pub struct Running {
     /// Background tasks that belong to no site.
     pub(crate) side_jobs: Vec<JoinHandle<()>>,
     /// The configuration without sites of containers.
-    pub(crate) base: Config,
+    pub(crate) base: Box<Config>,
     pub(crate) watched: Watched,
     pub(crate) control: control::Post,
     pub(crate) admin_post: Option<AdminPost>,
@@ -155,7 +155,7 @@ impl Gateway {
             retiring: Vec::new(),
             disk_job,
             side_jobs,
-            base,
+            base: Box::new(base),
             watched,
             control,
             lock: Some(lock),

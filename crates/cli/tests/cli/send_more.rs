@@ -150,8 +150,8 @@ fn neither_a_dry_run_nor_a_silent_peer_takes_the_receiver_from_its_sender() {
     let refused = nightwatt(&["send", "--insecure", &whole, &address]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(told(&refused).contains("takes one file or stream"), "{}", told(&refused));
-    let sent = nightwatt(&send);
-    assert_eq!(sent.status.code(), Some(0), "{}", told(&sent));
+    let done = nightwatt(&send);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
     let (status, stdout, stderr) = receiver.end();
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout == fs::read(&from).unwrap(), "{} bytes", stdout.len());

@@ -1,5 +1,7 @@
 //! Containers find themselves: a real podman, whose containers come and go while the gateway serves.
 
+#![expect(clippy::disallowed_methods, reason = "containers live in real time")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -109,7 +111,7 @@ async fn until(running: &mut Running, what: &str, so: impl Fn(&Running) -> bool)
             }
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(120), waits).await;
+    let waited = tokio::time::timeout(Duration::from_mins(2), waits).await;
     assert!(waited.is_ok(), "waited for {what}: {:?}", states(running));
 }
 

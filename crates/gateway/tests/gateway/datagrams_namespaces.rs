@@ -206,7 +206,7 @@ fn keys() -> [String; 2] {
 }
 
 impl Other {
-    /// WireGuard on this machine, by a device of this name; `address` within the tunnel.
+    /// `WireGuard` on this machine, by a device of this name; `address` within the tunnel.
     fn wireguard(&mut self, device: &str, address: &str, settings: &str, dir: &std::path::Path) {
         let mut daemon = self.at("wireguard-go");
         daemon.args(["--foreground", device]).env("LOG_LEVEL", "error").stdin(Stdio::null());

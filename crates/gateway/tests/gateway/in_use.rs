@@ -208,10 +208,10 @@ fn a_reload_takes_probes_away_and_a_missing_token_refuses_it() {
         assert!(said.contains("/nowhere/token"), "{said}");
         stage.reload(sleeps_soon(vec![probe(at, "preset = \"plex\"")])).await.unwrap();
         assert_eq!(stage.ask(get("/a")).await.answer(), "held");
-        stage.pass(std::time::Duration::from_secs(300)).await;
+        stage.pass(std::time::Duration::from_mins(5)).await;
         assert_eq!(stage.commands(), (1, 0), "nothing answers there: in use for ten minutes");
         stage.reload(sleeps_soon(Vec::new())).await.unwrap();
-        stage.pass(std::time::Duration::from_secs(60)).await;
+        stage.pass(std::time::Duration::from_mins(1)).await;
         assert_eq!(stage.commands(), (1, 1));
     });
 }

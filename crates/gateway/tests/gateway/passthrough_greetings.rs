@@ -75,7 +75,7 @@ fn a_list_of_servers_shows_that_it_sleeps_and_does_not_wake_it() {
     let lines = "wake_on = \"minecraft\"\nmotd = \"Join to wake it\"";
     let (setup, listener) = with_echo(asleep(), lines);
     setup.play(async |stage| {
-        let heard = echo(listener);
+        let echoed = echo(listener);
         let mut caller = Caller::connect(stage).await;
         caller.say(stage, ASKS).await;
         // The length, the number 0, the length of the text, the text.
@@ -95,7 +95,7 @@ fn a_list_of_servers_shows_that_it_sleeps_and_does_not_wake_it() {
         caller.0.shutdown().await.unwrap();
         assert_eq!(caller.rest(stage).await, Ok(Vec::new()));
         assert_eq!((stage.state().as_str(), outcome(stage, "answered")), ("asleep", 1));
-        assert!(heard.lock().unwrap().is_empty());
+        assert!(echoed.lock().unwrap().is_empty());
         let line = stage.log().pop().unwrap();
         assert!(line.contains("\"TCP echo HTTP/1.1\" 200 "), "{line}");
     });

@@ -46,9 +46,9 @@ impl Process<'_> {
             End::Stopped(signal) => {
                 manager.stopping();
                 tracing::info!(signal, "stopping: running exchanges may end");
-                left(&gateway.status(), gateway.config())
-                    .iter()
-                    .for_each(|it| tracing::info!("{it}"));
+                for line in left(&gateway.status(), gateway.config()) {
+                    tracing::info!("{line}");
+                }
                 tokio::select! {
                     () = running.stop() => None,
                     signal = signals.end() => Some(signal),
