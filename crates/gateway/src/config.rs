@@ -348,14 +348,10 @@ impl Config {
     fn read_other_files(&mut self) -> Result<(), Wrong> {
         read_holidays(&mut self.scenario).map_err(|text| ("scenario.holidays".to_owned(), text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
-            let read = site.scenario.as_mut().map_or(Ok(()), read_holidays);
-            read.map_err(|text| (format!("site.{index}.scenario.holidays"), text))?;
-            site.read_access().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            site.read_files().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
-        let vouchers = self.site.iter().filter_map(|site| site.access.as_ref());
-        let authorities = vouchers.flat_map(|access| access.vouchers.all()).cloned().collect();
+        self.gather_authorities();
         if let Some(tls) = &mut self.tls {
-            tls.client_authorities = authorities;
             tls.acme.as_mut().and_then(|it| it.dns.as_mut()).map_or(Ok(()), DnsConfig::read)?;
         }
         Ok(())

@@ -23,7 +23,7 @@ impl Found {
     pub async fn look(config: &Config, clock: &Clock) -> Self {
         let found = Self::default();
         if let Some(engine) = engine(config, clock) {
-            match engine.containers().await {
+            match engine.containers(&[]).await {
                 Ok(all) => drop(found.set(all)),
                 Err(error) => {
                     tracing::warn!(%error, hint = error.hint(), "no containers can be found yet");
@@ -33,9 +33,14 @@ impl Found {
         found
     }
 
+    fn all(&self) -> Vec<Described> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Replaces them. Returns whether any is new, changed or gone.
     fn set(&self, all: Vec<Described>) -> bool {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = in_turn(&found, all);
         let changed = *found != all;
         *found = all;
         changed
@@ -45,7 +50,7 @@ impl Found {
     pub fn apply(&self, config: Config) -> Config {
         let Some(containers) = &config.containers else { return config };
         let Some((daemon, address)) = containers.daemon() else { return config };
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.all();
         let socket = address.to_string();
         let mut whole = config.clone();
         for described in &all {
@@ -67,8 +72,58 @@ impl Found {
     }
 }
 
+/// Of two containers with the same host, the first gets the site: those that are as they were come first, as they
+/// came, then changed ones, and new ones last.
+fn in_turn(earlier: &[Described], mut all: Vec<Described>) -> Vec<Described> {
+    all.sort_by_cached_key(|it| {
+        let at = earlier.iter().position(|known| known.name == it.name);
+        (at.is_none(), at.is_some_and(|at| earlier[at] != *it), at)
+    });
+    all
+}
+
 /// The daemon of a configuration.
 fn engine(config: &Config, clock: &Clock) -> Option<Engine> {
     let (name, address) = config.containers.as_ref()?.daemon()?;
     Some(Engine::new(name, address.clone(), clock.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn container(name: &str, host: &str) -> Described {
+        let labels = [("enable", "true"), ("hosts", host), ("port", "80")];
+        let labels = labels.map(|(key, value)| (format!("nightwatt.{key}"), value.to_owned()));
+        Described {
+            name: name.to_owned(),
+            labels: labels.into_iter().collect(),
+            published: BTreeMap::from([(80, (String::new(), Some(18_080)))]),
+            on_host_network: false,
+        }
+    }
+
+    #[test]
+    fn a_new_container_takes_no_site_from_one_that_has_it() {
+        let text = "listen = [\"127.0.0.1:0\"]\n[containers]\ndocker = \"/a\"\n";
+        let config = Config::parse(text, "x").unwrap();
+        let found = Found::default();
+        let sites = |all: &[Described]| {
+            let changed = found.set(all.to_vec());
+            let sites = found.apply(config.clone()).site;
+            (changed, sites.into_iter().map(|it| it.name).collect::<Vec<_>>().join(" "))
+        };
+        let [aaa, wiki, blog] = ["aaa", "wiki", "blog"]
+            .map(|name| container(name, if name == "blog" { "blog.lan" } else { "wiki.lan" }));
+        assert_eq!(sites(&[wiki.clone()]), (true, "wiki".to_owned()));
+        let all = [aaa.clone(), blog.clone(), wiki.clone()];
+        assert_eq!(sites(&all), (true, "wiki blog".to_owned()));
+        assert_eq!(sites(&all), (false, "wiki blog".to_owned()), "nothing has changed");
+        // One that has its site already, and wants another one's too.
+        let greedy = container("blog", "wiki.lan");
+        assert_eq!(sites(&[greedy, wiki]), (true, "wiki".to_owned()));
+        assert_eq!(sites(&[aaa]), (true, "aaa".to_owned()));
+    }
 }

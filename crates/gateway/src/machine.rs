@@ -97,6 +97,7 @@ impl Machine {
             policy: Some(Box::new(Timeout { idle: machine.linger })),
             learns: Learns::AsBefore,
             hands,
+            new_probes: false,
         };
         let (name, meter) = (Arc::clone(&self.name), self.meter.clone());
         let proxy = common.config.scenario.proxy_power();

@@ -81,13 +81,17 @@ impl Running {
         done
     }
 
-    /// Applies the sites of containers that came, changed or went. The rest of the configuration stays as it is.
+    /// Applies the sites of containers that came, changed or went. The rest of the configuration stays as it is. What
+    /// fails is demanded again after a while.
     ///
     /// # Errors
     ///
     /// As for [`reload`](Self::reload).
     pub async fn reload_containers(&mut self) -> Result<Reloaded, ReloadError> {
-        self.reload((*self.base).clone(), Options::default()).await
+        let done = self.reload((*self.base).clone(), Options::default()).await;
+        let is_over = matches!(done, Ok(_) | Err(ReloadError::Shadow));
+        self.watched.tried(is_over, &self.gateway.serving.clock);
+        done
     }
 
     /// Notes for `status` that the configuration could not even be read.

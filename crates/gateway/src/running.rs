@@ -131,7 +131,7 @@ impl Gateway {
         let (demand, demands) = mpsc::channel(8);
         let udp_ports = udp_bound.into_iter().map(|it| Port::serve(it, &fronts)).collect();
         let disk_job = drive_disk(&here);
-        let watched = Watched { found, demand: demand.clone() };
+        let watched = Watched { found, demand: demand.clone(), failures: Arc::default() };
         let side_jobs = side_jobs(&here, &watched);
         let control = socket.serve(here, demand)?;
         let mut running = Running {

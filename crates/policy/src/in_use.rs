@@ -138,28 +138,37 @@ impl Probe {
 #[derive(Debug, Clone, Default)]
 pub struct InUse {
     probes: Vec<Probe>,
+    /// Nothing was asked before.
+    begun: Mono,
 }
 
 impl InUse {
     /// Probes that have not been asked.
     pub fn new(times: &[ProbeTimes]) -> Self {
-        Self { probes: times.iter().copied().map(Probe::new).collect() }
+        Self::begun(Mono::ZERO, times)
+    }
+
+    /// Probes that there are from then on.
+    pub fn begun(now: Mono, times: &[ProbeTimes]) -> Self {
+        Self { probes: times.iter().copied().map(Probe::new).collect(), begun: now }
     }
 
     /// Which probes have these times from now on. Answers are kept if nothing changes.
-    pub fn retune(&mut self, times: &[ProbeTimes]) {
+    pub fn retune(&mut self, now: Mono, times: &[ProbeTimes]) {
         if !self.probes.iter().map(|probe| &probe.times).eq(times) {
-            *self = Self::new(times);
+            *self = Self::begun(now, times);
         }
     }
 
     /// When the first probe is to be asked, if the server has served no client since `idle_since`.
     pub fn next_due(&self, idle_since: Mono) -> Mono {
+        let idle_since = idle_since.max(self.begun);
         self.probes.iter().map(|probe| probe.due(idle_since)).min().unwrap_or(Mono::NEVER)
     }
 
     /// The probes that are to be asked now.
     pub fn due(&self, now: Mono, idle_since: Mono) -> impl Iterator<Item = usize> {
+        let idle_since = idle_since.max(self.begun);
         let is_due = move |(_, probe): &(usize, &Probe)| probe.due(idle_since) <= now;
         self.probes.iter().enumerate().filter(is_due).map(|(index, _)| index)
     }
@@ -173,11 +182,13 @@ impl InUse {
 
     /// What a probe contributes now.
     pub fn standings(&self, now: Mono, idle_since: Mono) -> impl Iterator<Item = Standing> {
+        let idle_since = idle_since.max(self.begun);
         self.probes.iter().map(move |probe| probe.standing(now, idle_since).0)
     }
 
     /// What keeps the server awake now, if a probe does.
     pub fn keeps(&self, now: Mono, idle_since: Mono) -> Option<Use> {
+        let idle_since = idle_since.max(self.begun);
         let all = self.probes.iter().enumerate().map(|(probe, it)| {
             let (standing, until) = it.standing(now, idle_since);
             Use { probe, standing, until }
@@ -295,9 +306,12 @@ mod tests {
         assert_eq!((kept.probe, kept.standing), (2, Standing::InUse));
         it.found(at(120), 2, Found::Idle);
         assert_eq!(it.keeps(at(120), at(100)).map(|it| it.probe), Some(0));
-        it.retune(&[times(), times(), times()]);
+        it.retune(at(120), &[times(), times(), times()]);
         assert_eq!(it.keeps(at(120), at(100)).map(|it| it.standing), Some(Standing::Unknown));
-        it.retune(&[times()]);
-        assert_eq!(it.keeps(at(120), at(100)).map(|it| it.standing), Some(Standing::NotAsked));
+        it.retune(at(900), &[times()]);
+        // It has been idle for longer than ten minutes, but nothing has asked the new one yet.
+        let kept = it.keeps(at(900), at(100)).map(|it| (it.standing, it.until));
+        assert_eq!(kept, Some((Standing::NotAsked, at(1500))));
+        assert_eq!(it.next_due(at(100)), at(910));
     }
 }

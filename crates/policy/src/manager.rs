@@ -126,6 +126,8 @@ pub struct PowerManager<P> {
     awake_hours: AwakeHours,
     /// What probes report of use past this proxy.
     in_use: InUse,
+    /// Exchanges are under way that keep it awake no longer since then: the awake time of their client is used up.
+    overdrawn_since: Option<Mono>,
     breaker: Breaker,
     wake_time: WakeTime,
     waking_since: Option<Mono>,
@@ -177,6 +179,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             awake_hours: AwakeHours::new(&settings, memory.ordered_to_sleep),
             in_use: InUse::new(&settings.in_use),
+            overdrawn_since: None,
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
             waking_since: None,
@@ -313,6 +316,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn begin(&mut self, now: Now, network: u64) {
         self.awake_budget.begin(now.mono, network);
         self.in_flight += 1;
+        self.is_served(now);
         (self.draining, self.guests_until, self.resumes_sleep) = (false, None, false);
     }
 
@@ -493,7 +497,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn book(&mut self, now: Now, change: Change) {
         let at = now.mono;
         self.awake_budget.turn(at, self.lifecycle.phase() == Phase::Awake);
-        (self.draining, self.guests_until) = (false, None);
+        (self.draining, self.guests_until, self.overdrawn_since) = (false, None, None);
         // Carried out, or overtaken by the server itself.
         self.sleep_ordered &= self.lifecycle.phase() == Phase::Awake;
         match change {

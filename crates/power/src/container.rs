@@ -279,6 +279,15 @@ impl Daemon {
         let why = format!("{} (status {status})", complaint(&body));
         Err(Error::Refused { whom: self.whom(), what: what.to_owned(), why, hint })
     }
+
+    /// As [`accepted`](Self::accepted), but nothing if there is no such container (404).
+    pub(crate) fn if_there(
+        &self,
+        answer: HttpResponse,
+        what: &str,
+    ) -> Result<Option<Bytes>, Error> {
+        if answer.status == 404 { Ok(None) } else { self.accepted(answer, what).map(Some) }
+    }
 }
 
 /// The controller of a container.
@@ -305,6 +314,11 @@ impl Container {
 
     /// Asks about a container, this one or one that it needs.
     async fn ask(&self, method: Method, order: &Order<'_>) -> Result<Bytes, Error> {
+        let answer = self.answer(method, order).await?;
+        self.daemon().accepted(answer, &order.words())
+    }
+
+    async fn answer(&self, method: Method, order: &Order<'_>) -> Result<HttpResponse, Error> {
         let Order { name, what, query, limit } = *order;
         let daemon = self.daemon();
         let path = format!("{}/containers/{name}/{what}{query}", self.dialect.head);
@@ -314,16 +328,30 @@ impl Container {
             limit,
             hint: "ask it by hand what it is busy with; if it is meant to take that long, raise `timeout`",
         };
-        let answer = answer.map_err(silent)?.map_err(|error| daemon.no_answer(error))?;
-        daemon.accepted(answer, &format!("{what} {name}"))
+        answer.map_err(silent)?.map_err(|error| daemon.no_answer(error))
     }
 
     /// The state of a container, and whether it runs but is not healthy yet.
     async fn inspect(&self, name: &str) -> Result<(State, bool), Error> {
-        let order = Order { name, what: "json", query: "", limit: self.timeout };
-        let body = self.ask(Method::GET, &order).await?;
+        let body = self.ask(Method::GET, &self.inspection(name)).await?;
+        Ok((self.read_state(&body)?, is_starting(&body)))
+    }
+
+    /// The state of a container; nothing if there is none of that name.
+    async fn state_if_there(&self, name: &str) -> Result<Option<State>, Error> {
+        let order = self.inspection(name);
+        let answer = self.answer(Method::GET, &order).await?;
+        let body = self.daemon().if_there(answer, &order.words())?;
+        body.map(|body| self.read_state(&body)).transpose()
+    }
+
+    fn inspection<'a>(&self, name: &'a str) -> Order<'a> {
+        Order { name, what: "json", query: "", limit: self.timeout }
+    }
+
+    fn read_state(&self, body: &[u8]) -> Result<State, Error> {
         let nonsense = |what| Error::Nonsense { whom: self.daemon().whom(), what };
-        Ok((State::read(&body).map_err(nonsense)?, is_starting(&body)))
+        State::read(body).map_err(nonsense)
     }
 
     async fn state_now(&self) -> Result<State, Error> {
@@ -390,6 +418,13 @@ struct Order<'a> {
     limit: Duration,
 }
 
+impl Order<'_> {
+    /// For errors.
+    fn words(&self) -> String {
+        format!("{} {}", self.what, self.name)
+    }
+}
+
 impl Controller for Container {
     fn wake(&self) -> Work<'_, ()> {
         Box::pin(self.wake_up())
@@ -424,8 +459,34 @@ impl Controller for Container {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A daemon that answers so to each path, with status and body, as long as the process runs.
+    pub(crate) fn daemon(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let Some(path) = head.first().and_then(|it| it.split(' ').nth(1)) else { continue };
+                let (status, body) = answer(path);
+                let length = match status {
+                    204 => String::new(),
+                    _ => format!("Content-Length: {}\r\n", body.len()),
+                };
+                let text =
+                    format!("HTTP/1.1 {status} x\r\n{length}Connection: close\r\n\r\n{body}");
+                stream.write_all(text.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
 
     #[test]
     fn the_state_of_a_container_is_the_word_of_its_daemon() {

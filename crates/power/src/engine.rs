@@ -7,6 +7,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use nightwatt_clock::Clock;
+use nightwatt_host::http::HttpResponse;
 use nightwatt_host::text::brief;
 use nightwatt_host::within;
 use serde::Deserialize;
@@ -41,6 +42,16 @@ pub struct Described {
     pub published: BTreeMap<u16, (String, Option<u16>)>,
     /// It has the network of the host.
     pub on_host_network: bool,
+}
+
+/// A container of the list.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listed {
+    id: String,
+    /// Each after a `/`; the further ones are links from others.
+    names: Option<Vec<String>>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -172,22 +183,19 @@ impl Engine {
     }
 
     async fn get(&self, path: &str) -> Result<Bytes, Error> {
+        self.daemon.accepted(self.answer(path).await?, path)
+    }
+
+    async fn answer(&self, path: &str) -> Result<HttpResponse, Error> {
         let ask = self.daemon.ask(http::Method::GET, path, LONGEST);
         let silent = |_| Error::Silent { whom: self.whom(), limit: LIMIT, hint: HINTS.refused };
         let answer = within(&self.clock, LIMIT, ask).await.map_err(silent)?;
-        let answer = answer.map_err(|error| self.daemon.no_answer(error))?;
-        self.daemon.accepted(answer, path)
+        answer.map_err(|error| self.daemon.no_answer(error))
     }
 
-    /// All containers that have a label of nightwatt, sorted by name.
-    pub async fn containers(&self) -> Result<Vec<Described>, Error> {
-        #[derive(Deserialize)]
-        struct Listed {
-            #[serde(rename = "Id")]
-            id: String,
-            #[serde(rename = "Labels")]
-            labels: Option<BTreeMap<String, String>>,
-        }
+    /// All containers that have a label of nightwatt, sorted by name. One whose description cannot be read stays as it
+    /// was `earlier`.
+    pub async fn containers(&self, earlier: &[Described]) -> Result<Vec<Described>, Error> {
         let nonsense = |what| Error::Nonsense { whom: self.whom(), what };
         let body = self.get("/containers/json?all=true").await?;
         let all: Vec<Listed> = serde_json::from_slice(&body)
@@ -199,11 +207,21 @@ impl Engine {
             if !is_plain || !labels.keys().any(|it| it.starts_with("nightwatt.")) {
                 continue;
             }
-            match self.get(&format!("/containers/{}/json", listed.id)).await {
-                Ok(body) => described.push(Described::read(&body).map_err(nonsense)?),
-                // It was removed meanwhile.
-                Err(Error::Refused { .. }) => {}
-                Err(error) => return Err(error),
+            let path = format!("/containers/{}/json", listed.id);
+            let answer = self.answer(&path).await?;
+            // Without a body it was removed meanwhile.
+            let Some(body) = self.daemon.if_there(answer, &path)? else { continue };
+            let names = listed.names.unwrap_or_default();
+            match Described::read(&body) {
+                Ok(it) => described.push(it),
+                Err(why) => {
+                    let (daemon, container) = (self.whom(), names.join(" "));
+                    tracing::warn!(daemon, container, why, "a container stays as it was");
+                    let is_it = |it: &&Described| {
+                        names.iter().any(|name| name.trim_start_matches('/') == it.name)
+                    };
+                    described.extend(earlier.iter().find(is_it).cloned());
+                }
             }
         }
         described.sort_by(|a, b| a.name.cmp(&b.name));
@@ -281,6 +299,51 @@ mod tests {
                 Described::read(other.as_bytes()).unwrap_err().contains("describes no container")
             );
         }
+    }
+
+    /// A daemon with these containers: id, status and description.
+    fn daemon(containers: [(&'static str, u16, &'static str); 3]) -> Address {
+        let listed = containers.map(|(id, ..)| {
+            format!(
+                r#"{{"Id": "{id}", "Names": ["/{id}"], "Labels": {{"nightwatt.enable": "true"}}}}"#
+            )
+        });
+        let list = format!("[{}]", listed.join(","));
+        crate::container::tests::daemon(move |path| {
+            let is_it = |id: &str| path == format!("/containers/{id}/json");
+            let found = containers.iter().find(|(id, ..)| is_it(id));
+            found.map_or((200, list.clone()), |(_, status, body)| (*status, (*body).to_owned()))
+        })
+    }
+
+    const A: &str =
+        r#"{"Name": "/a", "Config": {"Labels": null}, "HostConfig": {"PortBindings": null}}"#;
+
+    fn containers(
+        daemon_of: [(&'static str, u16, &'static str); 3],
+        earlier: &[Described],
+    ) -> Result<Vec<Described>, Error> {
+        let clock = Clock::real();
+        let engine = Engine::new("docker", daemon(daemon_of), clock.clone());
+        clock.runtime().unwrap().block_on(engine.containers(earlier))
+    }
+
+    #[test]
+    fn only_what_the_daemon_does_not_know_is_gone() {
+        let all = containers([("a", 200, A), ("b", 404, "{}"), ("c", 404, "{}")], &[]).unwrap();
+        assert_eq!(all, [Described::read(A.as_bytes()).unwrap()]);
+        for status in [400, 403, 500, 503] {
+            let error = containers([("a", 200, A), ("b", status, "{}"), ("c", 200, A)], &all);
+            assert!(error.unwrap_err().to_string().contains(&format!("(status {status})")));
+        }
+    }
+
+    #[test]
+    fn a_container_that_cannot_be_read_stays_as_it_was_and_hinders_no_other() {
+        let known = Described { name: "b".to_owned(), ..Described::read(A.as_bytes()).unwrap() };
+        let all = [("a", 200, A), ("b", 200, "what?"), ("c", 200, "{}")];
+        let found = containers(all, std::slice::from_ref(&known)).unwrap();
+        assert_eq!(found, [Described::read(A.as_bytes()).unwrap(), known]);
     }
 
     #[test]

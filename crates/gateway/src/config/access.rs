@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::client_certificates::Vouchers;
 use super::forward_auth::ForwardAuthConfig;
 use super::htpasswd::Users;
-use super::{Config, Network, SiteConfig, Wrong, wrong};
+use super::{Config, Network, SiteConfig, Wrong, read_holidays, wrong};
 
 /// The rules for the clients of a site. They hold for all of its paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -169,8 +169,14 @@ impl SiteConfig {
         checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
     }
 
-    /// Reads the files of its users and authorities, if it has them.
-    pub(super) fn read_access(&mut self) -> Result<(), Wrong> {
+    /// Reads the files of its holidays, users and authorities, if it has them.
+    pub(super) fn read_files(&mut self) -> Result<(), Wrong> {
+        let read = self.scenario.as_mut().map_or(Ok(()), read_holidays);
+        read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        self.read_access()
+    }
+
+    fn read_access(&mut self) -> Result<(), Wrong> {
         let Some(access) = &mut self.access else { return Ok(()) };
         if let Some(path) = &access.certificate_ca {
             let vouchers = Vouchers::read(path).map_err(|why| format!("{}: {why}", path.display()));
@@ -181,6 +187,17 @@ impl SiteConfig {
         let users = Users::read(path).map_err(|why| format!("{}: {why}", path.display()));
         access.users = users.map_err(|text| ("access.htpasswd".to_owned(), text))?;
         Ok(())
+    }
+}
+
+impl Config {
+    /// Certificates of clients are accepted from the authorities of all sites.
+    pub(super) fn gather_authorities(&mut self) {
+        let vouchers = self.site.iter().filter_map(|site| site.access.as_ref());
+        let authorities = vouchers.flat_map(|access| access.vouchers.all()).cloned().collect();
+        if let Some(tls) = &mut self.tls {
+            tls.client_authorities = authorities;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::docker;
 use serde::Deserialize;
 
-use super::{Config, SiteConfig, Wrong, wrong};
+use super::{Config, SiteConfig, Wrong, listening, wrong};
 use crate::containers::labels::Labelled;
 
 /// Where containers are looked for, and what their sites have in common.
@@ -105,10 +105,14 @@ impl Config {
             _ => text,
         })?;
         config.containers.clone_from(&self.containers);
-        let last = config.site.last_mut();
-        if let Some(site) = last {
-            site.read_access().map_err(|(_, text)| text)?;
+        // What is wrong without it is not its fault.
+        if listening::check(self).is_ok() {
+            listening::check(&config).map_err(|(_, text)| text)?;
         }
+        if let Some(site) = config.site.last_mut() {
+            site.read_files().map_err(|(_, text)| text)?;
+        }
+        config.gather_authorities();
         Ok(config)
     }
 }
@@ -158,5 +162,24 @@ mod tests {
         assert!(labelled("blog", "wiki").unwrap_err().contains("there is a site `blog` already"));
         assert!(labelled("wiki", "blog").unwrap_err().contains("`hosts`"));
         assert!(labelled("wiki", "a b").is_err());
+    }
+
+    #[test]
+    fn a_site_of_a_container_is_read_and_checked_as_one_of_the_file() {
+        let text = "listen = [\"127.0.0.1:8080\"]\n[containers]\ndocker = \"/a\"\n";
+        let config = Config::parse(text, "x").unwrap();
+        let wrong = |port: u16, lines: &str| {
+            let text = format!(
+                "name = \"wiki\"\nhosts = [\"wiki\"]\norigin = \"http://127.0.0.1:{port}\"\n\
+                 power.docker.container = \"wiki\"\n{lines}"
+            );
+            let labelled = Labelled { site: text.parse().unwrap(), policy: None };
+            let site = config.containers.as_ref().unwrap().site_of(labelled, &config).unwrap();
+            config.with_site(site).err()
+        };
+        assert_eq!(wrong(8081, ""), None);
+        assert!(wrong(8080, "").unwrap().contains("127.0.0.1:8080"));
+        let days = "scenario.awake = [\"08:00-10:00\"]\nscenario.holidays = \"/no/such/days.ics\"";
+        assert!(wrong(8081, days).unwrap().starts_with("/no/such/days.ics: cannot read it"));
     }
 }

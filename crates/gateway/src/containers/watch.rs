@@ -1,7 +1,10 @@
 //! Watches the daemon's events. While the daemon is away, sites stay as they are.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nightwatt_clock::Clock;
 use tokio::sync::mpsc;
 
 use super::{Found, engine};
@@ -25,6 +28,26 @@ const PAUSES: [Duration; 4] = [
 pub(crate) struct Watched {
     pub(crate) found: Found,
     pub(crate) demand: mpsc::Sender<Demand>,
+    /// Failures to apply them, one after the other.
+    pub(crate) failures: Arc<AtomicUsize>,
+}
+
+impl Watched {
+    /// They were applied, or were not: then that is tried again after a pause, unless it was tried meanwhile.
+    pub(crate) fn tried(&self, done: bool, clock: &Clock) {
+        if done {
+            self.failures.store(0, Ordering::Relaxed);
+            return;
+        }
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        let (it, clock) = (self.clone(), clock.clone());
+        tokio::spawn(async move {
+            clock.sleep(PAUSES[before.min(PAUSES.len() - 1)]).await;
+            if it.failures.load(Ordering::Relaxed) == before + 1 {
+                let _ = it.demand.send(Demand::Containers).await;
+            }
+        });
+    }
 }
 
 /// Keeps the sites of containers current, as long as the gateway runs.
@@ -78,7 +101,7 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
 /// Follows the stream of events to its end. Nothing is lost between the list and the stream: that is opened first.
 async fn follow(
     engine: &nightwatt_power::engine::Engine,
-    Watched { found, demand }: &Watched,
+    Watched { found, demand, .. }: &Watched,
     failures: &mut usize,
 ) -> Option<nightwatt_power::Error> {
     let mut events = match engine.events().await {
@@ -86,7 +109,7 @@ async fn follow(
         Err(error) => return Some(error),
     };
     loop {
-        match engine.containers().await {
+        match engine.containers(&found.all()).await {
             Ok(all) => {
                 *failures = 0;
                 if found.set(all) && demand.send(Demand::Containers).await.is_err() {
@@ -106,4 +129,28 @@ async fn follow(
 #[expect(clippy::disallowed_methods, reason = "containers live in real time")]
 async fn settle() {
     tokio::time::sleep(SETTLES).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_applied_is_tried_again_with_longer_pauses() {
+        let clock = Clock::virtual_at(nightwatt_energy::time::Wall::from_secs(0), 0);
+        clock.runtime().unwrap().block_on(async {
+            let (demand, mut demands) = mpsc::channel(4);
+            let watched = Watched { found: Found::default(), demand, failures: Arc::default() };
+            for pause in [1, 5, 15, 60, 60] {
+                let begin = clock.now().mono;
+                watched.tried(false, &clock);
+                assert!(matches!(demands.recv().await, Some(Demand::Containers)));
+                assert_eq!(clock.now().mono.since(begin), Duration::from_secs(pause));
+            }
+            watched.tried(false, &clock);
+            watched.tried(true, &clock);
+            clock.sleep(Duration::from_mins(2)).await;
+            assert!(demands.try_recv().is_err(), "it was applied meanwhile");
+        });
+    }
 }

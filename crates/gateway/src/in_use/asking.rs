@@ -128,8 +128,27 @@ fn refused(answer: &HttpResponse) -> String {
         404 => format!("status {status}: check `url`"),
         300..=399 => {
             let to = answer.headers.get(LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
+            // The rest may hold a secret.
+            let to = to.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
             format!("status {status}: it redirects to {}; set `url` to that", brief(to))
         }
         _ => format!("status {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_shown_without_what_may_be_a_secret() {
+        for to in ["http://tv/web?api_key=secret", "http://tv/web#token=secret", "http://tv/web"] {
+            let headers = [(LOCATION, HeaderValue::from_static(to))].into_iter().collect();
+            let answer = HttpResponse { status: 302, headers, body: Bytes::new() };
+            assert_eq!(
+                refused(&answer),
+                "status 302: it redirects to http://tv/web; set `url` to that"
+            );
+        }
     }
 }

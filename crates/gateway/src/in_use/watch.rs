@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nightwatt_policy::in_use::Standing;
 
+use super::InUse;
 use crate::live::Live;
 use crate::serving::Serving;
 
@@ -32,6 +33,10 @@ pub(crate) async fn run(mut live: Live<Serving>, name: Arc<str>) {
         for probe in server.probes_due() {
             let is_first = server.standings().get(probe) == Some(&Standing::NotAsked);
             let found = probes.ask(probe, is_first, &clock).await;
+            if !still_has(&live.now(), &name, &probes) {
+                // A reload: the others are asked for themselves.
+                break;
+            }
             if let Some(shadow) = &shadow {
                 shadow.found_in_use(probe, found);
             }
@@ -40,4 +45,9 @@ pub(crate) async fn run(mut live: Live<Serving>, name: Arc<str>) {
             }
         }
     }
+}
+
+fn still_has(serving: &Serving, name: &str, probes: &Arc<InUse>) -> bool {
+    let site = serving.site_named(name).map(|(_, site)| site);
+    site.and_then(|site| site.in_use.as_ref()).is_some_and(|it| Arc::ptr_eq(it, probes))
 }

@@ -46,8 +46,8 @@ impl Site {
         let settings = settings(site, &scenario, common.clock);
         let supervisor = Arc::clone(&self.supervisor);
         let (policy, learns) = self.next_policy(site, common);
-        let retuning =
-            Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
+        let new_probes = !self.asks_alike(site);
+        let retuning = Retuning { supervisor, settings, policy, learns, hands, new_probes };
         let connects_alike = self.connects_alike(site, common);
         let origin =
             if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
@@ -62,7 +62,7 @@ impl Site {
         };
         let changed = Self {
             name: Arc::clone(&self.name),
-            supervisor,
+            supervisor: Arc::clone(&retuning.supervisor),
             shadow: None,
             origin,
             pool: self.pool.clone(),
@@ -155,13 +155,18 @@ impl Site {
         site: &SiteConfig,
         common: &Common<'_>,
     ) -> Result<Option<Arc<InUse>>, StartError> {
+        let is_kept = self.asks_alike(site);
+        if is_kept { Ok(self.in_use.clone()) } else { InUse::of(site, common.clock) }
+    }
+
+    /// Whether its probes are configured as before.
+    fn asks_alike(&self, site: &SiteConfig) -> bool {
         let old = &self.config;
-        let is_kept = old.in_use == site.in_use
+        old.in_use == site.in_use
             && old.origin == site.origin
             && old.origin_tls == site.origin_tls
             && old.power == site.power
-            && old.access == site.access;
-        if is_kept { Ok(self.in_use.clone()) } else { InUse::of(site, common.clock) }
+            && old.access == site.access
     }
 
     /// Whether connections to its server are configured as before.

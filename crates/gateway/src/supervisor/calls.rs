@@ -68,14 +68,21 @@ pub(crate) struct Retuning {
     pub(crate) learns: Learns,
     /// Another control of the server.
     pub(crate) hands: Option<ServerControl>,
+    /// Its probes of use are others.
+    pub(crate) new_probes: bool,
 }
 
 impl Retuning {
     /// Applies it.
     pub(crate) fn commit(self) {
-        let Self { supervisor, settings, policy, learns, hands } = self;
+        let Self { supervisor, settings, policy, learns, hands, new_probes } = self;
         let now = supervisor.clock.now();
-        supervisor.with(|managed, _| managed.manager.retune(now, settings, policy));
+        supervisor.with(|managed, _| {
+            managed.manager.retune(now, settings, policy);
+            if new_probes {
+                managed.manager.probes_changed(now);
+            }
+        });
         supervisor.call(Call::Retuned);
         if let Learns::Elsewhere(shelf) = learns {
             supervisor.call(Call::Learn(shelf));

@@ -25,7 +25,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if of_hours(&settings) != of_hours(old) {
             self.awake_hours = AwakeHours::new(&settings, self.awake_hours.ordered());
         }
-        self.in_use.retune(&settings.in_use);
+        self.in_use.retune(now.mono, &settings.in_use);
         if settings.timeouts != old.timeouts {
             self.lifecycle.set_timeouts(now.mono, settings.timeouts);
         }

@@ -53,7 +53,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if self.lifecycle.phase() != Phase::Awake {
             return Err(Hindrance::NotAwake);
         }
-        if self.in_flight > 0 && !self.awake_budget.is_over(now.mono) {
+        if self.is_served(now) {
             return Err(Hindrance::InFlight(self.in_flight));
         }
         let mut until = self.lifecycle.blocked_until();

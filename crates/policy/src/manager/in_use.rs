@@ -1,29 +1,48 @@
 //! Use of the server that goes past this proxy, as probes report it.
 
 use super::PowerManager;
-use crate::in_use::{Found, Standing};
+use crate::in_use::{Found, InUse, Standing};
 use crate::lifecycle::Phase;
 use crate::sleep::SleepPolicy;
 use nightwatt_energy::time::{Mono, Now};
 
 impl<P: SleepPolicy> PowerManager<P> {
-    /// Since when it has served no client, as far as known.
+    /// Since when it has served no client, as far as known. Exchanges that no longer keep it awake do not count.
     pub(super) fn idle_since(&self) -> Mono {
-        self.last_to_server.max(self.lifecycle.since())
+        let overdrawn = self.overdrawn_since.unwrap_or(Mono::ZERO);
+        self.last_to_server.max(self.lifecycle.since()).max(overdrawn)
+    }
+
+    /// Whether clients keep it awake.
+    pub(super) fn is_served(&mut self, now: Now) -> bool {
+        if self.in_flight == 0 {
+            return false;
+        }
+        let is_over = self.awake_budget.is_over(now.mono);
+        self.overdrawn_since = is_over.then(|| self.overdrawn_since.unwrap_or(now.mono));
+        !is_over
     }
 
     /// Whether probes may be asked: only of a server that is awake, and that no client keeps awake anyway.
     fn is_open_to_probes(&mut self, now: Now) -> bool {
-        let is_free = self.in_flight == 0 || self.awake_budget.is_over(now.mono);
-        self.lifecycle.phase() == Phase::Awake && is_free
+        !self.is_served(now) && self.lifecycle.phase() == Phase::Awake
     }
 
-    /// When the next probe is to be asked whether the server is in use; never while it sleeps or serves clients.
+    /// When the next probe is to be asked whether the server is in use; never while it sleeps. While clients keep it
+    /// awake, that is when their awake time may be used up.
     pub fn probes_due_at(&mut self, now: Now) -> Mono {
-        if !self.is_open_to_probes(now) {
+        if self.lifecycle.phase() != Phase::Awake {
             return Mono::NEVER;
         }
-        self.in_use.next_due(self.idle_since())
+        let served = self.is_served(now);
+        let due = self.in_use.next_due(self.idle_since());
+        if served { due.max(self.awake_budget.over_at(now.mono)) } else { due }
+    }
+
+    /// The same number of probes, with the same times, may be others now: what was found says nothing of them.
+    pub fn probes_changed(&mut self, now: Now) {
+        self.in_use = InUse::begun(now.mono, &self.settings.in_use);
+        self.reconsider(now);
     }
 
     /// The probes that are to be asked now.

@@ -126,9 +126,10 @@ impl Container {
 
     async fn stop_if_free(&self, name: &str) -> Result<(), Error> {
         for user in self.needs.others_that_need(name) {
-            // One that was removed does not need it any more.
-            let state = self.inspect(&user).await.map(|(state, _)| state);
-            if matches!(state, Ok(State::Running | State::Changing | State::Paused)) {
+            // One that was removed does not need it any more. Of one that cannot be asked about, that is unknown: an
+            // error leaves it running.
+            let state = self.state_if_there(&user).await?;
+            if matches!(state, Some(State::Running | State::Changing | State::Paused)) {
                 tracing::debug!(needs = name, user, "is left running for another container");
                 return Ok(());
             }
@@ -139,8 +140,13 @@ impl Container {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use nightwatt_clock::Clock;
+
     use super::super::Address;
     use super::*;
+    use crate::Context;
 
     #[test]
     fn containers_know_who_else_needs_what_they_need() {
@@ -164,5 +170,45 @@ mod tests {
             Needs::new(&Address::Tcp("127.0.0.1:2".to_owned()), "x", &["db".to_owned()]);
         assert_eq!(web.others_that_need("db"), Vec::<String>::new());
         drop(elsewhere);
+    }
+
+    /// The containers that were stopped when `web` no longer needs `db`, which `wiki` needs too. Of `wiki` the daemon
+    /// answers so.
+    fn stopped(status: u16, body: &'static str) -> Vec<String> {
+        let stopped: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&stopped);
+        let address = super::super::tests::daemon(move |path| match path {
+            "/containers/wiki/json" => (status, body.to_owned()),
+            "/containers/db/json" => (200, r#"{"State": {"Status": "running"}}"#.to_owned()),
+            _ => {
+                noted.lock().unwrap().push(path.to_owned());
+                (204, String::new())
+            }
+        });
+        let _wiki = Needs::new(&address, "wiki", &["db".to_owned()]);
+        let clock = Clock::real();
+        let text = format!("container = \"web\"\nsocket = \"{address}\"\nneeds = [\"db\"]");
+        let config: crate::docker::Config = toml::from_str(&text).unwrap();
+        let context =
+            Context { clock: clock.clone(), state_dir: PathBuf::new(), site: String::new() };
+        let web = config.build(&context).unwrap();
+        clock.runtime().unwrap().block_on(web.stop_needs());
+        let stopped = stopped.lock().unwrap();
+        stopped.clone()
+    }
+
+    #[test]
+    fn what_another_may_still_need_is_left_running() {
+        let stop = ["/containers/db/stop"];
+        assert_eq!(stopped(200, r#"{"State": {"Status": "exited"}}"#), stop);
+        assert_eq!(stopped(404, "{}"), stop, "one that was removed needs nothing");
+        for (status, body) in [
+            (200, r#"{"State": {"Status": "running"}}"#),
+            (200, "what?"),
+            (403, "{}"),
+            (500, r#"{"message": "busy"}"#),
+        ] {
+            assert_eq!(stopped(status, body), [""; 0], "{status} {body}");
+        }
     }
 }

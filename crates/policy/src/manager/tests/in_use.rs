@@ -80,6 +80,34 @@ fn clients_of_the_proxy_make_questions_superfluous() {
 }
 
 #[test]
+fn a_connection_that_is_left_open_hides_no_film_when_its_awake_time_is_used_up() {
+    let awake_budget = Some(Duration::from_hours(8));
+    let mut story = Story::begin(Settings { awake_budget, ..settings() });
+    story.manager.begin(story.now, 1);
+    let film = |second| if second < 50_000 { Found::InUse } else { Found::Idle };
+    let asked = story.watch(DAY, film);
+    // 8 h are used up after 12 h, since a third wears off meanwhile. Ten seconds later it is asked, then every minute.
+    assert_eq!((asked.first(), asked.last()), (Some(&43_210), Some(&50_050)));
+    // With an exchange under way, whether it may sleep is looked at a second later.
+    assert_eq!(story.fell_asleep(), [50_051]);
+    // Without an answer it counts as in use from then on, and not from the last exchange.
+    let mut story = Story::begin(Settings { awake_budget, ..settings() });
+    story.manager.begin(story.now, 1);
+    story.watch(DAY, |_| Found::Unknown);
+    assert_eq!(story.fell_asleep(), [43_800]);
+}
+
+#[test]
+fn what_old_probes_found_says_nothing_of_new_ones() {
+    let mut story = Story::begin(settings());
+    story.watch(50, |_| Found::Idle);
+    story.manager.probes_changed(story.now);
+    assert_eq!(story.manager.standings(story.now), [Standing::NotAsked]);
+    assert_eq!(story.watch(300, |_| Found::InUse), [60, 120, 180, 240, 300]);
+    assert_eq!(story.fell_asleep(), [0_u64; 0]);
+}
+
+#[test]
 fn a_probe_that_fails_delays_a_sleep_by_ten_minutes_and_no_more() {
     let mut story = Story::begin(settings());
     let asked = story.watch(DAY, |_| Found::Unknown);
