@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_energy::time::{Mono, Now};
@@ -39,18 +40,44 @@ use crate::wake_cause::WakeCause;
 /// yet.
 const KEPT: usize = 4;
 
+/// Bytes of such datagrams, which are not among those that are held.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// A datagram of a client, in memory until it is forwarded.
 #[derive(Debug)]
 pub(super) struct Datagram {
     pub(super) bytes: Box<[u8]>,
     /// The address that it was sent to.
     pub(super) here: Option<IpAddr>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) place: Place,
 }
 
-impl Drop for Datagram {
+/// The place of a datagram among those that are held.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) tally: Arc<Tally>,
+    pub(super) length: usize,
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.tally.releases(self.bytes.len());
+        self.tally.releases(self.length);
+    }
+}
+
+/// Tells datagrams that come in that a stranger waits.
+struct Waiting<'a>(&'a AtomicBool);
+
+impl<'a> Waiting<'a> {
+    fn new(waits: &'a AtomicBool) -> Self {
+        waits.store(true, Ordering::Relaxed);
+        Self(waits)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -71,6 +98,8 @@ pub(super) struct Client {
     pub(super) service: Arc<Service>,
     pub(super) socket: Arc<Socket>,
     pub(super) key: Source,
+    /// Whether it is a stranger that waits for the server.
+    pub(super) waits: Arc<AtomicBool>,
 }
 
 /// One session.
@@ -79,6 +108,7 @@ pub(super) struct Session {
     service: Arc<Service>,
     socket: Arc<Socket>,
     key: Source,
+    waits: Arc<AtomicBool>,
     /// The addresses where nightwatt itself listens for datagrams.
     own_addresses: Vec<SocketAddr>,
     number: u64,
@@ -108,9 +138,11 @@ struct Forwarded<'a> {
     counted: Option<Counted<'a>>,
     /// The address of this machine that the client uses.
     here: Option<IpAddr>,
-    /// The first datagrams, until the server answers; and when they are sent again.
-    first: Vec<Datagram>,
+    /// The first datagrams since the server has woken, until it answers; and when they are sent again.
+    first: Vec<Box<[u8]>>,
     again: Mono,
+    /// When they are of no use any more.
+    stale: Mono,
 }
 
 impl Session {
@@ -119,7 +151,7 @@ impl Session {
         client: Client,
         own_addresses: Vec<SocketAddr>,
     ) -> Self {
-        let Client { service, socket, key } = client;
+        let Client { service, socket, key, waits } = client;
         Self {
             arrived: serving.clock.now(),
             serving: Arc::clone(serving),
@@ -129,6 +161,7 @@ impl Session {
             service,
             socket,
             key,
+            waits,
         }
     }
 
@@ -213,6 +246,7 @@ impl Session {
             here: None,
             first: Vec::new(),
             again: Mono::NEVER,
+            stale: Mono::NEVER,
         };
         if hold.is_some() {
             forwarded.keep(hold);
@@ -246,7 +280,7 @@ impl Session {
         match entry {
             Entry::Forward => Ok(None),
             Entry::Wait => {
-                let _held = self.waits();
+                let (_held, _waiting) = (self.waits(), Waiting::new(&self.waits));
                 self.joins(supervisor).await.map(|()| None)
             }
             Entry::Wake => self.wake(supervisor, number).await,
@@ -396,6 +430,7 @@ impl<'a> Forwarded<'a> {
                     }
                 }
                 () = clock.sleep_until(self.again) => self.repeat().await,
+                () = clock.sleep_until(self.stale) => self.forget(),
                 () = clock.sleep_until(self.pace.next_timer()) => match self.pace.tick(self.now()) {
                     Some(Due::Close) if self.pace.is_answered() => return Outcome::Idle,
                     Some(Due::Close) => return Outcome::Unanswered,
@@ -432,20 +467,39 @@ impl<'a> Forwarded<'a> {
                 }
             }
         }
-        self.send(&datagram).await;
-        if !self.pace.is_answered() && self.first.len() < KEPT {
-            self.first.push(datagram);
-        }
+        // It is held no longer.
+        let Datagram { bytes, place, .. } = datagram;
+        self.send(&bytes).await;
+        drop(place);
+        self.keep_first(bytes);
         Ok(())
     }
 
-    async fn send(&mut self, datagram: &Datagram) {
+    /// Keeps one of the first datagrams, if the server has just woken: then it may have to be sent again.
+    fn keep_first(&mut self, bytes: Box<[u8]>) {
+        let kept: usize = self.first.iter().map(|it| it.len()).sum();
+        let has_room = self.first.len() < KEPT && kept + bytes.len() <= KEPT_BYTES;
+        let has_woken = || self.session.watched().is_some_and(|it| it.woke_within(STARTING));
+        if !self.pace.is_answered() && has_room && has_woken() {
+            if self.first.is_empty() {
+                self.stale = self.now() + STARTING;
+            }
+            self.first.push(bytes);
+        }
+    }
+
+    /// The first datagrams are not sent again.
+    fn forget(&mut self) {
+        (self.first, self.again, self.stale) = (Vec::new(), Mono::NEVER, Mono::NEVER);
+    }
+
+    async fn send(&mut self, datagram: &[u8]) {
         let tally = &self.session.service.tally;
-        let mut sent = self.server.send(&datagram.bytes).await;
+        let mut sent = self.server.send(datagram).await;
         if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
             // That was the answer to an earlier one.
             self.refused();
-            sent = self.server.send(&datagram.bytes).await;
+            sent = self.server.send(datagram).await;
         }
         match sent {
             Ok(length) => tally.receives(length),
@@ -524,7 +578,7 @@ impl<'a> Forwarded<'a> {
         let session = self.session;
         if !self.pace.is_answered() {
             session.service.table().answered(&session.key, session.number);
-            (self.first, self.again) = (Vec::new(), Mono::NEVER);
+            self.forget();
         }
         ending.is_answered = true;
         if self.pace.from_server(self.now()) {
