@@ -8,6 +8,7 @@
 //! Each session has a socket of its own to the service, so that the service's answers find their client, as behind a
 //! router that translates addresses.
 
+mod held;
 mod session;
 mod socket;
 pub(crate) mod tally;
@@ -24,7 +25,8 @@ use nightwatt_policy::lifecycle::Phase;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::{mpsc, oneshot};
 
-use self::session::{Client, Datagram, Place, Session};
+use self::held::{Datagram, Place};
+use self::session::{Client, Session};
 pub(crate) use self::socket::{LONGEST, Received, Socket};
 use self::tally::{Dropped, Tally};
 use crate::config::{Config, UdpConfig, UdpWakeOn};

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_energy::time::{Mono, Now};
@@ -17,8 +17,9 @@ use tokio::net::{UdpSocket, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
+use super::held::{Datagram, Waiting};
 use super::socket::{LONGEST, Socket};
-use super::tally::{Counted, Dropped, Outcome, Tally};
+use super::tally::{Counted, Dropped, Outcome};
 use super::{Service, Source};
 use crate::access::Answered;
 use crate::config::own;
@@ -42,44 +43,6 @@ const KEPT: usize = 4;
 
 /// Bytes of such datagrams, which are not among those that are held.
 const KEPT_BYTES: usize = 16 << 10;
-
-/// A datagram of a client, in memory until it is forwarded.
-#[derive(Debug)]
-pub(super) struct Datagram {
-    pub(super) bytes: Box<[u8]>,
-    /// The address that it was sent to.
-    pub(super) here: Option<IpAddr>,
-    pub(super) place: Place,
-}
-
-/// The place of a datagram among those that are held.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) tally: Arc<Tally>,
-    pub(super) length: usize,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.tally.releases(self.length);
-    }
-}
-
-/// Tells datagrams that come in that a stranger waits.
-struct Waiting<'a>(&'a AtomicBool);
-
-impl<'a> Waiting<'a> {
-    fn new(waits: &'a AtomicBool) -> Self {
-        waits.store(true, Ordering::Relaxed);
-        Self(waits)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
 
 /// Nothing of a client is read while it waits, and a client cannot be seen to leave.
 struct Patient;
