@@ -29,7 +29,7 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::tls::Tls;
 
-/// Limit for one attempt, including the checks by the authority.
+/// Limit for one attempt, including the checks by the authority, besides the time that records in DNS may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Check again after this time, whatever the schedule says: clocks of boards are wrong until the network is up, and
@@ -158,7 +158,10 @@ async fn get(
             let mut proving = Proving { proof, proofs: &tls.proofs, records: &mut records };
             order::carry_out(&account, &certificate.acme, &mut proving).await
         };
-        let done = clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
+        let names = u32::try_from(certificate.acme.len()).unwrap_or(u32::MAX);
+        let records_take = acme.dns.as_ref().map_or(Duration::ZERO, |dns| dns.takes(names));
+        let patience = PATIENCE.saturating_add(records_take);
+        let done = clock.timeout(patience, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
         records.remove_all().await;
         done?
     };

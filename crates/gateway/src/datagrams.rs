@@ -8,6 +8,7 @@
 //! Each session has a socket of its own to the service, so that the service's answers find their client, as behind a
 //! router that translates addresses.
 
+mod held;
 mod session;
 mod socket;
 pub(crate) mod tally;
@@ -15,6 +16,7 @@ mod wireguard;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nightwatt_energy::time::Mono;
@@ -23,7 +25,8 @@ use nightwatt_policy::lifecycle::Phase;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::{mpsc, oneshot};
 
-use self::session::{Client, Datagram, Session};
+use self::held::{Datagram, Place};
+use self::session::{Client, Session};
 pub(crate) use self::socket::{LONGEST, Received, Socket};
 use self::tally::{Dropped, Tally};
 use crate::config::{Config, UdpConfig, UdpWakeOn};
@@ -40,6 +43,8 @@ type Source = (SocketAddr, SocketAddr);
 #[derive(Debug)]
 struct Inbox {
     datagrams: mpsc::Sender<Datagram>,
+    /// Whether it is a stranger's that waits for the server.
+    waits: Arc<AtomicBool>,
     _alive: oneshot::Sender<Infallible>,
 }
 
@@ -72,6 +77,11 @@ impl Service {
             let table = was.map(|it| Arc::clone(&it.table));
             let table = table.unwrap_or_else(|| Arc::new(Mutex::new(Table::new(udp.strangers))));
             lock(&table).turn_to(udp.strangers);
+            if let Some(was) = was {
+                // Those of another service, and of clients that may not use it any more, end.
+                let is_same = was.config.on == udp.on && was.config.origin == udp.origin;
+                lock(&table).retain(|(_, client)| is_same && udp.lets_in(client.ip()));
+            }
             let tally = was.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
             let ground = Ground::of(&udp.on, sites, machines);
             Arc::new(Self { config: udp.clone(), tally, table, ground })
@@ -102,7 +112,16 @@ impl Service {
         }
     }
 
-    /// What happens to a datagram that begins or resumes a session. In shadow mode no server sleeps.
+    /// The state of the server. In shadow mode no server sleeps.
+    fn server(&self, observe: bool) -> Server {
+        match self.supervisor().filter(|_| !observe).map(|it| it.phase_now()) {
+            None | Some(Phase::Awake) => Server::Awake,
+            Some(Phase::Waking) => Server::Waking,
+            Some(_) => Server::Down,
+        }
+    }
+
+    /// What happens to a datagram that begins or resumes a session.
     fn entry(
         &self,
         now: Mono,
@@ -110,13 +129,29 @@ impl Service {
         datagram: &[u8],
         observe: bool,
     ) -> Result<Entry, Refusal> {
-        let server = match self.supervisor().filter(|_| !observe).map(|it| it.phase_now()) {
-            None | Some(Phase::Awake) => Server::Awake,
-            Some(Phase::Waking) => Server::Waking,
-            Some(_) => Server::Down,
-        };
+        let server = self.server(observe);
         let wakes = server == Server::Awake || self.wakes(datagram);
         self.table().entry(now, ClientKey::from(client).number(), server, wakes)
+    }
+
+    /// What happens to a datagram that begins a session, and memory for it. The rate of strangers comes last, since the
+    /// others may refuse.
+    fn enters(
+        &self,
+        now: Mono,
+        arrival: &Arrival<'_>,
+        observe: bool,
+    ) -> Result<(Entry, Datagram), Dropped> {
+        let Received { source, here, .. } = arrival.received;
+        let client = ClientKey::from(source.ip()).number();
+        let server = self.server(observe);
+        let wakes = server == Server::Awake || self.wakes(arrival.bytes);
+        let mut table = self.table();
+        let entry = table.look(client, server, wakes)?;
+        table.fits(client, self.config.limits())?;
+        let datagram = self.keep(arrival.bytes, here, part(entry == Entry::Wait));
+        let datagram = datagram.ok_or(Dropped::Held)?;
+        Ok((table.entry(now, client, server, wakes)?, datagram))
     }
 
     /// Passes a datagram to its session, if there is memory for it.
@@ -130,8 +165,14 @@ impl Service {
     fn keep(&self, bytes: &[u8], here: Option<IpAddr>, part: usize) -> Option<Datagram> {
         let (most, most_bytes) = (self.config.held.div_ceil(part), self.config.held_bytes / part);
         let keeps = self.tally.keeps(bytes.len(), most, most_bytes);
-        keeps.then(|| Datagram { bytes: bytes.into(), here, tally: Arc::clone(&self.tally) })
+        let place = || Place { tally: Arc::clone(&self.tally), length: bytes.len() };
+        keeps.then(|| Datagram { bytes: bytes.into(), here, place: place() })
     }
+}
+
+/// The part of the memory for what waits that a session may use. Strangers that wait leave room for others.
+const fn part(waits: bool) -> usize {
+    if waits { 2 } else { 1 }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -171,29 +212,27 @@ pub(crate) fn takes(
     let at = |it: &&Arc<Service>| it.config.listen.contains(&configured);
     let Some(service) = services.all.iter().find(at) else { return };
     let key = (address, source);
-    let inbox = service.table().get(&key).map(|it| it.datagrams.clone());
-    if let Some(inbox) = inbox {
-        service.put(&inbox, service.keep(bytes, here, 1));
+    let inbox = service.table().get(&key).map(|it| (it.datagrams.clone(), Arc::clone(&it.waits)));
+    if let Some((inbox, waits)) = inbox {
+        let part = part(waits.load(Ordering::Relaxed));
+        service.put(&inbox, service.keep(bytes, here, part));
         return;
     }
     if !service.config.lets_in(source.ip()) || source.port() == 0 {
         service.tally.drops(Dropped::Network);
         return;
     }
-    let entry = service.entry(serving.clock.now().mono, source.ip(), bytes, serving.observe);
-    let entry = match entry {
-        Ok(entry) => entry,
-        Err(refusal) => return service.tally.drops(refusal.into()),
-    };
-    // Strangers that wait leave room for others.
-    let part = if entry == Entry::Wait { 2 } else { 1 };
-    let Some(datagram) = service.keep(bytes, here, part) else {
-        return service.tally.drops(Dropped::Held);
+    let entered = service.enters(serving.clock.now().mono, arrival, serving.observe);
+    let (entry, datagram) = match entered {
+        Ok(entered) => entered,
+        Err(why) => return service.tally.drops(why),
     };
     let (datagrams, outbox) = mpsc::channel(service.config.held_of_one());
     let (alive, displaced) = oneshot::channel();
-    let inbox = Inbox { datagrams: datagrams.clone(), _alive: alive };
-    let client = Client { service: Arc::clone(service), socket: Arc::clone(socket), key };
+    let waits = Arc::new(AtomicBool::new(entry == Entry::Wait));
+    let inbox = Inbox { datagrams: datagrams.clone(), waits: Arc::clone(&waits), _alive: alive };
+    let socket = Arc::clone(socket);
+    let client = Client { service: Arc::clone(service), socket, key, waits };
     let session = Session::new(serving, client, services.addresses.clone());
     let client = ClientKey::from(source.ip()).number();
     let opened =

@@ -75,6 +75,9 @@ pub enum Wrong {
     /// The server refuses.
     #[error("the server refuses: {0}")]
     Refused(&'static str),
+    /// The server refuses, and does not sign that: another may have sent it.
+    #[error("the server refuses, and does not sign its answer: {0}")]
+    RefusedUnsigned(&'static str),
     /// It is not signed, or not with our key.
     #[error("the answer is not signed with the key")]
     Unsigned,
@@ -345,6 +348,20 @@ fn text_of(mut data: &[u8]) -> Vec<u8> {
         data = rest;
     }
     text
+}
+
+/// Checks the answer to a signed update with this number and signature.
+pub fn check(message: &[u8], id: u16, question: &[u8], signer: &Signer<'_>) -> Result<(), Wrong> {
+    let said = read(message)?.is_for(id);
+    if said == Err(Wrong::Other) {
+        return said;
+    }
+    // The signature first: a wrong clock is NOTAUTH for the rest (RFC 8945, 5.2.3).
+    match (verify(message, question, signer), said) {
+        (Ok(()), said) => said,
+        (Err(Wrong::Unsigned), Err(Wrong::Refused(why))) => Err(Wrong::RefusedUnsigned(why)),
+        (Err(error), _) => Err(error),
+    }
 }
 
 /// Checks that an answer is signed with our key, for a question with this signature.

@@ -37,6 +37,7 @@ pub(crate) struct Port {
     pub(crate) configured: SocketAddr,
     pub(crate) address: SocketAddr,
     stop: watch::Sender<bool>,
+    pause: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -44,10 +45,20 @@ impl Port {
     /// Serves it.
     pub(crate) fn serve(bound: BoundPort, live: &Fronts) -> Self {
         let BoundPort { configured, address, socket } = bound;
-        let stop = watch::Sender::new(false);
+        let (stop, pause) = (watch::Sender::new(false), watch::Sender::new(false));
         let open = OpenPort { configured, address, socket: Arc::new(socket) };
-        let task = tokio::spawn(open.run(live.clone(), stop.subscribe()));
-        Self { configured, address, stop, task }
+        let task = tokio::spawn(open.run(live.clone(), stop.subscribe(), pause.subscribe()));
+        Self { configured, address, stop, pause, task }
+    }
+
+    /// Reads no datagrams until [`go_on`](Self::go_on). Its sessions continue.
+    pub(crate) fn pause(&self) {
+        self.pause.send_replace(true);
+    }
+
+    /// After a pause: reads again.
+    pub(crate) fn go_on(&self) {
+        self.pause.send_replace(false);
     }
 
     /// Ends it, with its sessions.
@@ -74,13 +85,15 @@ struct OpenPort {
 }
 
 impl OpenPort {
-    async fn run(self, mut live: Fronts, mut stopped: Stopped) {
+    async fn run(self, mut live: Fronts, mut stopped: Stopped, mut paused: watch::Receiver<bool>) {
         let mut buffer = vec![0; LONGEST];
         loop {
+            let reads = !*paused.borrow_and_update();
             let received = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
-                received = self.socket.receive(&mut buffer) => received,
+                Ok(()) = paused.changed() => continue,
+                received = self.socket.receive(&mut buffer), if reads => received,
             };
             match received {
                 Ok(received) => {

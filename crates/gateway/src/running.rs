@@ -332,6 +332,11 @@ impl Running {
     /// requests wait for the other process to wake the server, and jobs run to their end.
     pub async fn leave(mut self) {
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
+        // While both processes have a socket, the kernel gives each a part of the clients.
+        self.ports.iter().for_each(Port::close);
+        for port in std::mem::take(&mut self.ports) {
+            port.ended().await;
+        }
         self.gateway.jobs.finish().await;
         self.end().await;
     }

@@ -23,6 +23,11 @@ impl ConnectionCounts {
         room
     }
 
+    /// How many a client has.
+    pub fn of(&self, client: u64) -> usize {
+        self.open.get(&client).copied().unwrap_or(0)
+    }
+
     /// A connection that there was room for has ended.
     pub fn closed(&mut self, client: u64) {
         if let Some(count) = self.open.get_mut(&client) {

@@ -240,8 +240,19 @@ impl<K: Copy + Eq + Hash, H> Table<K, H> {
         self.sessions.is_empty()
     }
 
-    /// What happens to a datagram of `client` that begins or resumes a session. `wakes` if it is one that wakes the
-    /// server.
+    /// What happens to a datagram of `client` that begins or resumes a session, if the rate of strangers admits it.
+    /// `wakes` if it is one that wakes the server.
+    pub fn look(&self, client: u64, server: Server, wakes: bool) -> Result<Entry, Refusal> {
+        match server {
+            Server::Awake => Ok(Entry::Forward),
+            _ if !wakes => Err(Refusal::NoWake),
+            _ if self.known.contains(&client) => Ok(Entry::Wake),
+            Server::Waking => Ok(Entry::Wait),
+            Server::Down => Ok(Entry::Wake),
+        }
+    }
+
+    /// What happens to it. A stranger that wakes the server uses the rate: so nothing else may refuse it afterwards.
     pub fn entry(
         &mut self,
         now: Mono,
@@ -249,17 +260,22 @@ impl<K: Copy + Eq + Hash, H> Table<K, H> {
         server: Server,
         wakes: bool,
     ) -> Result<Entry, Refusal> {
-        let is_known = self.known.contains(&client);
-        match server {
-            Server::Awake => Ok(Entry::Forward),
-            _ if !wakes => Err(Refusal::NoWake),
-            _ if is_known => Ok(Entry::Wake),
-            Server::Waking => Ok(Entry::Wait),
-            Server::Down => {
-                self.strangers.admit(now, 0).map_err(|_| Refusal::Strangers)?;
-                Ok(Entry::Wake)
-            }
+        let entry = self.look(client, server, wakes)?;
+        if server == Server::Down && !self.known.contains(&client) {
+            self.strangers.admit(now, 0).map_err(|_| Refusal::Strangers)?;
         }
+        Ok(entry)
+    }
+
+    /// Whether there is a place for a session of `client`, or one that makes room for it.
+    pub fn fits(&self, client: u64, limits: Limits) -> Result<(), Refusal> {
+        if self.counts.of(client) >= limits.per_client {
+            return Err(Refusal::Share);
+        }
+        if self.sessions.len() >= limits.sessions && self.unanswered.is_empty() {
+            return Err(Refusal::Full);
+        }
+        Ok(())
     }
 
     /// Begins a session; numbers rise. Returns the session that made room for it.
@@ -271,17 +287,14 @@ impl<K: Copy + Eq + Hash, H> Table<K, H> {
         handle: H,
         limits: Limits,
     ) -> Result<Option<H>, Refusal> {
-        if !self.counts.open(client, limits.per_client) {
-            return Err(Refusal::Share);
-        }
+        self.fits(client, limits)?;
         let mut displaced = None;
-        if self.sessions.len() >= limits.sessions {
-            let Some((_, oldest)) = self.unanswered.pop_first() else {
-                self.counts.closed(client);
-                return Err(Refusal::Full);
-            };
+        if self.sessions.len() >= limits.sessions
+            && let Some((_, oldest)) = self.unanswered.pop_first()
+        {
             displaced = self.remove(&oldest);
         }
+        self.counts.open(client, limits.per_client);
         self.unanswered.insert(number, source);
         self.sessions.insert(source, Place { number, client, handle });
         Ok(displaced)
@@ -307,6 +320,14 @@ impl<K: Copy + Eq + Hash, H> Table<K, H> {
     pub fn close(&mut self, source: &K, number: u64) {
         if self.sessions.get(source).is_some_and(|it| it.number == number) {
             self.remove(source);
+        }
+    }
+
+    /// Ends the sessions of sources that are not `kept`.
+    pub fn retain(&mut self, mut kept: impl FnMut(&K) -> bool) {
+        let gone: Vec<K> = self.sessions.keys().filter(|it| !kept(it)).copied().collect();
+        for source in gone {
+            self.remove(&source);
         }
     }
 
@@ -393,6 +414,33 @@ mod tests {
         assert_eq!(table.entry(at(2), 7, Server::Down, false), Err(Refusal::NoWake));
         assert_eq!(table.entry(at(2), 8, Server::Awake, false), Ok(Entry::Forward));
         assert_eq!(table.entry(at(1800), 9, Server::Down, true), Ok(Entry::Wake), "half an hour");
+    }
+
+    #[test]
+    fn looking_and_places_use_no_rate() {
+        let mut table = table();
+        for number in 0..9 {
+            assert_eq!(table.look(number, Server::Down, true), Ok(Entry::Wake));
+            assert_eq!(table.fits(number, LIMITS), Ok(()));
+        }
+        for second in 0..2 {
+            assert_eq!(table.entry(at(second), 1, Server::Down, true), Ok(Entry::Wake));
+        }
+        assert_eq!(table.entry(at(2), 1, Server::Down, true), Err(Refusal::Strangers));
+        for number in 0..2 {
+            table.open(number, 1, number.into(), number, LIMITS).unwrap();
+        }
+        assert_eq!(table.fits(1, LIMITS), Err(Refusal::Share));
+        for number in 2..4 {
+            table.open(number, 2, number.into(), number, LIMITS).unwrap();
+        }
+        assert_eq!(table.fits(3, LIMITS), Ok(()), "the oldest makes room");
+        for number in 0..4 {
+            table.answered(&number, number.into());
+        }
+        assert_eq!(table.fits(3, LIMITS), Err(Refusal::Full));
+        table.retain(|source| *source != 1);
+        assert_eq!((table.len(), table.fits(1, LIMITS)), (3, Ok(())));
     }
 
     #[test]

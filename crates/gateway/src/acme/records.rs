@@ -158,9 +158,7 @@ impl<'a> Records<'a> {
         let signer = Signer { name: &key.name, secret: &key.secret, now };
         let code = message::sign(&mut question, &signer);
         let answer = self.ask(server, &question).await?;
-        let read = message::read(&answer).map_err(refused)?;
-        read.is_for(id).map_err(refused)?;
-        message::verify(&answer, &code, &signer).map_err(refused)
+        message::check(&answer, id, &code, &signer).map_err(refused)
     }
 
     /// Asks a server by TCP.

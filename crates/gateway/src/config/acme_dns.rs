@@ -150,6 +150,13 @@ impl DnsConfig {
         Ok(())
     }
 
+    /// The longest time that the records of so many names may take, one after another.
+    pub(crate) fn takes(&self, names: u32) -> Duration {
+        let servers = u32::try_from(self.checked().len()).unwrap_or(u32::MAX);
+        let each = self.propagation.saturating_mul(servers).saturating_add(self.hook_timeout);
+        each.saturating_mul(names)
+    }
+
     /// The servers that must have a record before the authority is asked to look.
     pub(crate) fn checked(&self) -> Vec<&str> {
         match &self.check {
@@ -162,6 +169,16 @@ impl DnsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_records_of_each_name_may_take_the_hook_and_all_servers_their_time() {
+        let text =
+            "hook = [\"h\"]\nhook_timeout = \"1m\"\npropagation = \"4m\"\ncheck = [\"a\", \"b\"]";
+        let dns: DnsConfig = toml::from_str(text).unwrap();
+        assert_eq!(dns.takes(3), Duration::from_mins(3 * (1 + 2 * 4)));
+        let alone: DnsConfig = toml::from_str("hook = [\"h\"]").unwrap();
+        assert_eq!(alone.takes(2), Duration::from_mins(2), "no server is asked");
+    }
 
     #[test]
     fn keys_are_read_as_bind_and_knot_write_them() {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_energy::time::{Mono, Now};
@@ -16,8 +17,9 @@ use tokio::net::{UdpSocket, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
+use super::held::{Datagram, Waiting};
 use super::socket::{LONGEST, Socket};
-use super::tally::{Counted, Dropped, Outcome, Tally};
+use super::tally::{Counted, Dropped, Outcome};
 use super::{Service, Source};
 use crate::access::Answered;
 use crate::config::own;
@@ -39,20 +41,8 @@ use crate::wake_cause::WakeCause;
 /// yet.
 const KEPT: usize = 4;
 
-/// A datagram of a client, in memory until it is forwarded.
-#[derive(Debug)]
-pub(super) struct Datagram {
-    pub(super) bytes: Box<[u8]>,
-    /// The address that it was sent to.
-    pub(super) here: Option<IpAddr>,
-    pub(super) tally: Arc<Tally>,
-}
-
-impl Drop for Datagram {
-    fn drop(&mut self) {
-        self.tally.releases(self.bytes.len());
-    }
-}
+/// Bytes of such datagrams, which are not among those that are held.
+const KEPT_BYTES: usize = 16 << 10;
 
 /// Nothing of a client is read while it waits, and a client cannot be seen to leave.
 struct Patient;
@@ -71,6 +61,8 @@ pub(super) struct Client {
     pub(super) service: Arc<Service>,
     pub(super) socket: Arc<Socket>,
     pub(super) key: Source,
+    /// Whether it is a stranger that waits for the server.
+    pub(super) waits: Arc<AtomicBool>,
 }
 
 /// One session.
@@ -79,6 +71,7 @@ pub(super) struct Session {
     service: Arc<Service>,
     socket: Arc<Socket>,
     key: Source,
+    waits: Arc<AtomicBool>,
     /// The addresses where nightwatt itself listens for datagrams.
     own_addresses: Vec<SocketAddr>,
     number: u64,
@@ -108,9 +101,11 @@ struct Forwarded<'a> {
     counted: Option<Counted<'a>>,
     /// The address of this machine that the client uses.
     here: Option<IpAddr>,
-    /// The first datagrams, until the server answers; and when they are sent again.
-    first: Vec<Datagram>,
+    /// The first datagrams since the server has woken, until it answers; and when they are sent again.
+    first: Vec<Box<[u8]>>,
     again: Mono,
+    /// When they are of no use any more.
+    stale: Mono,
 }
 
 impl Session {
@@ -119,7 +114,7 @@ impl Session {
         client: Client,
         own_addresses: Vec<SocketAddr>,
     ) -> Self {
-        let Client { service, socket, key } = client;
+        let Client { service, socket, key, waits } = client;
         Self {
             arrived: serving.clock.now(),
             serving: Arc::clone(serving),
@@ -129,6 +124,7 @@ impl Session {
             service,
             socket,
             key,
+            waits,
         }
     }
 
@@ -213,6 +209,7 @@ impl Session {
             here: None,
             first: Vec::new(),
             again: Mono::NEVER,
+            stale: Mono::NEVER,
         };
         if hold.is_some() {
             forwarded.keep(hold);
@@ -246,7 +243,7 @@ impl Session {
         match entry {
             Entry::Forward => Ok(None),
             Entry::Wait => {
-                let _held = self.waits();
+                let (_held, _waiting) = (self.waits(), Waiting::new(&self.waits));
                 self.joins(supervisor).await.map(|()| None)
             }
             Entry::Wake => self.wake(supervisor, number).await,
@@ -396,6 +393,7 @@ impl<'a> Forwarded<'a> {
                     }
                 }
                 () = clock.sleep_until(self.again) => self.repeat().await,
+                () = clock.sleep_until(self.stale) => self.forget(),
                 () = clock.sleep_until(self.pace.next_timer()) => match self.pace.tick(self.now()) {
                     Some(Due::Close) if self.pace.is_answered() => return Outcome::Idle,
                     Some(Due::Close) => return Outcome::Unanswered,
@@ -432,20 +430,39 @@ impl<'a> Forwarded<'a> {
                 }
             }
         }
-        self.send(&datagram).await;
-        if !self.pace.is_answered() && self.first.len() < KEPT {
-            self.first.push(datagram);
-        }
+        // It is held no longer.
+        let Datagram { bytes, place, .. } = datagram;
+        self.send(&bytes).await;
+        drop(place);
+        self.keep_first(bytes);
         Ok(())
     }
 
-    async fn send(&mut self, datagram: &Datagram) {
+    /// Keeps one of the first datagrams, if the server has just woken: then it may have to be sent again.
+    fn keep_first(&mut self, bytes: Box<[u8]>) {
+        let kept: usize = self.first.iter().map(|it| it.len()).sum();
+        let has_room = self.first.len() < KEPT && kept + bytes.len() <= KEPT_BYTES;
+        let has_woken = || self.session.watched().is_some_and(|it| it.woke_within(STARTING));
+        if !self.pace.is_answered() && has_room && has_woken() {
+            if self.first.is_empty() {
+                self.stale = self.now() + STARTING;
+            }
+            self.first.push(bytes);
+        }
+    }
+
+    /// The first datagrams are not sent again.
+    fn forget(&mut self) {
+        (self.first, self.again, self.stale) = (Vec::new(), Mono::NEVER, Mono::NEVER);
+    }
+
+    async fn send(&mut self, datagram: &[u8]) {
         let tally = &self.session.service.tally;
-        let mut sent = self.server.send(&datagram.bytes).await;
+        let mut sent = self.server.send(datagram).await;
         if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
             // That was the answer to an earlier one.
             self.refused();
-            sent = self.server.send(&datagram.bytes).await;
+            sent = self.server.send(datagram).await;
         }
         match sent {
             Ok(length) => tally.receives(length),
@@ -524,7 +541,7 @@ impl<'a> Forwarded<'a> {
         let session = self.session;
         if !self.pace.is_answered() {
             session.service.table().answered(&session.key, session.number);
-            (self.first, self.again) = (Vec::new(), Mono::NEVER);
+            self.forget();
         }
         ending.is_answered = true;
         if self.pace.from_server(self.now()) {

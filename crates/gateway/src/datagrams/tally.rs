@@ -13,7 +13,7 @@ pub(crate) enum Outcome {
     Idle,
     /// It was forwarded, and the server did not answer.
     Unanswered,
-    /// It made room for another one before the server answered.
+    /// It made room for another one before the server answered, or a reload has ended it.
     Displaced,
     /// The server did not wake.
     WakeFailed,

@@ -6,8 +6,13 @@ const RECORD: Text<'_> =
 
 /// An answer to a signed update, as a server signs it (RFC 8945, 5.3).
 fn answer(question: &[u8], id: u16, now: u64) -> Vec<u8> {
+    coded(question, &[id, 1 << 15 | UPDATE, 0, 0, 0, 0], now)
+}
+
+/// An answer with this header.
+fn coded(question: &[u8], header: &[u16], now: u64) -> Vec<u8> {
     let mut message = Vec::new();
-    put(&mut message, &[id, 1 << 15 | UPDATE, 0, 0, 0, 0]);
+    put(&mut message, header);
     let mut code = code_of(SIGNER.secret).unwrap();
     let time = now.to_be_bytes();
     code.update(&u16::try_from(question.len()).unwrap().to_be_bytes());
@@ -84,6 +89,51 @@ fn only_an_answer_to_this_question_with_this_key_is_believed() {
     }
     for end in 0..good.len() {
         assert!(verify(&good[..end], &code, &SIGNER).is_err(), "{end} bytes");
+    }
+}
+
+/// The answer of a server whose clock differs: NOTAUTH, error 18, the client's time, and its own as other data (RFC
+/// 8945, 5.2.3).
+fn bad_time(question: &[u8], id: u16, theirs: u64) -> Vec<u8> {
+    let mut message = Vec::new();
+    put(&mut message, &[id, 1 << 15 | UPDATE | 9, 0, 0, 0, 0]);
+    let (time, other) = (SIGNER.now.to_be_bytes(), theirs.to_be_bytes());
+    let mut code = code_of(SIGNER.secret).unwrap();
+    code.update(&u16::try_from(question.len()).unwrap().to_be_bytes());
+    code.update(question);
+    code.update(&message);
+    code.update(&variables(SIGNER.name, &time[2..], FUDGE, 18, &other[2..]));
+    let code = code.finalize().into_bytes();
+    message[11] = 1;
+    put_name(&mut message, SIGNER.name);
+    put(&mut message, &[TSIG, ANY, 0, 0]);
+    // The name of the algorithm has 13 bytes.
+    put(&mut message, &[13 + 6 + 2 + 2 + 32 + 2 + 2 + 2 + 6]);
+    put_name(&mut message, ALGORITHM);
+    message.extend(&time[2..]);
+    put(&mut message, &[FUDGE, 32]);
+    message.extend(code);
+    put(&mut message, &[id, 18, 6]);
+    message.extend(&other[2..]);
+    message
+}
+
+#[test]
+fn a_wrong_clock_and_refusals_without_a_signature_are_told_apart_from_others() {
+    let mut message = update(7, &RECORD, true);
+    let code = sign(&mut message, &SIGNER);
+    let check = |answer: &[u8]| check(answer, 7, &code, &SIGNER);
+    assert_eq!(check(&answer(&code, 7, SIGNER.now)), Ok(()));
+    assert_eq!(check(&answer(&code, 8, SIGNER.now)), Err(Wrong::Other));
+    assert_eq!(check(&bad_time(&code, 7, SIGNER.now + 4000)), Err(Wrong::Clock));
+    for refusal in [5, 9] {
+        let header = [7, 1 << 15 | UPDATE | refusal, 0, 0, 0, 0];
+        let signed = check(&coded(&code, &header, SIGNER.now));
+        assert!(matches!(signed, Err(Wrong::Refused(_))), "{signed:?}");
+        let mut unsigned = Vec::new();
+        put(&mut unsigned, &header);
+        let unsigned = check(&unsigned);
+        assert!(matches!(unsigned, Err(Wrong::RefusedUnsigned(_))), "{unsigned:?}");
     }
 }
 

@@ -13,6 +13,7 @@ use crate::control::Taken;
 use crate::disk_cache;
 use crate::hand_over_error::HandOverError;
 use crate::journal::Journal;
+use crate::ports::Port;
 use crate::running::{Running, drive_disk, side_jobs};
 use crate::successor::Successor;
 use crate::supervisor::{Supervisor, end};
@@ -74,6 +75,7 @@ impl Running {
             disk_cache::write_back(disk, &self.gateway.stores()).await;
         }
         self.posts.iter().for_each(crate::listen::Post::pause);
+        self.ports.iter().for_each(Port::pause);
         self.control.pause().await;
         if let Some(admin) = &mut self.admin_post {
             admin.pause().await;
@@ -147,6 +149,7 @@ impl Running {
         self.disk_job = drive_disk(&live);
         self.side_jobs = side_jobs(&live, &self.watched);
         self.posts.iter().for_each(crate::listen::Post::go_on);
+        self.ports.iter().for_each(Port::go_on);
         let control = self.control.go_on();
         let admin = self.admin_post.as_mut().map_or(Ok(()), |admin| admin.go_on(&live));
         if let Err(error) = control.and(admin) {

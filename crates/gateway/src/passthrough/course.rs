@@ -1,6 +1,7 @@
 //! One connection on its way to its service: admitted, held while the server wakes, connected.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nightwatt_clock::connect::connect_any;
@@ -118,48 +119,56 @@ impl<'a> Course<'a> {
         }
         let deadline = self.arrived.mono + serving.config.limits.header_timeout;
         let mut phase = supervisor.phase();
+        let is_answered = AtomicBool::new(false);
+        let wakes = async {
+            let _ = phase.wait_for(|phase| *phase == Phase::Awake).await;
+            // What was answered from here is not forwarded too.
+            if is_answered.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
         let said = async {
             let greeting = async {
                 match protocol {
-                    Some(protocol) => self.greeting(ahead, protocol).await,
+                    Some(protocol) => self.greeting(ahead, protocol, &is_answered).await,
                     None => more(ahead, ahead.room).await,
                 }
             };
             tokio::select! {
                 // If the server is awake, the service may send first.
                 biased;
-                _ = phase.wait_for(|phase| *phase == Phase::Awake) => Ok(()),
+                () = wakes => Ok(()),
                 said = greeting => said,
             }
         };
-        serving.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
+        let said = serving.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent));
+        if is_answered.load(Ordering::Relaxed) { Err(Outcome::Answered) } else { said }
     }
 
     /// Reads until it is certain that the client wakes the server, or that it does not.
-    async fn greeting(&self, ahead: &mut Ahead, protocol: Protocol) -> Result<(), Outcome> {
-        let mut is_answered = false;
+    async fn greeting(
+        &self,
+        ahead: &mut Ahead,
+        protocol: Protocol,
+        is_answered: &AtomicBool,
+    ) -> Result<(), Outcome> {
         loop {
             match greeting::read(protocol, &ahead.bytes) {
                 Greeting::Wakes => return Ok(()),
-                Greeting::Alien => {
-                    return Err(if is_answered { Outcome::Answered } else { Outcome::NoWake });
-                }
+                Greeting::Alien => return Err(Outcome::NoWake),
                 Greeting::Incomplete => {}
                 Greeting::Status { version, ping } => {
                     let answer = greeting::status_answer(version, &self.service.config.motd);
-                    if !is_answered {
+                    if !is_answered.swap(true, Ordering::Relaxed) {
                         send(ahead, &answer).await?;
                     }
-                    is_answered = true;
                     if let Some(ping) = ping {
                         send(ahead, &greeting::ping_answer(ping)).await?;
                         return Err(Outcome::Answered);
                     }
                 }
             }
-            more(ahead, greeting::LONGEST)
-                .await
-                .map_err(|outcome| if is_answered { Outcome::Answered } else { outcome })?;
+            more(ahead, greeting::LONGEST).await?;
         }
     }
 

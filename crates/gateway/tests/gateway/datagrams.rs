@@ -345,3 +345,86 @@ fn a_reload_keeps_sessions_and_closes_what_is_removed() {
         stage.stop().await;
     });
 }
+
+#[test]
+fn what_an_awake_server_leaves_unanswered_takes_no_room_from_known_clients() {
+    let (setup, socket) = with_echo(awake(), "sessions = 8\nheld = 8");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let known = Peer::at(stage, "127.0.0.9").await;
+        // Within the time after a wake-up in which the first datagrams may be sent again, and later.
+        for begins in [1, 100] {
+            stage.at(begins).await;
+            for number in 0..20 {
+                known.say(stage, b"in the flood").await;
+                assert_eq!(known.hears(stage).await, b"in the flood");
+                let stranger = Peer::at(stage, &format!("127.1.0.{number}")).await;
+                stranger.say(stage, b"-one").await;
+                stranger.say(stage, b"-two").await;
+            }
+        }
+        assert_eq!((dropped(stage, "held"), status(stage).sessions), (0, 8));
+    });
+}
+
+#[test]
+fn strangers_that_wait_leave_half_of_the_room() {
+    let (setup, socket) = with_echo(asleep(), "held = 8");
+    setup.play(async |stage| {
+        let heard = echo(socket);
+        let (wakes, waits) = (Peer::new(stage).await, Peer::new(stage).await);
+        wakes.say(stage, b"-").await;
+        for _ in 0..4 {
+            waits.say(stage, b"-").await;
+        }
+        assert_eq!(dropped(stage, "held"), 1, "four of eight are taken");
+        for _ in 0..3 {
+            wakes.say(stage, b"-").await;
+        }
+        assert_eq!(dropped(stage, "held"), 1, "the session that woke it has more room");
+        stage.at(5).await;
+        assert_eq!(heard.lock().unwrap().len(), 7);
+        for _ in 0..4 {
+            waits.say(stage, b"-").await;
+        }
+        assert_eq!(heard.lock().unwrap().len(), 11, "it waits no longer");
+    });
+}
+
+#[test]
+fn a_datagram_without_room_does_not_use_the_rate_of_strangers() {
+    let (setup, socket) = with_echo(asleep(), "strangers = \"1/h\"\nheld_bytes = 1000");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        peer.say(stage, &[7; 1001]).await;
+        assert_eq!((dropped(stage, "held"), stage.state().as_str()), (1, "asleep"));
+        peer.say(stage, b"short").await;
+        assert_eq!((dropped(stage, "strangers"), stage.state().as_str()), (0, "waking"));
+    });
+}
+
+#[test]
+fn a_reload_ends_sessions_of_another_service_and_of_clients_that_may_not_use_it() {
+    let (setup, socket) = with_echo(awake(), "");
+    setup.play(async |stage| {
+        let _heard = echo(socket);
+        let peer = Peer::new(stage).await;
+        peer.say(stage, b"one").await;
+        assert_eq!(peer.hears(stage).await, b"one");
+        let (socket, at) = port();
+        let heard = echo(socket);
+        stage.reload(|config| config.udp[0].origin.port = at.port()).await.unwrap();
+        settle(&stage.clock).await;
+        assert_eq!(status(stage).sessions, 0);
+        peer.say(stage, b"two").await;
+        assert_eq!(peer.hears(stage).await, b"two");
+        assert_eq!(heard.lock().unwrap().len(), 1);
+        let denied = vec!["127.0.0.1".parse().unwrap()];
+        stage.reload(|config| config.udp[0].deny = denied).await.unwrap();
+        settle(&stage.clock).await;
+        assert_eq!(status(stage).sessions, 0);
+        peer.say(stage, b"three").await;
+        assert_eq!((dropped(stage, "network"), heard.lock().unwrap().len()), (1, 1));
+    });
+}

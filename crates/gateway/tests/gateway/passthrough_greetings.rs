@@ -100,3 +100,24 @@ fn a_list_of_servers_shows_that_it_sleeps_and_does_not_wake_it() {
         assert!(line.contains("\"TCP echo HTTP/1.1\" 200 "), "{line}");
     });
 }
+
+#[test]
+fn a_status_that_was_answered_is_not_forwarded_when_the_server_wakes() {
+    let (setup, listener) = with_echo(asleep(), "wake_on = \"minecraft\"");
+    setup.play(async |stage| {
+        let heard = echo(listener);
+        let mut asks = Caller::connect(stage).await;
+        asks.say(stage, ASKS).await;
+        let length = usize::from(asks.hears(stage, 3).await[2]);
+        asks.hears(stage, length).await;
+        let mut joins = Caller::connect(stage).await;
+        joins.say(stage, JOINS).await;
+        stage.at(6).await;
+        assert_eq!(joins.hears(stage, JOINS.len()).await, JOINS);
+        assert_eq!(heard.lock().unwrap().len(), 1);
+        // It sends no ping.
+        stage.at(120).await;
+        assert_eq!((outcome(stage, "answered"), outcome(stage, "silent")), (1, 0));
+        assert_eq!(heard.lock().unwrap().len(), 1);
+    });
+}

@@ -120,13 +120,11 @@ impl Listener {
         let (greeted, arrived) = channel();
         let (woken, waker) = woken().map_err(ListenError::Accept)?;
         let waker = Arc::new(waker);
-        let mut under_way = 0;
         loop {
             self.wait(until.since(clock()), &woken)?;
             // What is in it only wakes.
             let _ = (&woken).read(&mut [0; MOST_GREETED]);
             while let Ok((from, result)) = arrived.try_recv() {
-                under_way -= 1;
                 match result {
                     Ok(ends) => {
                         turn_away_all(&arrived, clock);
@@ -140,15 +138,21 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(ListenError::Accept(error)),
             };
-            if under_way == MOST_GREETED {
+            // Each thread has one, until it ends.
+            if Arc::strong_count(&waker) > MOST_GREETED {
                 let why = "too many others connect and do not greet".to_owned();
                 refused(Refusal { from, why });
                 continue;
             }
-            under_way += 1;
             let greeting = Greeting { guard: self.guard.clone(), clock, from };
             let (greeted, waker) = (greeted.clone(), Arc::clone(&waker));
-            thread::spawn(move || greeting.run(socket, &greeted, &waker));
+            let work = move || greeting.run(socket, &greeted, &waker);
+            if let Err(error) = thread::Builder::new().spawn(work) {
+                refused(Refusal {
+                    from,
+                    why: format!("this machine has no thread for it: {error}"),
+                });
+            }
         }
     }
 
@@ -184,7 +188,8 @@ fn woken() -> io::Result<(UnixStream, UnixStream)> {
 fn turn_away_all(arrived: &Receiver<Greeted>, clock: fn() -> Mono) {
     for (_, result) in arrived.try_iter() {
         if let Ok(ends) = result {
-            thread::spawn(move || turn_away(ends, BUSY, clock));
+            // Without a thread for it, it is closed without a word.
+            let _ = thread::Builder::new().spawn(move || turn_away(ends, BUSY, clock));
         }
     }
 }
