@@ -117,7 +117,7 @@ mod tests {
         };
         let [aaa, wiki, blog] = ["aaa", "wiki", "blog"]
             .map(|name| container(name, if name == "blog" { "blog.lan" } else { "wiki.lan" }));
-        assert_eq!(sites(&[wiki.clone()]), (true, "wiki".to_owned()));
+        assert_eq!(sites(std::slice::from_ref(&wiki)), (true, "wiki".to_owned()));
         let all = [aaa.clone(), blog.clone(), wiki.clone()];
         assert_eq!(sites(&all), (true, "wiki blog".to_owned()));
         assert_eq!(sites(&all), (false, "wiki blog".to_owned()), "nothing has changed");
