@@ -337,7 +337,7 @@ impl Container {
         Ok((self.read_state(&body)?, is_starting(&body)))
     }
 
-    /// The state of a container; nothing if there is none of that name.
+    /// The state of a container, or nothing if no container has that name.
     async fn state_if_there(&self, name: &str) -> Result<Option<State>, Error> {
         let order = self.inspection(name);
         let answer = self.answer(Method::GET, &order).await?;

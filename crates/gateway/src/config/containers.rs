@@ -178,7 +178,7 @@ mod tests {
             config.with_site(site).err()
         };
         assert_eq!(wrong(8081, ""), None);
-        assert!(wrong(8080, "").unwrap().contains("127.0.0.1:8080"));
+        assert!(wrong(8080, "").unwrap().contains("where nightwatt itself listens"));
         let days = "scenario.awake = [\"08:00-10:00\"]\nscenario.holidays = \"/no/such/days.ics\"";
         assert!(wrong(8081, days).unwrap().starts_with("/no/such/days.ics: cannot read it"));
     }
