@@ -118,6 +118,29 @@ pub struct TcpOrigin {
     pub port: u16,
 }
 
+impl TcpOrigin {
+    /// The site on whose server a service is, or nothing if that is a machine. An error if neither has the name `on`.
+    pub(super) fn site_of<'a>(
+        &self,
+        on: &str,
+        config: &'a Config,
+    ) -> Result<Option<&'a SiteConfig>, Wrong> {
+        let site = config.site.iter().find(|site| site.name == on);
+        let is_machine = config.machine.iter().any(|machine| machine.name == on);
+        if site.is_none() && !is_machine {
+            let text = format!(
+                "there is no `[[site]]` or `[[machine]]` called `{on}`: on whose server is it?"
+            );
+            return Err(("on".to_owned(), text));
+        }
+        if is_machine && self.host.is_none() {
+            let text = "a machine has no origin whose host could be meant: write host and port";
+            return Err(("origin".to_owned(), text.to_owned()));
+        }
+        Ok(site)
+    }
+}
+
 impl<'de> Deserialize<'de> for TcpOrigin {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -189,19 +212,7 @@ impl TcpConfig {
         if self.listen.is_empty() {
             return wrong("listen", "at least one address is needed: `[\"0.0.0.0:22\"]`");
         }
-        let site = config.site.iter().find(|site| site.name == self.on);
-        let is_machine = config.machine.iter().any(|machine| machine.name == self.on);
-        if site.is_none() && !is_machine {
-            let text = format!(
-                "there is no `[[site]]` or `[[machine]]` called `{}`: on whose server is it?",
-                self.on
-            );
-            return wrong("on", text);
-        }
-        if is_machine && self.origin.host.is_none() {
-            let text = "a machine has no origin whose host could be meant: write host and port";
-            return wrong("origin", text);
-        }
+        let site = self.origin.site_of(&self.on, config)?;
         if self.motd.len() > LONGEST_MOTD {
             return wrong("motd", "`motd` is longer than 1024 bytes");
         }

@@ -200,19 +200,7 @@ impl UdpConfig {
 
     /// Checks where it is.
     fn check_place(&self, config: &Config) -> Result<(), Wrong> {
-        let site = config.site.iter().find(|site| site.name == self.on);
-        let is_machine = config.machine.iter().any(|machine| machine.name == self.on);
-        if site.is_none() && !is_machine {
-            let text = format!(
-                "there is no `[[site]]` or `[[machine]]` called `{}`: on whose server is it?",
-                self.on
-            );
-            return wrong("on", text);
-        }
-        if is_machine && self.origin.host.is_none() {
-            let text = "a machine has no origin whose host could be meant: write host and port";
-            return wrong("origin", text);
-        }
+        let site = self.origin.site_of(&self.on, config)?;
         if site.is_some_and(|site| !site.server.is_empty()) {
             let text = "the site has several servers, and datagrams say not which of them they belong to: put the \
                         service on the `[[machine]]` of one server";
