@@ -35,7 +35,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-vm test-static wheel ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-recipes test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -88,7 +88,7 @@ help:
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
 	@echo 'make soak-mirror a proxy is killed in 1,000 passes over a manual behind nginx (KILLS=100); its store killed as it writes;'
 	@echo '                 100 random walks in which a site changes while its server sleeps, wakes and dies'
-	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
+	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own counters (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make soak-schedule'
@@ -104,6 +104,8 @@ help:
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
 	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (4 to 6 minutes; needs Debian'"'"'s mirror)'
 	@echo 'make test-mirror WordPress with MariaDB, and MediaWiki, read while they are off (installs them; as root)'
+	@echo 'make test-recipes'
+	@echo '                 Home Assistant, Gitea and Minetest behind the proxy, as docs/recipes.md has them (installs them; as root)'
 	@echo 'make test-browser'
 	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
@@ -292,6 +294,11 @@ test-mirror:
 	  mirror_wordpress::wordpress_is_read_while_it_is_off_and_each_user_gets_own_pages \
 	  mirror_costs::a_pass_over_unchanged_pages_costs_little_and_memory_stays_flat \
 	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
+
+test-recipes:
+	@tools/need rust cc git minetest
+	@PATH="$$PATH:$$(tools/home-assistant):$$(tools/gitea)" cargo test --locked -p nightwatt-cli --test cli -- --ignored \
+	  --nocapture --test-threads 1 recipes_live::
 
 soak-guests:
 	@tools/need rust cc python3 vm

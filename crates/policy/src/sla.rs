@@ -29,6 +29,6 @@ pub struct RequestShare {
     pub share: f64,
     /// What counts as waiting.
     pub delay: Duration,
-    /// Length of the rolling window.
+    /// 24 h: each calendar day. Another length: a rolling window.
     pub window: Duration,
 }

@@ -45,6 +45,7 @@ mod pool;
 mod published;
 mod readme;
 mod real_logs;
+mod recipes_live;
 mod replay;
 mod sampled;
 mod send;
