@@ -77,11 +77,11 @@ impl SlaWindow {
         self.today.at(now).seen += 1;
     }
 
-    /// One of those that arrived was delayed.
-    pub fn delayed(&mut self, now: Now) {
+    /// One of those that arrived was delayed, since `then`.
+    pub fn delayed(&mut self, now: Now, then: Now) {
         self.bucket(now.mono).delayed += 1;
         self.delayed += 1;
-        self.today.at(now).delayed += 1;
+        self.today.delayed(now, then);
     }
 
     /// Requests seen and requests delayed within the window.
@@ -196,7 +196,7 @@ mod tests {
         assert!(allows(&mut window, now, 1.0), "(0 + 1) / (9 + 1) = 0.1");
         assert!(!allows(&mut window, now, 2.0));
         window.saw(now);
-        window.delayed(now);
+        window.delayed(now, now);
         assert!(!allows(&mut window, now, 1.0), "(1 + 1) / (10 + 1) > 0.1");
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let mut window = a_tenth_in_a_day();
         let noon = 43_200;
         window.saw(at(noon));
-        window.delayed(at(noon));
+        window.delayed(at(noon), at(noon));
         assert_eq!(window.counts(at(noon + 86_399)), (1, 1));
         assert_eq!(window.counts(at(noon + 86_700)), (0, 0));
         assert_eq!(window.forgets, Mono::NEVER);
@@ -239,7 +239,7 @@ mod tests {
         for n in 0..100 {
             window.saw(at(90_000 + n));
             if n < 20 {
-                window.delayed(at(90_000 + n));
+                window.delayed(at(90_000 + n), at(90_000 + n));
             }
         }
         let evening = at(86_400 + 82_000);
@@ -253,7 +253,7 @@ mod tests {
         let local = |second: u64, utc_offset| Now { utc_offset, ..at(second) };
         for (second, utc_offset) in [(86_400, 0), (86_410, -3600), (86_420, 0)] {
             window.saw(local(second, utc_offset));
-            window.delayed(local(second, utc_offset));
+            window.delayed(local(second, utc_offset), local(second, utc_offset));
         }
         assert_eq!((window.today.seen, window.today.delayed), (3, 3));
         // 23:00 UTC is midnight an hour east.
