@@ -302,7 +302,7 @@ fn what_is_missing_is_asked_for() {
 fn what_is_not_toml_is_pointed_at() {
     points_at(5, "hold = \"30s\"", "hold = \"30s", &[]);
     points_at(4, "[limits]", "[limits", &[]);
-    points_at(9, "on_w = 80", "on_w = 80\non_w = 81", &["duplicate"]);
+    points_at(9, "on_w = 80", "on_w = 80\non_w = 81", &["twice"]);
 }
 
 #[test]
