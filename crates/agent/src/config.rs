@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
+use nightwatt_host::ConfigError;
 use serde::{Deserialize, Deserializer};
 
 use crate::Error;
@@ -267,11 +268,12 @@ impl Config {
     /// Reads a text; `name` is how errors call it.
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
         let config: Self = toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let name = line.map_or(name.to_owned(), |line| format!("{name}:{line}"));
-            Error::Config { name, message: error.message().to_owned() }
+            match ConfigError::syntax(name, text, &error) {
+                ConfigError::Wrong { place, message, excerpt } => {
+                    Error::Config { name: place, message: message + &excerpt }
+                }
+                other => Error::Config { name: name.to_owned(), message: other.to_string() },
+            }
         })?;
         config.check().map_err(|message| Error::Config { name: name.to_owned(), message })?;
         Ok(config)

@@ -14,6 +14,7 @@ mod experiment;
 mod figures;
 mod help;
 mod logging;
+mod negative_number;
 mod old_spellings;
 mod output;
 mod progress;
@@ -59,10 +60,13 @@ impl From<ExitStatus> for ExitCode {
 
 fn main() -> ExitCode {
     let line = old_spellings::renewed(env::args_os(), output::complain);
-    let matches = match help::command().try_get_matches_from(&line) {
+    let program = help::command();
+    let matches = match program.clone().try_get_matches_from(&line) {
         Ok(matches) => matches,
         Err(error) => {
-            let Some(failure) = unknown_option::failure(&error, &line) else { error.exit() };
+            let negative = negative_number::failure(&error, &line, &program);
+            let failure = negative.or_else(|| unknown_option::failure(&error, &line));
+            let Some(failure) = failure else { error.exit() };
             output::complain(&failure.to_string());
             return failure.status().into();
         }

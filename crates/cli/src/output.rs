@@ -53,6 +53,35 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
+/// Lines are no wider than this, also on a wider terminal.
+const WIDEST: usize = 80;
+
+/// Lines are not made narrower than this.
+const NARROWEST: usize = 40;
+
+/// Text for people, whose lines are no wider than the terminal and than 80 columns.
+pub(crate) fn folded(text: &str) -> String {
+    let columns = tcgetwinsize(io::stdout()).or_else(|_| tcgetwinsize(io::stderr()));
+    let columns = columns.map_or(WIDEST, |size| usize::from(size.ws_col));
+    // A terminal that does not report its size reports 0.
+    let columns = if columns == 0 { WIDEST } else { columns };
+    nightwatt_report::folded(text, columns.clamp(NARROWEST, WIDEST))
+}
+
+/// Writes a result to stdout, as JSON or in words whose lines are folded, and its warnings to stderr.
+pub(crate) fn say_folded(
+    result: &impl Serialize,
+    json: bool,
+    words: impl FnOnce() -> String,
+    warnings: &[String],
+) -> Result<(), Failure> {
+    say_result(result, json, || folded(&words()), &[])?;
+    for warning in warnings {
+        complain(&folded(&format!("warning: {warning}")));
+    }
+    Ok(())
+}
+
 /// Moves to the top of the terminal and clears it.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 

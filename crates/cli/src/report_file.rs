@@ -41,7 +41,8 @@ impl<'a> Output<'a> {
             serde_json::to_string(report)
                 .map_err(|error| Failure::because("cannot write the result as JSON", &error))?
         } else {
-            let warnings = warnings.iter().map(|warning| format!("\n warning: {warning}"));
+            let warnings =
+                warnings.iter().map(|warning| output::folded(&format!("\n warning: {warning}")));
             words.to_owned() + &warnings.collect::<String>()
         };
         self.write(text)

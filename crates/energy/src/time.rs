@@ -96,6 +96,9 @@ impl From<Nanos> for Mono {
     }
 }
 
+/// The beginning of 2020: this program is younger.
+const LEAST_SET: Wall = Wall::from_secs(1_577_836_800);
+
 /// Civil time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -113,6 +116,11 @@ impl Wall {
     #[inline]
     pub const fn secs(self) -> i64 {
         self.0.div_euclid(1000)
+    }
+
+    /// Whether the clock can be right. A board without a battery starts in 1970, until it has asked for the time.
+    pub const fn is_set(self) -> bool {
+        self.0 >= LEAST_SET.0
     }
 }
 

@@ -53,7 +53,7 @@ const UNITS: &[(&str, u32)] =
 impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged)]
+        #[serde(untagged, expecting = "expected bytes, as in 536870912 or \"512 MiB\"")]
         enum Size {
             Bytes(u64),
             Text(String),

@@ -57,13 +57,13 @@ impl Journal {
     /// billed as unobserved.
     pub fn open(path: &Path, now: Wall, durable: bool) -> std::io::Result<(Self, Memory)> {
         let mut file = private::options().read(true).append(true).create(true).open(path)?;
-        let (last, whole) = last_record(&file)?;
+        let Found { last, latest, whole } = last_record(&file, now)?;
         if whole < file.metadata()?.len() {
             tracing::warn!(path = %path.display(), "cut a torn record off the ledger");
             file.set_len(whole)?;
         }
         file.seek(SeekFrom::End(0))?;
-        let memory = last.as_ref().map_or_else(Memory::default, |last| resume(last, now));
+        let memory = last.as_ref().map_or_else(Memory::default, |last| resume(last, latest, now));
         let mut journal = Self { file, path: path.to_owned(), size: whole, durable };
         journal.write(&Record { v: 1, at: now, change: None, cause: None, hour: None, memory })?;
         Ok((journal, memory))
@@ -109,25 +109,43 @@ impl Journal {
     }
 }
 
-/// The last whole record of a journal, and the end of its last whole line. Skips lines that are no records: one damaged
-/// line must not cost those after it.
-fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
+/// What a journal ends with.
+#[derive(Default)]
+struct Found {
+    /// The last whole record.
+    last: Option<Record>,
+    /// The latest time of a record, up to now.
+    latest: Option<Wall>,
+    /// The end of the last whole line.
+    whole: u64,
+}
+
+/// Reads a journal to its end. Skips lines that are no records: one damaged line must not cost those after it.
+fn last_record(file: &File, now: Wall) -> std::io::Result<Found> {
     let mut reader = BufReader::new(file);
-    let (mut last, mut whole, mut line) = (None, 0, Vec::new());
+    let (mut found, mut line) = (Found::default(), Vec::new());
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;
         if read == 0 || line.last() != Some(&b'\n') {
-            return Ok((last, whole));
+            return Ok(found);
         }
-        last = serde_json::from_slice::<Record>(&line).ok().or(last);
-        whole += read as u64;
+        if let Ok(record) = serde_json::from_slice::<Record>(&line) {
+            found.latest = found.latest.max(Some(record.at).filter(|at| *at <= now));
+            found.last = Some(record);
+        }
+        found.whole += read as u64;
     }
 }
 
-fn resume(last: &Record, now: Wall) -> Memory {
-    // If the clock was set back since then, there is no gap.
-    let gap = u64::try_from(now.0.saturating_sub(last.at.0)).unwrap_or(0);
+/// The totals of the last record, with the gap since. `latest` is the latest time of any record: a board without a
+/// battery may have written the last ones under an earlier date.
+fn resume(last: &Record, latest: Option<Wall>, now: Wall) -> Memory {
+    let since = latest.map_or(last.at, |latest| last.at.max(latest));
+    // If the clock was set back since then, or was not set then, the gap is not known.
+    let is_known = since.is_set() || !now.is_set();
+    let gap = if is_known { now.0.saturating_sub(since.0) } else { 0 };
+    let gap = u64::try_from(gap).unwrap_or(0);
     let (bill, gap) = (last.memory.bill, Duration::from_millis(gap));
     // For the gap, the proxy's share is the last known one.
     let share = |it: ProxyShare| ProxyShare { time: it.time + gap.mul_f64(it.part), ..it };
@@ -234,7 +252,28 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_makes_no_gap() {
-        let memory = resume(&record(100, 7), Wall::from_secs(50));
+        let memory = resume(&record(100, 7), None, Wall::from_secs(50));
         assert_eq!(memory.bill.unobserved, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_clock_that_started_in_1970_bills_no_decades() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("site.jsonl");
+        // 23 November 2026.
+        let noon = 1_795_435_200;
+        // A new board: all it has written is of 1970 when the clock is set.
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(5), false).unwrap();
+        journal.write(&record(60, 55)).unwrap();
+        let (mut journal, memory) = Journal::open(&path, Wall::from_secs(noon), false).unwrap();
+        assert_eq!(memory.bill.unobserved, Duration::ZERO, "it is not known how long");
+        assert_eq!(memory.bill.on, Duration::from_secs(55));
+        // An old one: it was off, and starts in 1970 twice before its clock is set.
+        journal.write(&record(noon + 3600, 3600)).unwrap();
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(5), false).unwrap();
+        journal.write(&record(65, 3660)).unwrap();
+        let (_, memory) = Journal::open(&path, Wall::from_secs(noon + 7200), false).unwrap();
+        assert_eq!(memory.bill.on, Duration::from_secs(3660));
+        assert_eq!(memory.bill.unobserved, Duration::from_secs(3600), "since the last right time");
     }
 }

@@ -1,5 +1,8 @@
 //! What is wrong with a configuration file: the place, the line, and a mark under it.
 
+mod parser;
+mod place;
+
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -32,12 +35,18 @@ pub enum ConfigError {
 impl ConfigError {
     /// An error of the parser in a file of this name and text.
     pub fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Self {
-        Self::at(name, text, error.span(), error.message().to_owned())
+        let message = parser::explain(text, error.message(), error.span().as_ref());
+        Self::at(name, text, error.span(), message)
     }
 
     /// A value that has the right type and is wrong: looks for the line of its `key`, which names tables
     /// with dots and elements of arrays by their number: `site.1.scenario.server.on_w`.
     pub fn value(name: &str, text: &str, key: &str, message: String) -> Self {
+        // An empty value does not show which key it is of.
+        let message = match message.strip_prefix("``") {
+            Some(_) => format!("`{}`: {message}", without_numbers(key)),
+            None => message,
+        };
         Self::at(name, text, find_key(text, key), message)
     }
 
@@ -61,6 +70,12 @@ impl ConfigError {
             None => Self::Wrong { place: name.to_owned(), message, excerpt: String::new() },
         }
     }
+}
+
+/// The key as users write it: `site.name` for `site.1.name`.
+fn without_numbers(key: &str) -> String {
+    let parts = key.split('.').filter(|part| part.parse::<usize>().is_err());
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// Line and column of a place, and the line itself with a mark under it, after a line break.
@@ -135,6 +150,24 @@ mod tests {
         let error = ConfigError::clash("x.toml", TEXT, &keys, "one is enough".to_owned());
         let text = error.to_string();
         assert!(text.contains("4 | port = 1") && text.contains("6 | port = 70000"), "{text}");
+    }
+
+    #[test]
+    fn words_before_those_of_the_parser_stay() {
+        let text = "[[environment]]\nname = \"a\"\nimag = \"x\"\n";
+        let span = text.find("[[").map(|at| at..at + 15);
+        let said = |message: &str| parser::explain(text, message, span.as_ref());
+        assert_eq!(
+            said(
+                "environment `a`: `lxc`: unknown field `imag`, expected `image` or `within` (or `pin`, as for all)"
+            ),
+            "environment `a`: `lxc`: unknown key `environment.imag`: did you mean `image`? Known here: `image`, \
+             `within` (or `pin`, as for all)"
+        );
+        assert_eq!(
+            said("environment `a`: invalid type: integer `5`, expected a string"),
+            "environment `a`: a value of `environment` is `5`, but must be text in quotes"
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct MeterSpec {
 /// Numbers and truth values may be written without quotes.
 fn texts<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "an option of a meter is text, a number, `true` or `false`")]
     enum Value {
         Text(String),
         Truth(bool),

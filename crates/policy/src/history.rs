@@ -158,6 +158,8 @@ pub struct Minute {
 pub struct History {
     rates: Rates,
     last: Option<(Bill, Money)>,
+    /// The time of the last look.
+    looked: Option<Now>,
     /// Oldest first.
     marks: VecDeque<Mark>,
     ring: Vec<Minute>,
@@ -167,15 +169,22 @@ impl History {
     /// Goes on after these days, oldest first.
     pub fn new(rates: Rates, marks: impl IntoIterator<Item = Mark>) -> Self {
         let mut marks: VecDeque<Mark> = marks.into_iter().collect();
+        // A day that was begun under a wrong date is there twice: nothing is on the first.
+        let ends: Vec<Option<Duration>> =
+            (1..=marks.len()).map(|next| Some(marks.get(next)?.bill.span())).collect();
+        let mut ends = ends.into_iter();
+        marks.retain(|mark| ends.next().flatten() != Some(mark.bill.span()));
         marks.drain(..marks.len().saturating_sub(DAYS));
         let last = marks.back().map(|mark| (mark.bill, mark.money));
-        Self { rates, last, marks, ring: vec![Minute::default(); MINUTES as usize] }
+        Self { rates, last, looked: None, marks, ring: vec![Minute::default(); MINUTES as usize] }
     }
 
     /// The bill was this. Returns the days that have begun since the last look.
     ///
-    /// Where the civil clock was set back, what is billed belongs to the last day until that is over.
+    /// Where the civil clock was set back, what is billed belongs to the last day until that is over. On a board
+    /// that starts in 1970, the day that it showed begins under its right date once it is known.
     pub fn note(&mut self, at: Now, bill: &Bill) -> Vec<Mark> {
+        let looked = self.looked.replace(at);
         let Some((before, money)) = self.last else {
             let used = self.rates.used(bill);
             let mut money = Money::default();
@@ -186,22 +195,33 @@ impl History {
             return vec![mark];
         };
         let billed = bill.span().saturating_sub(before.span());
+        let begins = Now { wall: Wall(at.wall.0 - millis(billed)), ..at };
+        let redated = self.redated(looked, begins);
         let mut look = BillInterval {
             at,
-            from: at.wall.0 - millis(billed),
+            from: begins.wall.0,
             before,
             bill: *bill,
             money,
-            marks: Vec::new(),
+            marks: Vec::from_iter(redated),
         };
         let used = self.rates.used(bill).less(&self.rates.used(&before));
-        look.walk_hours(&self.rates, &used, self.marks.back().map_or(i64::MIN, |mark| mark.day));
+        let last = look.marks.last().or(self.marks.back());
+        let last_day = last.map_or(i64::MIN, |mark| mark.day);
+        look.walk_hours(&self.rates, &used, last_day);
         self.fill_minutes(&look, &used);
         self.last = Some((*bill, look.money));
         self.marks.extend(&look.marks);
         let excess = self.marks.len().saturating_sub(DAYS);
         self.marks.drain(..excess);
         look.marks
+    }
+
+    /// The day in progress under the date of now, if the clock was set since the last look.
+    fn redated(&mut self, looked: Option<Now>, now: Now) -> Option<Mark> {
+        let looked = looked.filter(|it| now.wall.is_set() && !it.wall.is_set())?;
+        let mark = self.marks.pop_back_if(|mark| mark.day == looked.local_day())?;
+        Some(Mark { day: now.local_day(), ..mark })
     }
 
     fn fill_minutes(&mut self, look: &BillInterval, used: &Used) {

@@ -270,7 +270,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         let delayed = match route {
             Route::Hold => {
                 let visitor = Some(knock.visitor);
-                self.held.push(Held { id: knock.id, arrived: now.mono, visitor });
+                self.held.push(Held { id: knock.id, arrived: now, visitor });
                 false
             }
             Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_) => true,
@@ -280,7 +280,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if delayed && !reopened {
             // A visit that is refused does not wait for a sleep to end.
             let waits = route == Route::WaitingPage;
-            self.sla.delayed(now, waits.then_some(knock.visitor));
+            self.sla.delayed(now, now, waits.then_some(knock.visitor));
         }
         self.delayed_this_sleep += u32::from(delayed);
         self.policy.observe(

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nightwatt_host::ConfigError;
 use nightwatt_policy::scenario::Scenario;
 
 /// Why a file is not a scenario.
@@ -45,8 +46,8 @@ impl Error {
 pub fn read(path: &Path) -> Result<Scenario, Error> {
     let text =
         fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    toml::from_str(&text).map_err(|error: toml::de::Error| Error::NoScenario {
+    toml::from_str(&text).map_err(|error| Error::NoScenario {
         path: path.to_owned(),
-        place: error.to_string().trim_end().to_owned(),
+        place: ConfigError::syntax(&path.display().to_string(), &text, &error).to_string(),
     })
 }

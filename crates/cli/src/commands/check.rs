@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod datagrams;
 mod gate;
+mod measured;
 mod pool;
 mod services;
 mod sla;
@@ -28,6 +29,7 @@ use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
+use self::measured::WakeTimes;
 use crate::ExitStatus;
 use crate::args::ConfigArgs;
 use crate::commands::status::certificate_words;
@@ -107,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         for risk in &risks {
             row(&mut text, "careful", risk);
         }
-        output::say(&text)?;
+        output::say(&output::folded(&text))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -166,8 +168,13 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         }
     }
     for job in &config.job {
-        let words =
-            format!("{} at {}, on {}: {}", job.name, job.at.shown(), job.on, job.command.join(" "));
+        let words = format!(
+            "{} at {}, on {}: `{}`",
+            job.name,
+            job.at.shown(),
+            job.on,
+            job.command.join(" ")
+        );
         row(&mut text, "job", &words);
     }
     for machine in &config.machine {
@@ -237,7 +244,12 @@ fn machine_rows(text: &mut String, config: &Config, machine: &MachineConfig) {
     if let Some(meter) = &machine.meter {
         row(text, "meter", &meter_words(meter));
     }
-    for risk in machine.power.risks(Some(&machine.probe)) {
+    let measured = measured::read(&config.state_dir, &machine.name);
+    if let Some(measured) = &measured {
+        row(text, "measured", &measured.in_words());
+    }
+    let slower = measured.and_then(|it| it.complaint(config.server_of(machine).wake_time));
+    for risk in machine.power.risks(Some(&machine.probe)).into_iter().chain(slower) {
         row(text, "careful", &risk);
     }
 }
@@ -293,6 +305,9 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         time(server.quiet)
     );
     row(text, "times", &times);
+    if let Some(measured) = wake_times(config, site) {
+        row(text, "measured", &measured.in_words());
+    }
     hours_rows(text, &scenario);
     access::row_of(text, config, site);
     answers::rows(text, site);
@@ -416,9 +431,16 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let is_nowhere = site.mirror.is_on(site.kind) && config.mirror_url(site) == MirrorUrl::Unknown;
     let nowhere = is_nowhere.then(|| MirrorUrl::ADVICE.to_owned());
     let too_slow = sla::too_slow(&config.scenario_of(site));
-    let cache = cache.chain(mirror).chain(nowhere).chain(too_slow);
+    let wake_time = config.scenario_of(site).server.wake_time;
+    let slower = wake_times(config, site).and_then(|it| it.complaint(wake_time));
+    let cache = cache.chain(mirror).chain(nowhere).chain(too_slow).chain(slower);
     let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
     risks.chain(strangers(config, site)).collect()
+}
+
+/// How long its server took to wake. The servers of a pool have times of their own.
+fn wake_times(config: &Config, site: &SiteConfig) -> Option<WakeTimes> {
+    site.server.is_empty().then(|| measured::read(&config.state_dir, &site.name))?
 }
 
 /// What listens where a process of the site would, and was not started by nightwatt.
@@ -538,6 +560,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "answers": answers::as_json(site),
         "awake": scenario.awake,
         "holidays": scenario.days_off.days().map(|day| Date::from_days(day).to_string()).collect::<Vec<_>>(),
+        "measured_wake": wake_times(config, site),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "wakes_per_client_and_hour": site.wakes_per_client_and_hour,
         "unrecognised_wakes_per_hour": site.clients.unrecognised_wakes_per_hour,

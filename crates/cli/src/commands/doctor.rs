@@ -136,7 +136,7 @@ fn probes(_: &Args) -> Result<ExitStatus, Failure> {
 fn say(args: &Args, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
     let is_bad = machines.iter().flat_map(|it| &it.findings).any(|it| it.verdict == Verdict::Bad);
     let report = Report { schema: SCHEMA, machines };
-    output::say_result(&report, args.json, || page(&report), &[])?;
+    output::say_folded(&report, args.json, || page(&report), &[])?;
     Ok(if is_bad { ExitStatus::Failed } else { ExitStatus::Success })
 }
 
@@ -207,7 +207,7 @@ async fn try_out(
     let cycles = cycle::run(&*controller, &probe, &plan, clock, tell).await;
     let cycles = cycles.map_err(|error| Failure::failed(&error))?;
     let report = CycleReport { schema: SCHEMA, name: target.name.to_owned(), cycles };
-    output::say_result(&report, args.json, || cycles_page(&report), &[])?;
+    output::say_folded(&report, args.json, || cycles_page(&report), &[])?;
     Ok(ExitStatus::Success)
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.json {
         output::say_json(&found)?;
     } else {
-        output::say(&text(&found))?;
+        output::say(&output::folded(&text(&found)))?;
     }
     Ok(if missing { ExitStatus::Failed } else { ExitStatus::Success })
 }

@@ -70,7 +70,7 @@ const INTERRUPTED: u8 = 130;
 /// Measures, runs, reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // Opened before the run, so that a path that cannot be written does not cost the figures.
-    let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
+    let mut file = Output::open(args.output.as_deref()).map_err(failed)?;
     let options = RunOptions {
         command: args.command.clone(),
         repeats: args.repeat,
@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         }
     };
     let report = run::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
-    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
+    let words = output::folded(&report.text());
+    file.write_report(&report, args.json, &words, &report.warnings).map_err(failed)?;
     Ok(like(report.exit_status))
 }
 

@@ -80,6 +80,11 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// What `check` says, each row on one line, however many lines of the terminal it has.
+pub(crate) fn unfolded(text: &str) -> String {
+    text.replace(&format!("\n{:15}", ""), " ")
+}
+
 /// Exit status and both outputs, for snapshots.
 pub(crate) fn told(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -55,4 +55,5 @@ mod tcp;
 mod tcp_where;
 mod upgrade;
 mod web_stack;
+mod width;
 mod words;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{House, Plan, eventually, told};
+use crate::harness::{House, Plan, eventually, told, unfolded};
 
 const CONFIG: &str = r#"listen = ["127.0.0.1:0"]
 state_dir = "DIR/state"
@@ -43,7 +43,7 @@ fn a_pool_is_checked_shown_and_ordered_by_the_names_of_its_servers() {
     let config = CONFIG.replace("DIR", &house.dir.path().display().to_string());
     fs::write(house.path("nightwatt.toml"), config).expect("it can be written");
     let gateway = house.serve(&[]);
-    let checked = told(&gateway.order(&["check"]));
+    let checked = unfolded(&told(&gateway.order(&["check"])));
     for part in [
         "2 servers, policy delayed-off 1s, all in turn; 7 requests may wait in line",
         "small: 2 servers, 50.0 requests/s each, 3 at a time; 6 W idle, 9 W busy, 0.5 W asleep",

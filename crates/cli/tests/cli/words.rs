@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{House, Plan, nightwatt, program, told, without};
+use crate::harness::{House, Plan, nightwatt, program, told, unfolded, without};
 
 #[test]
 fn help_is_a_table_of_contents() {
@@ -78,8 +78,13 @@ policy = "timeout 30s"
 sla.enabled = false
 "#;
 
-/// What `check` says of this configuration.
+/// What `check` says of this configuration, a row to a line.
 fn checked(text: &str, args: &[&str]) -> String {
+    unfolded(&printed(text, args))
+}
+
+/// The same as it is printed.
+fn printed(text: &str, args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nightwatt.toml");
     fs::write(&path, text).unwrap();
@@ -90,7 +95,7 @@ fn checked(text: &str, args: &[&str]) -> String {
 
 #[test]
 fn a_good_configuration_is_explained() {
-    insta::assert_snapshot!(checked(GOOD, &[]));
+    insta::assert_snapshot!(printed(GOOD, &[]));
     let json = checked(GOOD, &["--json"]);
     let json = json.split_once("--- stdout ---\n").unwrap().1;
     let value: serde_json::Value = serde_json::from_str(json).unwrap();

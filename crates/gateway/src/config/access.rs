@@ -278,7 +278,7 @@ mod tests {
             ("realm = \"x\"", "test.toml:7:", "without `htpasswd`"),
             ("without_password = [\"::1\"]", "test.toml:7:", "without `htpasswd`"),
             ("htpasswd = \"/x\"\nrealm = 'say \"x\"'", "test.toml:8:", "without quotes"),
-            ("network = []", "test.toml:7:", "unknown field"),
+            ("network = []", "test.toml:7:", "unknown key"),
         ] {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with(place) && said.contains(why), "{lines}: {said}");

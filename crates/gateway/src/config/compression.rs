@@ -69,7 +69,7 @@ mod tests {
             ("enabled = true\ntypes = [\"html\"]", "no media type"),
             ("enabled = true\ntypes = [\"*/*\"]", "no media type"),
             ("enabled = true\ntypes = [\"text/a b\"]", "no media type"),
-            ("enabled = true\nlevel = 3", "unknown field"),
+            ("enabled = true\nlevel = 3", "unknown key"),
         ] {
             let said = parse(lines).unwrap_err();
             assert!(said.contains(why), "{lines}: {said}");

@@ -136,7 +136,7 @@ mod tests {
             ("docker = \"/a\"\npodman = \"/b\"", "one of the two"),
             ("docker = \"a\"", "the whole path of a socket"),
             ("docker = \"/a\"\nsite.hosts = [\"a\"]", "leave it out"),
-            ("docker = \"/a\"\nsite.knid = \"app\"", "unknown field"),
+            ("docker = \"/a\"\nsite.knid = \"app\"", "unknown field `knid`"),
             ("docker = \"/a\"\nsite.wake_timeout = \"0s\"", "is 0"),
         ] {
             let said = parse(lines).unwrap_err();

@@ -3,6 +3,7 @@ use super::*;
 mod recipes;
 mod reference;
 mod sla;
+mod wrong;
 
 /// A file that is right; its lines are counted from 1.
 const GOOD: &str = r#"listen = ["127.0.0.1:8080"]
@@ -103,7 +104,7 @@ fn a_rate_is_a_line_of_text_and_there_is_none_by_default() {
         let line = format!("requests_per_client = {bad}");
         points_at(5, "hold = \"30s\"", &line, &["is not a rate", "`100/s`"]);
     }
-    points_at(5, "hold = \"30s\"", "requests_per_client = 100", &["string"]);
+    points_at(5, "hold = \"30s\"", "requests_per_client = 100", &["text in quotes"]);
 }
 
 #[test]
@@ -153,13 +154,13 @@ fn rules_about_clients_that_could_never_hold_are_pointed_at() {
 
 #[test]
 fn wrong_types_say_what_is_wanted() {
-    points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = 8080", &["sequence"]);
+    points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = 8080", &["must be a list"]);
     points_at(1, "[\"127.0.0.1:8080\"]", "[\"8080\"]", &["address"]);
     points_at(5, "\"30s\"", "30", &["`30` has no unit", "`\"30s\"`"]);
     points_at(5, "\"30s\"", "true", &["a duration with a unit, such as `\"120s\"`"]);
     points_at(5, "\"30s\"", "\"99999999999d\"", &["too long", "at most 3650d"]);
     points_at(8, "on_w = 80", "on_w = \"80\"", &["80"]);
-    points_at(11, "\"blog\"", "[\"blog\"]", &["string"]);
+    points_at(11, "\"blog\"", "[\"blog\"]", &["text in quotes"]);
 }
 
 #[test]
@@ -206,9 +207,9 @@ fn a_policy_is_a_line_of_text() {
     let choices = "`learned`, `window`, `ski-rental`, `timeout 5s` or `always-on`";
     let put = "[scenario.server]\non_w = 80";
     points_at(8, put, "[scenario]\npolicy = \"sleepy\"", &["`sleepy` is not a policy", choices]);
-    points_at(8, put, "[scenario]\npolicy = 30", &["integer `30`", choices]);
+    points_at(8, put, "[scenario]\npolicy = 30", &["`30`", choices]);
     points_at(8, put, "[scenario]\npolicy = \"timeout 30\"", &["`30` is not a duration"]);
-    points_at(7, put, "[scenario.policy]\nname = \"window\"", &["map", choices]);
+    points_at(7, put, "[scenario.policy]\nname = \"window\"", &["a table", choices]);
 }
 
 #[test]
@@ -301,7 +302,7 @@ fn what_is_missing_is_asked_for() {
 fn what_is_not_toml_is_pointed_at() {
     points_at(5, "hold = \"30s\"", "hold = \"30s", &[]);
     points_at(4, "[limits]", "[limits", &[]);
-    points_at(9, "on_w = 80", "on_w = 80\non_w = 81", &["duplicate"]);
+    points_at(9, "on_w = 80", "on_w = 80\non_w = 81", &["twice"]);
 }
 
 #[test]
@@ -482,7 +483,7 @@ fn what_cannot_stand_in_a_page_is_refused() {
     let good = "hosts = [\"blog.example\"]";
     points_at(13, good, &texts("lang = 'en\"><script>'"), &["is no language", "pt-BR"]);
     points_at(13, good, &texts("style = '</style><script>'"), &["CSS cannot hold a `<`"]);
-    points_at(13, good, &texts("headline = 'x'"), &["unknown field", "heading"]);
+    points_at(13, good, &texts("headline = 'x'"), &["unknown key", "heading"]);
 }
 
 #[test]

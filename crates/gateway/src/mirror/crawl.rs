@@ -30,6 +30,9 @@ const AFTER_WAKING: Duration = Duration::from_secs(1);
 /// Time between two checks of what is due, and between two attempts to open a mirror that failed.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
+/// The civil time is looked at again after this, while the server sleeps.
+const LONGEST_SLEEP: Duration = Duration::from_mins(15);
+
 /// Time between two checks whether the server's sleep waits.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -206,7 +209,14 @@ impl Keeper<'_> {
         let at = schedule::wake_at(&open.plan(), needs);
         let wake = async {
             let Some(at) = at else { return std::future::pending().await };
-            self.serving.clock.sleep(at.since(self.now())).await;
+            // In parts: a clock that starts in 1970 is set meanwhile.
+            loop {
+                let left = at.since(self.now());
+                if left.is_zero() {
+                    return;
+                }
+                self.serving.clock.sleep(left.min(LONGEST_SLEEP)).await;
+            }
         };
         let urgent = async {
             loop {

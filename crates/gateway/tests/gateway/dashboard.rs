@@ -412,8 +412,8 @@ fn an_address_alone_is_a_whole_configuration_of_it() {
     for (wrong, why) in [
         ("admin = \"localhost\"", "127.0.0.1:9180"),
         ("admin = 9180", "an address"),
-        ("[admin]\nlisten = \"127.0.0.1:1\"\npassword = \"x\"", "unknown field `password`"),
-        ("[admin]\nhosts = []", "missing field `listen`"),
+        ("[admin]\nlisten = \"127.0.0.1:1\"\npassword = \"x\"", "unknown key `admin.password`"),
+        ("[admin]\nhosts = []", "`admin.listen` is missing"),
         ("[admin]\nlisten = \"127.0.0.1:1\"\nhosts = [\"http://a\"]", "is not a host name"),
     ] {
         let error = parse(wrong).unwrap_err();

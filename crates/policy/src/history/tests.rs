@@ -110,8 +110,29 @@ fn a_clock_that_leaps_makes_no_days_in_which_nobody_watched() {
     assert_eq!(marks.iter().map(|it| it.day).collect::<Vec<_>>(), [MONDAYS_DAY]);
     // Set back by two days: it all belongs to Monday until Tuesday comes.
     assert!(history.note(at(MONDAY - 172_800, 0), &hours(2, 0)).is_empty());
-    assert_eq!(history.days().len(), 2);
-    assert_eq!(history.days()[1].bill, hours(2, 0));
+    let days: Vec<_> = history.days().iter().map(|it| (it.day, it.bill)).collect();
+    assert_eq!(days, [(MONDAYS_DAY, hours(2, 0))], "no day of 1970");
+}
+
+#[test]
+fn what_was_billed_in_1970_is_on_the_day_that_the_clock_was_set_also_after_a_restart() {
+    let mut history = History::new(rates(), []);
+    let minutes = |on| Bill { on: Duration::from_mins(on), ..Bill::default() };
+    let mut stored = history.note(at(5, 0), &Bill::default());
+    stored.extend(history.note(at(305, 0), &minutes(5)));
+    // The clock is set to Monday, 10:00, and the next day begins.
+    stored.extend(history.note(at(MONDAY + 36_000, 0), &minutes(6)));
+    stored.extend(history.note(at(MONDAY + 90_000, 0), &minutes(6 + 900)));
+    let seen = |history: &History| -> Vec<_> {
+        history.days().iter().map(|it| (it.day, it.bill.on)).collect()
+    };
+    // 14 hours of Monday after 10:00, and one of Tuesday.
+    let expected = [(MONDAYS_DAY, 6 + 840), (MONDAYS_DAY + 1, 60)]
+        .map(|(day, minutes)| (day, Duration::from_mins(minutes)));
+    assert_eq!(seen(&history), expected);
+    let mut resumed = History::new(rates(), stored);
+    resumed.note(at(MONDAY + 90_000, 0), &minutes(6 + 900));
+    assert_eq!(seen(&resumed), expected);
 }
 
 #[test]

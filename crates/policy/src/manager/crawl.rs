@@ -23,7 +23,8 @@ impl Crawl {
     pub(super) fn new(window: CrawlWindow, appointment: Option<Wall>, now: Now) -> Self {
         let promised = appointment.map(|at| {
             let ahead = u64::try_from(at.0.saturating_sub(now.wall.0)).unwrap_or(0);
-            now.mono + Duration::from_millis(ahead)
+            // Appointments are at most a day ahead: otherwise the clock is behind.
+            now.mono + Duration::from_millis(ahead).min(DAY)
         });
         Self { window, promised, invited: 0 }
     }
@@ -126,5 +127,12 @@ mod tests {
         assert_eq!(kept, Some(Wall::from_secs(3 * 3600)));
         let again = Crawl::new(CrawlWindow::default(), kept, at(2, 0));
         assert_eq!(again.next_timer(Duration::ZERO), Mono::from_secs(3 * 3600));
+    }
+
+    #[test]
+    fn an_appointment_of_a_clock_that_now_starts_in_1970_is_kept_within_a_day() {
+        let kept = Some(Wall::from_secs(1_795_435_200));
+        let again = Crawl::new(CrawlWindow::default(), kept, at(0, 0));
+        assert_eq!(again.next_timer(Duration::ZERO), Mono::from_secs(86_400));
     }
 }

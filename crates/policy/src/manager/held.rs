@@ -4,13 +4,13 @@ use super::{Action, Cause, PowerManager};
 use crate::lifecycle::Phase;
 use crate::sleep::SleepPolicy;
 use crate::visit::Visitor;
-use nightwatt_energy::time::{Mono, Now};
+use nightwatt_energy::time::Now;
 
 /// A request that waits for the server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub(super) id: u64,
-    pub(super) arrived: Mono,
+    pub(super) arrived: Now,
     /// Nothing where a whole server waits for another.
     pub(super) visitor: Option<Visitor>,
 }
@@ -38,7 +38,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if self.lifecycle.phase() == Phase::Failed && now.mono < self.lifecycle.blocked_until() {
             return false;
         }
-        self.held.push(Held { id, arrived: now.mono, visitor });
+        self.held.push(Held { id, arrived: now, visitor });
         self.wake(now, Cause::Request(id), actions);
         true
     }
@@ -50,11 +50,11 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     fn count_delay(&mut self, now: Now, held: &Held) {
-        if now.mono.since(held.arrived) <= self.settings.delay {
+        if now.mono.since(held.arrived.mono) <= self.settings.delay {
             return;
         }
         self.delayed_this_sleep += 1;
-        self.sla.delayed(now, held.visitor);
+        self.sla.delayed(now, held.arrived, held.visitor);
     }
 
     /// Requests held for it now.

@@ -84,13 +84,14 @@ impl SlaKeeper {
         }
     }
 
-    /// One of those that arrived was delayed. No visitor is delayed where a whole server waits for another.
-    pub fn delayed(&mut self, now: Now, visitor: Option<Visitor>) {
+    /// One of those that arrived was delayed, since `then`. No visitor is delayed where a whole server waits for
+    /// another.
+    pub fn delayed(&mut self, now: Now, then: Now, visitor: Option<Visitor>) {
         if let Some(share) = &mut self.share {
-            share.delayed(now);
+            share.delayed(now, then);
         }
         if let Some((visits, visitor)) = self.visits.as_mut().zip(visitor) {
-            visits.delayed(now, visitor);
+            visits.delayed(now, then, visitor);
         }
     }
 
@@ -216,7 +217,7 @@ mod tests {
         let after = |keeper: &mut SlaKeeper| keeper.after_one_more(Now::default(), 1.0);
         assert_eq!(after(&mut seen(keeper(Some(TENTH), Some(3)), 8)), Err(Broken::Share), "1 of 9");
         let mut both = seen(keeper(Some(TENTH), Some(1)), 100);
-        both.delayed(Now::default(), Some(Visitor(1)));
+        both.delayed(Now::default(), Now::default(), Some(Visitor(1)));
         assert_eq!(after(&mut both), Err(Broken::Visits { today: 1, most: 1 }));
         assert_eq!(after(&mut keeper(None, None)), Ok(None), "no form counts");
     }
@@ -235,7 +236,7 @@ mod tests {
     fn a_reload_keeps_what_was_counted_of_forms_that_stay() {
         let now = Now::default();
         let mut keeper = seen(keeper(Some(TENTH), Some(3)), 10);
-        keeper.delayed(now, Some(Visitor(1)));
+        keeper.delayed(now, now, Some(Visitor(1)));
         keeper.retune(Some(Sla {
             share: Some(TENTH),
             visits_per_day: Some(1),

@@ -58,11 +58,12 @@ impl DelayedVisits {
         self.open.of(now.mono, visitor);
     }
 
-    /// It was delayed: one more visit is, unless this one was already.
-    pub(super) fn delayed(&mut self, now: Now, visitor: Visitor) {
+    /// The request that arrived `then` was delayed: one more visit is, unless this one was already. A visit counts on
+    /// the day on which its first delayed request arrived.
+    pub(super) fn delayed(&mut self, now: Now, then: Now, visitor: Visitor) {
         let was_delayed = self.open.of(now.mono, visitor);
         if !std::mem::replace(was_delayed, true) {
-            self.today.at(now).delayed += 1;
+            self.today.delayed(now, then);
             self.this_sleep += 1;
         }
     }
@@ -134,7 +135,7 @@ mod tests {
             let now = at(n * 3600);
             // (0 + 1) / 3, (1 + 1) / 3, (2 + 1) / 3.
             assert!((visits.used(now) - (n as f64 + 1.0) / 3.0).abs() < 1e-9);
-            visits.delayed(now, Visitor(n));
+            visits.delayed(now, now, Visitor(n));
         }
         assert!(!allows(&mut visits, at(86_399)));
         assert_eq!(visits.changes_at(at(86_000), &Zone::default()), Mono::from_secs(86_400));
@@ -146,22 +147,22 @@ mod tests {
     fn a_visitor_delayed_twice_in_a_visit_counts_once_and_in_the_next_visit_again() {
         let mut visits = DelayedVisits::new(3, None);
         for second in [0, 60, 1800] {
-            visits.delayed(at(second), Visitor(1));
+            visits.delayed(at(second), at(second), Visitor(1));
         }
         assert_eq!(visits.today(at(1800)), 1, "no pause of half an hour");
         // Requests that do not wait carry the visit on.
         visits.saw(at(3000), Visitor(1));
-        visits.delayed(at(4000), Visitor(1));
+        visits.delayed(at(4000), at(4000), Visitor(1));
         assert_eq!(visits.today(at(4000)), 1);
-        visits.delayed(at(4000 + 1800), Visitor(1));
+        visits.delayed(at(4000 + 1800), at(4000 + 1800), Visitor(1));
         assert_eq!(visits.today(at(5800)), 2);
     }
 
     #[test]
     fn a_visit_that_was_delayed_before_midnight_is_not_delayed_again_after_it() {
         let mut visits = DelayedVisits::new(3, None);
-        visits.delayed(at(86_390), Visitor(1));
-        visits.delayed(at(86_410), Visitor(1));
+        visits.delayed(at(86_390), at(86_390), Visitor(1));
+        visits.delayed(at(86_410), at(86_410), Visitor(1));
         assert_eq!(visits.today(at(86_410)), 0);
     }
 
@@ -170,15 +171,15 @@ mod tests {
         let mut visits = DelayedVisits::new(10, None);
         visits.sleeps();
         for visitor in 0..6 {
-            visits.delayed(at(10), Visitor(visitor));
+            visits.delayed(at(10), at(10), Visitor(visitor));
         }
         visits.woke();
         // 1 + (6 - 1) / 5 = 2 more: 6 + 2 = 8 of 10.
         assert!((visits.used(at(11)) - 0.8).abs() < 1e-9);
-        visits.delayed(at(20), Visitor(7));
-        visits.delayed(at(20), Visitor(8));
+        visits.delayed(at(20), at(20), Visitor(7));
+        visits.delayed(at(20), at(20), Visitor(8));
         assert!((visits.used(at(21)) - 1.0).abs() < 1e-9);
-        visits.delayed(at(22), Visitor(9));
+        visits.delayed(at(22), at(22), Visitor(9));
         assert!(!allows(&mut visits, at(23)), "9 + 2 > 10");
     }
 
@@ -187,7 +188,7 @@ mod tests {
         let mut visits = DelayedVisits::new(1, None);
         visits.sleeps();
         for visitor in 0..50 {
-            visits.delayed(at(10), Visitor(visitor));
+            visits.delayed(at(10), at(10), Visitor(visitor));
         }
         visits.woke();
         assert!(!allows(&mut visits, at(11)));
@@ -203,12 +204,54 @@ mod tests {
     fn the_count_of_today_outlives_a_restart_and_that_of_yesterday_does_not() {
         let mut visits = DelayedVisits::new(2, None);
         let noon = 20_000 * 86_400 + 43_200;
-        visits.delayed(at(noon), Visitor(1));
-        visits.delayed(at(noon), Visitor(2));
+        visits.delayed(at(noon), at(noon), Visitor(1));
+        visits.delayed(at(noon), at(noon), Visitor(2));
         let stored = visits.stored(at(noon));
         assert_eq!(stored, DelayedToday { day: 20_000, visits: 2 });
         assert!(!allows(&mut DelayedVisits::new(2, Some(stored)), at(noon + 60)));
         assert!(allows(&mut DelayedVisits::new(2, Some(stored)), at(noon + 43_200)));
+    }
+
+    #[test]
+    fn a_visit_counts_on_the_day_on_which_its_first_delayed_request_arrived() {
+        // It arrives 2 s before midnight, and the server wakes 3 s after it.
+        let mut visits = DelayedVisits::new(3, None);
+        visits.delayed(at(86_403), at(86_398), Visitor(1));
+        assert_eq!(visits.today(at(86_403)), 0, "it is on yesterday's count");
+        // Another arrives 1 s after midnight: the first look at the new day is later than that.
+        let mut visits = DelayedVisits::new(3, None);
+        visits.delayed(at(86_398), at(86_398), Visitor(1));
+        visits.delayed(at(86_405), at(86_401), Visitor(2));
+        assert_eq!(visits.today(at(86_405)), 1);
+    }
+
+    #[test]
+    fn a_visit_over_midnight_counts_on_its_day_also_when_clocks_change_then() {
+        // Havana: at 01:00 of 1 November 2026 clocks go back to 00:00 (05:00 UTC), so midnight comes twice.
+        let midnight = 1_793_505_600;
+        let local = |second: u64| Now {
+            utc_offset: if second < midnight + 3600 { -4 * 3600 } else { -5 * 3600 },
+            ..at(second)
+        };
+        let mut visits = DelayedVisits::new(9, None);
+        visits.delayed(local(midnight - 5), local(midnight - 9), Visitor(1));
+        assert_eq!(visits.today(local(midnight - 5)), 1);
+        visits.delayed(local(midnight + 3), local(midnight - 2), Visitor(2));
+        assert_eq!(visits.today(local(midnight + 3)), 0, "2 counts on 31 October");
+        // Held over the second midnight: it is the same day.
+        visits.delayed(local(midnight + 3605), local(midnight + 3595), Visitor(3));
+        assert_eq!(visits.today(local(midnight + 3605)), 1);
+        // Berlin: the day on which clocks go forward at 02:00 begins an hour further from then.
+        let zone = berlin();
+        let berlin = |second: u64| Now {
+            utc_offset: zone.offset_at(Wall::from_secs(second.cast_signed()), 0),
+            ..at(second)
+        };
+        let midnight = 1_774_738_800;
+        let mut visits = DelayedVisits::new(9, None);
+        visits.delayed(berlin(midnight - 60), berlin(midnight - 65), Visitor(1));
+        visits.delayed(berlin(midnight + 3 * 3600), berlin(midnight + 3 * 3600 - 5), Visitor(2));
+        assert_eq!(visits.today(berlin(midnight + 3 * 3600)), 1);
     }
 
     /// Central European time in 2026: summer begins on 29 March and ends on 25 October, both at 01:00 UTC.
@@ -227,13 +270,13 @@ mod tests {
                 utc_offset: zone.offset_at(Wall::from_secs(second.cast_signed()), 0),
                 ..at(second)
             };
-            visits.delayed(local(evening), Visitor(1));
+            visits.delayed(local(evening), local(evening), Visitor(1));
             let midnight = evening + 1800;
             assert_eq!(visits.changes_at(local(evening), &zone), Mono::from_secs(midnight));
             assert!(
                 !allows(&mut visits, local(midnight - 1)) && allows(&mut visits, local(midnight))
             );
-            visits.delayed(local(midnight), Visitor(2));
+            visits.delayed(local(midnight), local(midnight), Visitor(2));
             let next = midnight + hours * 3600;
             assert_eq!(visits.changes_at(local(midnight), &zone), Mono::from_secs(next));
             assert!(!allows(&mut visits, local(next - 1)), "{hours} h");
@@ -257,7 +300,7 @@ mod tests {
                 }
                 second += gap;
                 if asleep {
-                    visits.delayed(at(second), Visitor(n as u64));
+                    visits.delayed(at(second), at(second), Visitor(n as u64));
                     visits.woke();
                     *by_day.entry(second / 86_400).or_default() += 1;
                 }

@@ -110,11 +110,11 @@ impl SlaWindow {
         self.today(now).seen += 1;
     }
 
-    /// One of those that arrived was delayed.
-    pub fn delayed(&mut self, now: Now) {
+    /// One of those that arrived was delayed, since `then`.
+    pub fn delayed(&mut self, now: Now, then: Now) {
         self.bucket(now.mono).delayed += 1;
         self.delayed += 1;
-        self.today(now).delayed += 1;
+        self.today(now).delayed(now, then);
     }
 
     /// Requests seen and requests delayed within the window: today, if it is 24 h.
@@ -261,7 +261,7 @@ mod tests {
         let now = at(10);
         assert!(allows(&mut window, now, 1.0), "(0 + 1) / (9 + 1) = 0.1");
         window.saw(now);
-        window.delayed(now);
+        window.delayed(now, now);
         assert!(!allows(&mut window, now, 1.0), "(1 + 1) / (10 + 1) > 0.1");
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let mut window = a_tenth_in_a_day();
         let noon = 43_200;
         window.saw(at(noon));
-        window.delayed(at(noon));
+        window.delayed(at(noon), at(noon));
         assert_eq!(window.counts(at(86_399)), (1, 1));
         assert_eq!(window.counts(at(86_400)), (0, 0), "another day");
         assert_eq!(window.rolling(at(noon + 86_399)), (1, 1));
@@ -309,7 +309,7 @@ mod tests {
             let noon = at(day * 86_400 + 43_200 + n);
             window.saw(noon);
             if n < delayed {
-                window.delayed(noon);
+                window.delayed(noon, noon);
             }
         }
     }
@@ -320,7 +320,7 @@ mod tests {
         let mut window = a_tenth_in_a_day();
         for n in 0..1000 {
             window.saw(at(80_000 + n));
-            window.delayed(at(80_000 + n));
+            window.delayed(at(80_000 + n), at(80_000 + n));
         }
         let midnight = at(86_400);
         assert!((window.used(midnight, 1.0) - 1.0 / 20.1).abs() < 1e-9);
@@ -378,7 +378,7 @@ mod tests {
         let local = |second: u64, utc_offset| Now { utc_offset, ..at(second) };
         for (second, utc_offset) in [(86_400, 0), (86_410, -3600), (86_420, 0)] {
             window.saw(local(second, utc_offset));
-            window.delayed(local(second, utc_offset));
+            window.delayed(local(second, utc_offset), local(second, utc_offset));
         }
         assert_eq!((window.today.seen, window.today.delayed), (3, 3));
         // 23:00 UTC is midnight an hour east.

@@ -135,8 +135,11 @@ impl Lessons {
         self.watched
     }
 
-    /// How much later it is now: nothing if the clock was set back since.
+    /// How much later it is now: nothing if the clock was set back since, or was not set then.
     pub fn age(&self, now: Wall) -> Duration {
+        if now.is_set() && !self.at.is_set() {
+            return Duration::ZERO;
+        }
         let age = u64::try_from(now.0.saturating_sub(self.at.0)).unwrap_or(0);
         Duration::from_millis(age)
     }

@@ -232,6 +232,17 @@ fn a_clock_set_back_makes_no_time_pass() {
 }
 
 #[test]
+fn what_was_learned_before_the_clock_was_set_is_not_old() {
+    let (policy, moment) = busy(10);
+    let mut lessons = policy.lessons(moment.now()).unwrap();
+    let set = Wall::from_secs(1_795_435_200);
+    lessons.at = Wall::from_secs(300);
+    assert_eq!(lessons.age(set), Duration::ZERO);
+    lessons.at = Wall::from_secs(1_795_435_200 - 60);
+    assert_eq!(lessons.age(set), Duration::from_mins(1));
+}
+
+#[test]
 fn times_out_of_this_world_do_no_harm() {
     let (policy, moment) = busy(1);
     let text = serde_json::to_value(policy.lessons(moment.now()).unwrap()).unwrap();

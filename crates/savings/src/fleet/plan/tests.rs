@@ -256,8 +256,16 @@ fn mistakes_are_told_with_their_line() {
         ("service_rate = 505.5", "", "plan.toml:15:1: say how fast it is"),
         ("rates = [300, 600]", "rates = [300, -1]", "plan.toml:24:1: the rate is -1"),
         ("rates = [300, 600]", "", "plan.toml:22:1: say how much arrives"),
-        ("kind = \"poisson\"", "kind = \"fish\"", "plan.toml:23:8: unknown variant `fish`"),
-        ("servers = 6", "server = 6", "plan.toml:10:1: unknown field `server`"),
+        (
+            "kind = \"poisson\"",
+            "kind = \"fish\"",
+            "plan.toml:23:8: `arrivals.kind` is `fish`, but must be one of ",
+        ),
+        (
+            "servers = 6",
+            "server = 6",
+            "plan.toml:10:1: unknown key `server.server`: did you mean `servers`?",
+        ),
         (
             "name = \"large\"",
             "name = \"small\"",
