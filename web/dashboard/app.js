@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import * as charts from "./charts.js";
+import { containers } from "./containers.js";
 import * as figures from "./figures.js";
 import { duration } from "./format.js";
 import { jobs } from "./jobs.js";
@@ -91,6 +92,7 @@ function draw() {
   figures.savings(byId("savings"), byId("savings-note"), past);
   figures.services(byId("services"), byId("services-table"), status.tcp ?? []);
   figures.datagrams(byId("datagrams"), byId("datagrams-table"), status.udp ?? []);
+  containers(byId("containers"), byId("containers-note"), byId("containers-table"), status.containers);
   jobs(byId("jobs"), byId("jobs-table"), status.jobs ?? []);
   byId("of-site").hidden = !site;
   if (site) {

@@ -65,6 +65,8 @@ pub struct Gateway {
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
     pub(crate) jobs: Arc<Jobs>,
+    /// Containers whose labels describe sites.
+    pub(crate) found: Found,
 }
 
 impl Gateway {

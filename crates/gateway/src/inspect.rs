@@ -46,6 +46,7 @@ impl Gateway {
             tcp: self.services_status(),
             udp: self.datagrams_status(),
             jobs: self.jobs_status(),
+            containers: self.found.status(&self.serving.config, self.serving.clock.now()),
             reload: self.last_reload(),
             tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
             connections: {

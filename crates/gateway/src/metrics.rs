@@ -4,6 +4,7 @@
 //! can choose, so the configuration determines the number of series.
 
 mod compression;
+mod containers;
 mod disk;
 mod in_use;
 mod jobs;
@@ -94,6 +95,7 @@ impl Gateway {
         mirrors::write(&mut page, self);
         compression::write(&mut page, self);
         in_use::write(&mut page, &sites);
+        containers::write(&mut page, self);
         write_energy(&mut page, &sites);
         if sites.iter().any(|it| !it.status.meters.is_empty()) {
             write_meters(&mut page, &sites);

@@ -128,6 +128,7 @@ impl<'a> Opening<'a> {
             metering: std::mem::take(&mut self.metering),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
             jobs: before.map(|it| Arc::clone(&it.jobs)).unwrap_or_default(),
+            found: before.map(|it| it.found.clone()).unwrap_or_default(),
         })
     }
 

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use crate::access::AccessLog;
 use crate::common::Common;
 use crate::config::Config;
+use crate::containers::Applied;
 use crate::datagrams;
 use crate::error::StartError;
 use crate::gateway::{Gateway, Options};
@@ -72,8 +73,12 @@ impl Running {
         config: Config,
         options: Options,
     ) -> Result<Reloaded, ReloadError> {
-        let done = self.try_reload(self.watched.found.apply(config.clone()), options).await;
+        let found = self.watched.found.clone();
+        found.meet(&config, &self.base, &self.gateway.serving.clock).await;
+        let Applied { config: whole, outcomes } = found.apply(config.clone());
+        let done = self.try_reload(whole, options).await;
         if done.is_ok() {
+            found.note(&config, outcomes);
             *self.base = config;
         }
         let refused = done.as_ref().err().map(ToString::to_string);

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use crate::admin::{self, Guard};
 use crate::common::Common;
 use crate::config::Config;
+use crate::containers::Applied;
 use crate::containers::watch::{self, Watched};
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
@@ -103,7 +104,8 @@ impl Gateway {
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
         let (base, found) = (config, options.found.clone());
-        let config = found.apply(base.clone());
+        let Applied { config, outcomes } = found.apply(base.clone());
+        found.note(&base, outcomes);
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         let udp_bound = ports::bind(&config, &[])?;
@@ -233,7 +235,8 @@ fn open(
     let Options { observe, durable, .. } = options;
     let common = Common { config: &own, clock, observe, durable, handed, disk };
     let mut opening = Opening::new(common, controllers, &options.meters, Vec::new());
-    let gateway = opening.gateway(config, addresses)?;
+    let mut gateway = opening.gateway(config, addresses)?;
+    gateway.found = options.found;
     gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }

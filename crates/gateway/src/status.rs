@@ -1,6 +1,7 @@
 //! What `nightwatt status` shows: plain data, which `inspect` collects.
 
 mod compression;
+mod containers;
 mod disk;
 mod in_use;
 mod job;
@@ -16,6 +17,7 @@ use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 pub use self::compression::CompressionStatus;
+pub use self::containers::{ContainerOutcome, ContainerStatus, ContainersStatus};
 pub use self::disk::DiskStatus;
 pub use self::in_use::InUseStatus;
 pub use self::job::JobStatus;
@@ -48,6 +50,9 @@ pub struct Status {
     /// The jobs, of `[[job]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobStatus>,
+    /// The containers whose labels describe sites, of `[containers]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainersStatus>,
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,

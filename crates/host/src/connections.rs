@@ -1,4 +1,4 @@
-//! Established TCP connections of this machine (`/proc/net/tcp`, proc(5)).
+//! TCP connections of this machine (`/proc/net/tcp`, proc(5)).
 
 use std::collections::HashSet;
 use std::io;
@@ -9,8 +9,11 @@ use crate::Host;
 /// `TCP_ESTABLISHED` of the kernel's `include/net/tcp_states.h`.
 const ESTABLISHED: &str = "01";
 
-/// An established connection, seen from one of its ends. Addresses that map IPv4 are IPv4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `TCP_LISTEN`.
+const LISTENS: &str = "0A";
+
+/// A connection, seen from one of its ends. Addresses that map IPv4 are IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Connection {
     /// The end on this machine.
     pub local: SocketAddr,
@@ -18,6 +21,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The number of its socket; 0 if no process has it any more.
     pub inode: u64,
+    /// Whether it is established; otherwise this end of it opens, closes or is closed.
+    pub is_open: bool,
 }
 
 /// All established connections in our network namespace.
@@ -26,6 +31,15 @@ pub struct Connection {
 ///
 /// If a table is there that cannot be read.
 pub fn established(host: &Host) -> Result<Vec<Connection>, String> {
+    Ok(connections(host)?.into_iter().filter(|it| it.is_open).collect())
+}
+
+/// All connections in our network namespace, whatever they are in.
+///
+/// # Errors
+///
+/// If a table is there that cannot be read.
+pub fn connections(host: &Host) -> Result<Vec<Connection>, String> {
     let mut all = Vec::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text =
@@ -49,14 +63,15 @@ pub fn own_sockets(host: &Host) -> io::Result<HashSet<u64>> {
     Ok(sockets.collect())
 }
 
-/// A line of the table, if it is of an established connection.
+/// A line of the table, if it is of a connection.
 fn connection(line: &str) -> Option<Connection> {
     let mut fields = line.split_whitespace().skip(1);
     let (local, peer, state) = (fields.next()?, fields.next()?, fields.next()?);
     // tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
     let inode = fields.nth(5).and_then(|it| it.parse().ok()).unwrap_or(0);
-    (state == ESTABLISHED).then_some(())?;
-    Some(Connection { local: address(local)?, peer: address(peer)?, inode })
+    let is_open = state == ESTABLISHED;
+    (state != LISTENS).then_some(())?;
+    Some(Connection { local: address(local)?, peer: address(peer)?, inode, is_open })
 }
 
 /// `0100007F:1F90`: words of 32 bits in the machine's byte order, and the port.
@@ -96,8 +111,11 @@ mod tests {
                 local: "10.0.0.2:22".parse().unwrap(),
                 peer: "10.0.0.1:39516".parse().unwrap(),
                 inode: 20_482,
+                is_open: true,
             })
         );
+        let closed = v4.replace(" 01 ", " 06 ");
+        assert_eq!(connection(&closed).map(|it| it.is_open), Some(false), "TIME_WAIT");
         let mapped =
             "   0: 0000000000000000FFFF00000200000A:0016 0000000000000000FFFF00000100000A:CA9A 01";
         assert_eq!(connection(mapped).map(|it| it.local), Some("10.0.0.2:22".parse().unwrap()));

@@ -146,8 +146,8 @@ struct InspectedState {
     status: String,
 }
 
-/// Whether it has a health check that has not passed yet.
-fn is_starting(body: &[u8]) -> bool {
+/// Whether it has a health check that has not passed yet, or does not pass.
+fn is_unhealthy(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Checked {
         #[serde(rename = "State")]
@@ -164,7 +164,9 @@ fn is_starting(body: &[u8]) -> bool {
         status: String,
     }
     let checked = serde_json::from_slice::<Checked>(body).ok();
-    checked.and_then(|it| it.state.health).is_some_and(|it| it.status == "starting")
+    checked
+        .and_then(|it| it.state.health)
+        .is_some_and(|it| ["starting", "unhealthy"].contains(&&*it.status))
 }
 
 /// What a container can be in.
@@ -334,7 +336,7 @@ impl Container {
     /// The state of a container, and whether it runs but is not healthy yet.
     async fn inspect(&self, name: &str) -> Result<(State, bool), Error> {
         let body = self.ask(Method::GET, &self.inspection(name)).await?;
-        Ok((self.read_state(&body)?, is_starting(&body)))
+        Ok((self.read_state(&body)?, is_unhealthy(&body)))
     }
 
     /// The state of a container, or nothing if no container has that name.
@@ -386,8 +388,7 @@ impl Container {
 
     async fn wake_up(&self) -> Result<(), Error> {
         self.again.woken();
-        let turn = self.needs.turn();
-        let _turn = turn.lock().await;
+        let _waking = self.needs.waking();
         self.start_needs().await?;
         self.start(&self.name).await
     }
@@ -402,8 +403,6 @@ impl Container {
         }
         // One that is paused still has connections to what it needs.
         if self.sleep == Sleep::Stop {
-            let turn = self.needs.turn();
-            let _turn = turn.lock().await;
             self.stop_needs().await;
         }
         Ok(())
@@ -506,16 +505,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_container_is_ready_unless_its_health_check_has_yet_to_pass() {
+    fn a_container_is_ready_unless_its_health_check_does_not_pass() {
         for (health, starts) in [
             ("", false),
             (", \"Health\": null", false),
             (", \"Health\": {\"Status\": \"\"}", false),
             (", \"Health\": {\"Status\": \"healthy\"}", false),
             (", \"Health\": {\"Status\": \"starting\"}", true),
+            (", \"Health\": {\"Status\": \"unhealthy\"}", true),
         ] {
             let body = format!(r#"{{"State": {{"Status": "running"{health}}}}}"#);
-            assert_eq!(is_starting(body.as_bytes()), starts, "{body}");
+            assert_eq!(is_unhealthy(body.as_bytes()), starts, "{body}");
         }
     }
 

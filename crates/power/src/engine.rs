@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
+use jiff::Timestamp;
 use nightwatt_clock::Clock;
 use nightwatt_host::http::HttpResponse;
 use nightwatt_host::text::brief;
@@ -42,6 +43,8 @@ pub struct Described {
     pub published: BTreeMap<u16, (String, Option<u16>)>,
     /// It has the network of the host.
     pub on_host_network: bool,
+    /// When it was created, in nanoseconds since 1970; the latest of all times if that cannot be read.
+    pub created_ns: i128,
 }
 
 /// A container of the list.
@@ -58,6 +61,9 @@ struct Listed {
 #[serde(rename_all = "PascalCase")]
 struct Inspected {
     name: String,
+    /// As in RFC 3339.
+    #[serde(default)]
+    created: String,
     config: Config,
     host_config: HostConfig,
 }
@@ -97,7 +103,9 @@ impl Described {
             let host_port = binding.host_port.parse().ok().filter(|port| *port != 0);
             Some((port, (binding.host_ip, host_port)))
         });
+        let created: Option<Timestamp> = it.created.parse().ok();
         Ok(Self {
+            created_ns: created.map_or(i128::MAX, Timestamp::as_nanosecond),
             name: it.name.trim_start_matches('/').to_owned(),
             labels: it.config.labels.unwrap_or_default(),
             published: published.collect(),
@@ -182,6 +190,11 @@ impl Engine {
         self.daemon.whom()
     }
 
+    /// As [`whom`](Self::whom), of the daemon with this name and address.
+    pub fn called(name: &'static str, address: &Address) -> String {
+        Daemon { name, address: address.clone(), hints: HINTS }.whom()
+    }
+
     async fn get(&self, path: &str) -> Result<Bytes, Error> {
         self.daemon.accepted(self.answer(path).await?, path)
     }
@@ -193,7 +206,7 @@ impl Engine {
         answer.map_err(|error| self.daemon.no_answer(error))
     }
 
-    /// All containers that have a label of nightwatt, sorted by name. One whose description cannot be read stays as it
+    /// All containers that have a label of nightwatt, the oldest first. One whose description cannot be read stays as it
     /// was `earlier`.
     pub async fn containers(&self, earlier: &[Described]) -> Result<Vec<Described>, Error> {
         let nonsense = |what| Error::Nonsense { whom: self.whom(), what };
@@ -224,13 +237,16 @@ impl Engine {
                 }
             }
         }
-        described.sort_by(|a, b| a.name.cmp(&b.name));
+        // The name only decides between two of the same moment.
+        described.sort_by(|a, b| (a.created_ns, &a.name).cmp(&(b.created_ns, &b.name)));
         Ok(described)
     }
 
-    /// What a container has used since it was started.
+    /// What a container has used since it was started. The daemon answers at once.
     pub async fn usage(&self, name: &str) -> Result<Usage, Error> {
-        let body = self.get(&format!("/containers/{name}/stats?stream=false")).await?;
+        // Without `one-shot` Docker measures for a second or two, for a rate that is not used here.
+        let path = format!("/containers/{name}/stats?stream=false&one-shot=true");
+        let body = self.get(&path).await?;
         Usage::read(&body).map_err(|what| Error::Nonsense { whom: self.whom(), what })
     }
 
@@ -281,7 +297,7 @@ mod tests {
     #[test]
     fn a_container_is_its_name_labels_and_published_ports() {
         // The fields of Docker's ContainerInspect.
-        let body = br#"{"Id": "ab", "Name": "/web", "Config": {"Labels": {"nightwatt.enable": "true"}},
+        let body = br#"{"Id": "ab", "Created": "2026-11-23T20:15:00.5Z", "Name": "/web", "Config": {"Labels": {"nightwatt.enable": "true"}},
             "HostConfig": {"NetworkMode": "bridge", "PortBindings": {
                 "8080/tcp": [{"HostIp": "", "HostPort": "18080"}], "53/udp": [{"HostIp": "", "HostPort": "53"}],
                 "9000/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}], "1/tcp": null}}}"#;
@@ -293,6 +309,9 @@ mod tests {
         let bare = br#"{"Name": "a", "Config": {"Labels": null},
             "HostConfig": {"NetworkMode": "host", "PortBindings": null}}"#;
         let bare = Described::read(bare).unwrap();
+        // `date --date 2026-11-23T20:15:00Z +%s`, and half a second.
+        assert_eq!(web.created_ns, 1_795_464_900_500_000_000);
+        assert_eq!(bare.created_ns, i128::MAX, "unknown: it claims nothing before others");
         assert!(bare.labels.is_empty() && bare.published.is_empty() && bare.on_host_network);
         for other in ["", "[]", "{}", "<html>"] {
             assert!(
@@ -336,6 +355,38 @@ mod tests {
             let error = containers([("a", 200, A), ("b", status, "{}"), ("c", 200, A)], &all);
             assert!(error.unwrap_err().to_string().contains(&format!("(status {status})")));
         }
+    }
+
+    #[test]
+    fn the_oldest_container_comes_first_and_the_name_decides_between_equals() {
+        // Docker omits zeros at the end of a fraction; podman may write local time.
+        let of = |name, created| {
+            Box::leak(
+                format!(
+                    r#"{{"Name": "/{name}", "Created": "{created}", "Config": {{"Labels": null}},
+                "HostConfig": {{"PortBindings": null}}}}"#
+                )
+                .into_boxed_str(),
+            ) as &'static str
+        };
+        let a = of("a", "2026-11-23T20:15:00.42Z");
+        let (b, c) = (of("b", "2026-11-23T20:15:00.4Z"), of("c", "2026-11-23T21:15:00.4+01:00"));
+        let all = containers([("a", 200, a), ("c", 200, c), ("b", 200, b)], &[]).unwrap();
+        assert_eq!(all.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn statistics_are_asked_for_without_a_measurement_of_the_daemon() {
+        let address = crate::container::tests::daemon(|path| match path.split_once('?') {
+            Some(("/containers/web/stats", "stream=false&one-shot=true")) => {
+                (200, r#"{"cpu_stats": {"cpu_usage": {"total_usage": 7}}}"#.to_owned())
+            }
+            _ => (400, "{}".to_owned()),
+        });
+        let clock = Clock::real();
+        let engine = Engine::new("docker", address, clock.clone());
+        let usage = clock.runtime().unwrap().block_on(engine.usage("web")).unwrap();
+        assert_eq!(usage, Usage { cpu_ns: 7, network_bytes: 0 });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod containers;
 mod datagrams;
 mod gate;
 mod measured;
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
-            "containers": containers(&config),
+            "containers": containers::look(&config),
             "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
             "sites": sites,
             "udp": config.udp.iter().map(|it| datagrams::as_json(&config, it)).collect::<Vec<_>>(),
@@ -112,12 +113,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say(&output::folded(&text))?;
     }
     Ok(ExitStatus::Success)
-}
-
-/// The daemon whose containers become sites.
-fn containers(config: &Config) -> Option<String> {
-    let (name, address) = config.containers.as_ref()?.daemon()?;
-    Some(format!("{name} at {address}"))
 }
 
 pub(super) fn page(name: &str, config: &Config) -> String {
@@ -146,8 +141,8 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         };
         row(&mut text, "admin", &format!("{} (dashboard; {orders})", admin.listen));
     }
-    if let Some(daemon) = containers(config) {
-        row(&mut text, "containers", &format!("those of {daemon} with labels become sites"));
+    if let Some(found) = containers::look(config) {
+        containers::rows(&mut text, &found);
     }
     if let Some(gate) = &config.gate {
         row(&mut text, "gate", &gate::words(config, gate));

@@ -1,5 +1,6 @@
 //! `nightwatt status`: one page about a running gateway.
 
+pub(crate) mod containers;
 mod datagrams;
 
 use std::fmt::Write;
@@ -46,6 +47,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         status.tcp.retain(|service| service.on == *wanted);
         status.udp.retain(|service| service.on == *wanted);
         status.jobs.retain(|job| job.on == *wanted);
+        status.containers = status.containers.and_then(|mut it| {
+            it.containers.retain(|it| it.name == *wanted);
+            (!it.containers.is_empty()).then_some(it)
+        });
         if status.sites.is_empty() && status.machines.is_empty() {
             return Err(Failure::saying(format!("there is no site `{wanted}`"))
                 .into_usage()
@@ -104,6 +109,12 @@ fn page(status: &Status) -> String {
             text.push('\n');
         }
         job_rows(&mut text, job);
+    }
+    if let Some(containers) = &status.containers {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        containers::rows(&mut text, containers);
     }
     if let Some(tls) = &status.tls {
         text.push('\n');

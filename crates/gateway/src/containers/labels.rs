@@ -136,19 +136,27 @@ impl<'a> Labels<'a> {
             needs.push(name.to_owned());
         }
         let Some(group) = self.get(GROUP) else { return Ok(needs) };
+        let mut rest: Vec<&String> = Vec::new();
         for other in all.iter().filter(|it| it.name != self.0.name) {
             let is_in = Labels(other).get(GROUP) == Some(group);
             let serves = Labels(other).is_enabled() == Ok(true);
             if is_in && !serves && !needs.contains(&other.name) {
-                needs.push(other.name.clone());
+                rest.push(&other.name);
             }
         }
+        rest.sort();
+        needs.extend(rest.into_iter().cloned());
         Ok(needs)
     }
 }
 
 fn list(texts: impl IntoIterator<Item = String>) -> Value {
     Value::Array(texts.into_iter().map(Value::String).collect())
+}
+
+/// The hosts that a container's labels name, shortened.
+pub fn hosts(container: &Described) -> Vec<String> {
+    Labels(container).list(HOSTS).iter().map(|it| brief(it.as_bytes())).collect()
 }
 
 /// The site of a container as a table of the configuration, if it has one: `template` with what the labels say. `all`
@@ -220,6 +228,7 @@ mod tests {
             labels: labels.collect(),
             published: [(8080, (String::new(), Some(18_080)))].into_iter().collect(),
             on_host_network: false,
+            created_ns: 0,
         }
     }
 
@@ -290,11 +299,15 @@ mod tests {
             container("db", &[("group", "wiki")]),
             container("other", &[("group", "blog")]),
             container("second", &[&WIKI[..], &[("group", "wiki")]].concat()),
+            container("archive", &[("group", "wiki")]),
         ];
         let wiki = container("wiki", &[&WIKI[..], &[("group", "wiki"), ("needs", "db")]].concat());
         let found = of(&wiki, &all).unwrap().unwrap();
         let needs = found.site["power"]["podman"]["needs"].as_array().unwrap();
-        assert_eq!(needs.iter().filter_map(Value::as_str).collect::<Vec<_>>(), ["db", "cache"]);
+        assert_eq!(
+            needs.iter().filter_map(Value::as_str).collect::<Vec<_>>(),
+            ["db", "archive", "cache"]
+        );
     }
 
     #[test]

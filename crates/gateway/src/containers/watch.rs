@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_power::docker::Address;
+use nightwatt_power::engine::Engine;
 use tokio::sync::mpsc;
 
 use super::{Found, engine};
@@ -14,6 +16,14 @@ use crate::live::Live;
 
 /// Events of a project that starts come one after the other: the list is read this long after the first.
 const SETTLES: Duration = Duration::from_millis(300);
+
+/// Time between two lists without an event, of a daemon on a socket of this machine: it cannot die unnoticed, but may
+/// omit an event.
+const LISTS_HERE: Duration = Duration::from_mins(10);
+
+/// The same for a daemon by TCP: a stream whose other end is gone may stay silent for ever. Each list has a connection
+/// of its own, so that a lost daemon is noticed after this time and the limit of an answer (30 s).
+const LISTS_BY_TCP: Duration = Duration::from_mins(1);
 
 /// Pauses before the daemon is tried again, the last one for ever.
 const PAUSES: [Duration; 4] = [
@@ -57,6 +67,9 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
         let (config, clock) =
             (gateway.serving.config.containers.clone(), gateway.serving.clock.clone());
         let engine = engine(&gateway.serving.config, &clock);
+        let by_tcp = config.as_ref().and_then(|it| it.daemon());
+        let by_tcp = by_tcp.is_some_and(|(_, at)| matches!(at, Address::Tcp(_)));
+        let every = if by_tcp { LISTS_BY_TCP } else { LISTS_HERE };
         // In shadow mode the configuration does not change.
         let engine = engine.filter(|_| !gateway.serving.observe);
         drop(gateway);
@@ -67,7 +80,11 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
         let mut failures = 0;
         let watching = async {
             loop {
-                let error = follow(&engine, &watched, &mut failures).await;
+                let followed = Followed { engine: &engine, clock: &clock, every };
+                let error = follow(&followed, &watched, &mut failures).await;
+                if let Some(error) = &error {
+                    watched.found.lost(&engine.whom(), clock.now(), error.to_string());
+                }
                 let pause = PAUSES[failures.min(PAUSES.len() - 1)];
                 if failures == 0 {
                     if let Some(error) = &error {
@@ -77,7 +94,7 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
                         let daemon = engine.whom();
                         tracing::info!(
                             daemon,
-                            "the stream of events has ended: it is opened again"
+                            "the stream of events has ended or left out a change: it is opened again"
                         );
                     }
                 }
@@ -98,9 +115,18 @@ pub(crate) async fn run(mut live: Live<Gateway>, watched: Watched) {
     }
 }
 
-/// Follows the stream of events to its end. Nothing is lost between the list and the stream: that is opened first.
+/// A daemon that is followed.
+struct Followed<'a> {
+    engine: &'a Engine,
+    clock: &'a Clock,
+    /// Time between two lists without an event.
+    every: Duration,
+}
+
+/// Follows the stream of events to its end, or to a change that it leaves out. Nothing is lost between the list and the
+/// stream: that is opened first.
 async fn follow(
-    engine: &nightwatt_power::engine::Engine,
+    Followed { engine, clock, every }: &Followed<'_>,
     Watched { found, demand, .. }: &Watched,
     failures: &mut usize,
 ) -> Option<nightwatt_power::Error> {
@@ -108,20 +134,30 @@ async fn follow(
         Ok(events) => events,
         Err(error) => return Some(error),
     };
+    let daemon = engine.whom();
+    let mut is_told = true;
     loop {
-        match engine.containers(&found.all()).await {
+        match engine.containers(&found.all(&daemon)).await {
             Ok(all) => {
                 *failures = 0;
-                if found.set(all) && demand.send(Demand::Containers).await.is_err() {
+                let has_changed = found.set(&daemon, all);
+                if has_changed && demand.send(Demand::Containers).await.is_err() {
+                    return None;
+                }
+                if has_changed && !is_told {
                     return None;
                 }
             }
             Err(error) => return Some(error),
         }
-        if !events.changed().await {
-            return None;
+        is_told = match clock.timeout(*every, events.changed()).await {
+            Ok(true) => true,
+            Ok(false) => return None,
+            Err(_) => false,
+        };
+        if is_told {
+            settle().await;
         }
-        settle().await;
     }
 }
 
@@ -133,6 +169,9 @@ async fn settle() {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -151,6 +190,61 @@ mod tests {
             watched.tried(true, &clock);
             clock.sleep(Duration::from_mins(2)).await;
             assert!(demands.try_recv().is_err(), "it was applied meanwhile");
+        });
+    }
+
+    /// A daemon whose stream of events is silent, and whose lists are empty but for this container from the second one
+    /// on.
+    fn silent_daemon(container: &'static str) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+        std::thread::spawn(move || {
+            let (mut streams, mut lists) = (Vec::new(), 0);
+            for mut stream in listener.incoming().map(Result::unwrap) {
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let path = head[0].split(' ').nth(1).unwrap();
+                if path.starts_with("/events") {
+                    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+                    stream.write_all(head.as_bytes()).unwrap();
+                    streams.push(stream);
+                    continue;
+                }
+                let body = match path {
+                    "/containers/ab/json" => container,
+                    _ if lists == 0 => "[]",
+                    _ => {
+                        r#"[{"Id": "ab", "Names": ["/wiki"], "Labels": {"nightwatt.enable": "true"}}]"#
+                    }
+                };
+                lists += 1;
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                );
+                stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_change_that_a_dead_stream_does_not_report_is_found_by_the_next_list() {
+        let container = r#"{"Name": "/wiki", "Config": {"Labels": {"nightwatt.enable": "true"}},
+            "HostConfig": {"PortBindings": null}}"#;
+        let clock = Clock::virtual_at(nightwatt_energy::time::Wall::from_secs(0), 0);
+        let engine = Engine::new("docker", silent_daemon(container), clock.clone());
+        clock.runtime().unwrap().block_on(async {
+            let (demand, mut demands) = mpsc::channel(4);
+            let watched = Watched { found: Found::default(), demand, failures: Arc::default() };
+            let followed = Followed { engine: &engine, clock: &clock, every: LISTS_BY_TCP };
+            let mut failures = 0;
+            let following = follow(&followed, &watched, &mut failures);
+            let followed = clock.timeout(Duration::from_hours(1), following).await;
+            assert!(matches!(followed, Ok(None)), "the stream is opened again: {followed:?}");
+            assert_eq!(clock.now().mono.since(nightwatt_energy::time::Mono::ZERO), LISTS_BY_TCP);
+            assert!(matches!(demands.try_recv(), Ok(Demand::Containers)));
+            assert_eq!(watched.found.all(&engine.whom())[0].name, "wiki");
         });
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use nightwatt_host::Host;
-use nightwatt_host::connections::{Connection, established, own_sockets};
+use nightwatt_host::connections::{Connection, connections, own_sockets};
 
 use crate::config::{InUseConfig, Network, SiteConfig};
 
@@ -30,23 +30,31 @@ impl Ports {
 
     /// How many connections there are, for people; nothing if there are none.
     pub(super) fn count(&self) -> Result<Option<String>, String> {
-        let all = established(&self.host)?;
+        let before = connections(&self.host)?;
         let own = own_sockets(&self.host);
         let own = own.map_err(|error| format!("cannot list /proc/self/fd: {error}"))?;
-        let count = self.others(&all, &own);
+        let after = connections(&self.host)?;
+        let count = self.others(&before, &own, &after);
         Ok((count > 0).then(|| format!("TCP connections: {count}")))
     }
 
-    fn others(&self, all: &[Connection], own: &HashSet<u64>) -> usize {
-        let ours = all.iter().filter(|it| own.contains(&it.inode));
-        let ours: HashSet<SocketAddr> = ours.map(|it| it.local).collect();
+    /// The connections that count: open in both tables, between which our `own` sockets were listed. One of ours that
+    /// is open in both is among these; one that we closed meanwhile is not open in the second, at least at our end.
+    fn others(&self, before: &[Connection], own: &HashSet<u64>, after: &[Connection]) -> usize {
+        let before: HashSet<&Connection> = before.iter().collect();
+        // Ends on this machine that are ours, or closing: what is at their other end is no use.
+        let ends = before.iter().copied().chain(after);
+        let ends = ends.filter(|it| !it.is_open || own.contains(&it.inode));
+        let ends: HashSet<SocketAddr> = ends.map(|it| it.local).collect();
         let counts = |it: &&Connection| {
-            self.looked_at.contains(&it.local.port())
+            it.is_open
+                && before.contains(it)
+                && self.looked_at.contains(&it.local.port())
                 && !own.contains(&it.inode)
-                && !ours.contains(&it.peer)
+                && !ends.contains(&it.peer)
                 && !self.except.iter().any(|network| network.contains(it.peer.ip()))
         };
-        all.iter().filter(counts).count()
+        after.iter().filter(counts).count()
     }
 }
 
@@ -60,7 +68,8 @@ mod tests {
     }
 
     fn connection(local: &str, peer: &str, inode: u64) -> Connection {
-        Connection { local: local.parse().unwrap(), peer: peer.parse().unwrap(), inode }
+        let (local, peer) = (local.parse().unwrap(), peer.parse().unwrap());
+        Connection { local, peer, inode, is_open: true }
     }
 
     #[test]
@@ -77,10 +86,48 @@ mod tests {
             connection("10.0.0.2:8096", "10.0.0.9:42000", 12),
             connection("10.0.0.2:22", "10.0.0.9:43000", 13),
         ];
-        assert_eq!(ports(&[8096], &["10.0.0.8"]).others(&all, &own), 1);
-        assert_eq!(ports(&[8096, 22], &[]).others(&all, &own), 3);
-        assert_eq!(ports(&[443], &[]).others(&all, &own), 0);
-        assert_eq!(ports(&[8096], &[]).others(&all, &HashSet::new()), 4);
+        assert_eq!(ports(&[8096], &["10.0.0.8"]).others(&all, &own, &all), 1);
+        assert_eq!(ports(&[8096, 22], &[]).others(&all, &own, &all), 3);
+        assert_eq!(ports(&[443], &[]).others(&all, &own, &all), 0);
+        assert_eq!(ports(&[8096], &[]).others(&all, &HashSet::new(), &all), 4);
+    }
+
+    #[test]
+    fn a_connection_of_ours_that_opens_or_closes_meanwhile_does_not_count() {
+        let it = ports(&[8096], &[]);
+        let server = connection("127.0.0.1:8096", "127.0.0.1:50000", 5);
+        let ours = connection("127.0.0.1:50000", "127.0.0.1:8096", 7);
+        // Closed before our sockets were listed, which no process has any more.
+        let closing = Connection { inode: 0, is_open: false, ..ours };
+        let none = HashSet::new();
+        assert_eq!(it.others(&[server, ours], &none, &[server, closing]), 0);
+        assert_eq!(
+            it.others(&[server, ours], &none, &[Connection { is_open: false, ..server }]),
+            0
+        );
+        assert_eq!(it.others(&[server, ours], &none, &[]), 0);
+        // Opened after that.
+        assert_eq!(it.others(&[], &none, &[server, ours]), 0);
+        // The same ends, but another connection.
+        assert_eq!(it.others(&[server], &none, &[Connection { inode: 6, ..server }]), 0);
+        assert_eq!(it.others(&[server, ours], &none, &[server, ours]), 1, "of another program");
+    }
+
+    #[test]
+    fn a_real_connection_that_closes_between_the_looks_does_not_count() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let it = ports(&[port], &[]);
+        let ours = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (mut served, _) = listener.accept().unwrap();
+        let before = connections(&Host::default()).unwrap();
+        // As if the server were another process: its end is not ours, and our end is closed.
+        let none = HashSet::new();
+        assert_eq!(it.others(&before, &none, &before), 1);
+        drop(ours);
+        assert_eq!(std::io::Read::read(&mut served, &mut [0]).unwrap(), 0, "it is closed");
+        let after = connections(&Host::default()).unwrap();
+        assert_eq!(it.others(&before, &none, &after), 0);
     }
 
     #[test]
@@ -92,7 +139,7 @@ mod tests {
         let _served = listener.accept().unwrap();
         assert_eq!(it.count(), Ok(None));
         // Its end at the port is ours, as is its listener: so both ends are in another process, and count for it.
-        let all = established(&Host::default()).unwrap();
-        assert_eq!(it.others(&all, &HashSet::new()), 1);
+        let all = connections(&Host::default()).unwrap();
+        assert_eq!(it.others(&all, &HashSet::new(), &all), 1);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nightwatt_policy::in_use::Standing;
+use tokio::task::JoinSet;
 
 use super::InUse;
 use crate::live::Live;
@@ -30,9 +31,15 @@ pub(crate) async fn run(mut live: Live<Serving>, name: Arc<str>) {
             _ = phase.changed() => continue,
             _ = busy.changed() => continue,
         }
+        // At the same time: a slow one holds up no other.
+        let mut asked = JoinSet::new();
         for probe in server.probes_due() {
             let is_first = server.standings().get(probe) == Some(&Standing::NotAsked);
-            let found = probes.ask(probe, is_first, &clock).await;
+            let (probes, clock) = (Arc::clone(&probes), clock.clone());
+            asked.spawn(async move { (probe, probes.ask(probe, is_first, &clock).await) });
+        }
+        while let Some(answer) = asked.join_next().await {
+            let Ok((probe, found)) = answer else { continue };
             if !still_has(&live.now(), &name, &probes) {
                 // A reload: the others are asked for themselves.
                 break;

@@ -120,6 +120,15 @@ fn states(running: &Running) -> Vec<(String, String)> {
     sites.into_iter().map(|it| (it.name, it.state)).collect()
 }
 
+/// What became of each container with labels.
+fn outcomes(running: &Running) -> Vec<String> {
+    let containers = running.gateway.status().containers.unwrap();
+    assert!(containers.up, "{containers:?}");
+    let words =
+        containers.containers.iter().map(|it| format!("{} {}", it.name, it.outcome.as_str()));
+    words.collect()
+}
+
 fn is(running: &Running, site: &str, state: &str) -> bool {
     states(running).iter().any(|(name, is)| name == site && is == state)
 }
@@ -167,6 +176,12 @@ async fn story(podman: &Podman, clock: &Clock) {
     // Wrong labels concern only their own container.
     podman.create("broken", &["nightwatt.enable=true", "nightwatt.hosts=a b"], &sleeps);
     until(&mut running, "the site", |it| is(it, "wiki", "asleep")).await;
+    // Nor do those that claim the host of an older one.
+    let labels = ["nightwatt.enable=true", "nightwatt.hosts=wiki", "nightwatt.port=1"];
+    podman.create("aaa", &labels, &sleeps);
+    until(&mut running, "the conflict", |it| outcomes(it).len() == 4).await;
+    let wanted = ["cache no-site", "wiki site", "broken refused", "aaa conflict"];
+    assert_eq!(outcomes(&running), wanted, "the oldest first");
     assert_eq!(states(&running).len(), 1);
 
     let gateway = &running;
@@ -184,6 +199,7 @@ async fn story(podman: &Podman, clock: &Clock) {
     let ended = ["wiki", "cache", "db"].map(|it| podman.when(it, "FinishedAt"));
     assert!(ended.is_sorted(), "in the reverse order: {ended:?}");
 
+    podman.run(&["rm", "aaa"]);
     podman.run(&["rm", "wiki"]);
     until(&mut running, "its end", |it| states(it).is_empty()).await;
     assert_eq!(get(&running, "wiki").await, "421");

@@ -181,6 +181,41 @@ fn a_program_that_does_not_answer_delays_sleep_for_ten_minutes() {
     }
 }
 
+/// A program that answers that many questions once all of them are there, and later ones at once. If they do not come
+/// within a time it refuses all.
+fn at_once(count: usize) -> SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || listener.incoming().try_for_each(|it| sender.send(it.unwrap())));
+    std::thread::spawn(move || {
+        let late = std::time::Duration::from_secs(20);
+        let first: Vec<_> = (0..count).map_while(|_| asked.recv_timeout(late).ok()).collect();
+        let status = if first.len() == count { "200 OK" } else { "500 Too few" };
+        for mut stream in first.into_iter().chain(asked) {
+            let _ = stream.read(&mut [0; 4096]);
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn the_probes_of_a_site_are_asked_at_the_same_time() {
+    awake().play(async |stage| {
+        let program = at_once(3);
+        let probes = ["a", "b", "c"].map(|name| probe(program, &format!("name = \"{name}\"")));
+        stage.reload(sleeps_soon(probes.to_vec())).await.unwrap();
+        stage.at(40).await;
+        let seen = stage.status().in_use;
+        let seen: Vec<_> = seen.iter().map(|it| (it.used, it.failed)).collect();
+        assert_eq!(seen, [(1, 0); 3]);
+    });
+}
+
 #[test]
 fn an_operator_and_a_client_are_not_held_up_by_probes() {
     awake().play(async |stage| {

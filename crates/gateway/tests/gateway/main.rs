@@ -18,6 +18,7 @@ mod clock_steps;
 mod compression;
 mod connections;
 mod containers;
+mod containers_scripted;
 mod crawler_files;
 mod dashboard;
 mod datagrams;

@@ -463,6 +463,7 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     let in_use = |config: &mut Config| {
         config.site[0].in_use.push(toml::from_str("preset = \"plex\"").unwrap());
+        config.containers = Some(toml::from_str("docker = \"/no/such/socket\"").unwrap());
     };
     busy().with(in_use).play(async |stage| {
         let page = scrape(stage).await;

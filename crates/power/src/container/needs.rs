@@ -16,8 +16,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 struct Users {
     /// Name, and what it needs. Twice while a reload replaces its controller.
     all: Vec<(String, Vec<String>)>,
-    /// Held while any of them is started or stopped with what it needs, so that none loses what it is about to use.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Those that are being woken: they need their containers, although they do not run yet.
+    waking: Vec<String>,
+    /// For each needed container: held while it is started, and while it is decided whether it is stopped, and that is
+    /// done. Never while it is waited for.
+    turns: HashMap<String, Arc<tokio::sync::Mutex<()>>>,
 }
 
 static USERS: LazyLock<Mutex<HashMap<String, Users>>> = LazyLock::new(Mutex::default);
@@ -34,6 +37,20 @@ pub(crate) struct Needs {
     pub(super) names: Vec<String>,
 }
 
+/// A container that is being woken: nothing that it needs is stopped while this exists.
+#[derive(Debug)]
+pub(super) struct Waking<'a>(&'a Needs);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        let mut users = users();
+        let Some(entry) = users.get_mut(&self.0.daemon) else { return };
+        if let Some(at) = entry.waking.iter().position(|it| *it == self.0.name) {
+            entry.waking.swap_remove(at);
+        }
+    }
+}
+
 impl Needs {
     /// What the container with this name needs, in the order in which it is started.
     pub(crate) fn new(daemon: &super::Address, name: &str, names: &[String]) -> Self {
@@ -45,13 +62,26 @@ impl Needs {
         Self { daemon, name: name.to_owned(), names: names.to_vec() }
     }
 
-    /// Held while it is started with what it needs, and while that is stopped. Containers that need nothing wait for
-    /// no other.
-    pub(super) fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
-        if self.names.is_empty() {
-            return Arc::default();
-        }
-        Arc::clone(&users().entry(self.daemon.clone()).or_default().turn)
+    /// Notes that the container is being woken.
+    pub(super) fn waking(&self) -> Waking<'_> {
+        users().entry(self.daemon.clone()).or_default().waking.push(self.name.clone());
+        Waking(self)
+    }
+
+    /// The lock of a needed container.
+    fn turn(&self, needed: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut users = users();
+        let turns = &mut users.entry(self.daemon.clone()).or_default().turns;
+        // Those that are used by none begin again.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(needed.to_owned()).or_default())
+    }
+
+    /// Whether this container is being woken.
+    fn is_waking(&self, user: &str) -> bool {
+        let users = users();
+        let waking = users.get(&self.daemon).map_or(&[][..], |it| &it.waking);
+        waking.iter().any(|it| it == user)
     }
 
     /// The other containers that need this one.
@@ -81,7 +111,11 @@ impl Container {
     /// Starts what it needs, each once the one before runs and, if it has a health check, is healthy.
     pub(super) async fn start_needs(&self) -> Result<(), Error> {
         for name in &self.needs.names {
-            self.start(name).await?;
+            {
+                let turn = self.needs.turn(name);
+                let _turn = turn.lock().await;
+                self.start(name).await?;
+            }
             self.wait_for(name).await?;
         }
         Ok(())
@@ -92,8 +126,8 @@ impl Container {
     async fn wait_for(&self, name: &str) -> Result<(), Error> {
         let until = self.clock.now().mono + self.timeout;
         loop {
-            let (state, is_starting) = self.inspect(name).await?;
-            if state == State::Running && !is_starting {
+            let (state, is_unhealthy) = self.inspect(name).await?;
+            if state == State::Running && !is_unhealthy {
                 return Ok(());
             }
             if self.clock.now().mono >= until {
@@ -125,7 +159,18 @@ impl Container {
     }
 
     async fn stop_if_free(&self, name: &str) -> Result<(), Error> {
+        // One that begins to be woken from here on waits for this before it starts what it needs.
+        let turn = self.needs.turn(name);
+        let _turn = turn.lock().await;
         for user in self.needs.others_that_need(name) {
+            if self.needs.is_waking(&user) {
+                tracing::debug!(
+                    needs = name,
+                    user,
+                    "is left running for a container that is woken"
+                );
+                return Ok(());
+            }
             // One that was removed does not need it any more. Of one that cannot be asked about, that is unknown: an
             // error leaves it running.
             let state = self.state_if_there(&user).await?;
@@ -172,6 +217,17 @@ mod tests {
         drop(elsewhere);
     }
 
+    /// A container that needs another one.
+    fn container(clock: &Clock, address: &Address, name: &str, needs: &str) -> Container {
+        let text = format!(
+            "container = \"{name}\"\nsocket = \"{address}\"\nneeds = [\"{needs}\"]\ntimeout = \"1m\""
+        );
+        let config: crate::docker::Config = toml::from_str(&text).unwrap();
+        let context =
+            Context { clock: clock.clone(), state_dir: PathBuf::new(), site: String::new() };
+        config.build(&context).unwrap()
+    }
+
     /// The containers that were stopped when `web` no longer needs `db`, which `wiki` needs too. Of `wiki` the daemon
     /// answers so.
     fn stopped(status: u16, body: &'static str) -> Vec<String> {
@@ -187,11 +243,7 @@ mod tests {
         });
         let _wiki = Needs::new(&address, "wiki", &["db".to_owned()]);
         let clock = Clock::real();
-        let text = format!("container = \"web\"\nsocket = \"{address}\"\nneeds = [\"db\"]");
-        let config: crate::docker::Config = toml::from_str(&text).unwrap();
-        let context =
-            Context { clock: clock.clone(), state_dir: PathBuf::new(), site: String::new() };
-        let web = config.build(&context).unwrap();
+        let web = container(&clock, &address, "web", "db");
         clock.runtime().unwrap().block_on(web.stop_needs());
         let stopped = stopped.lock().unwrap();
         stopped.clone()
@@ -210,5 +262,52 @@ mod tests {
         ] {
             assert_eq!(stopped(status, body), [""; 0], "{status} {body}");
         }
+    }
+
+    #[test]
+    fn a_container_that_waits_for_health_delays_no_other_and_loses_nothing() {
+        let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
+        let address = super::super::tests::daemon(move |path| {
+            let _ = asked.send(path.to_owned());
+            let state = |words: &str| (200, format!(r#"{{"State": {{"Status": {words}}}}}"#));
+            match path {
+                // It never passes its health check.
+                "/containers/db/json" => state(r#""running", "Health": {"Status": "starting"}"#),
+                "/containers/web/json" => state(r#""exited""#),
+                _ if path.ends_with("/json") => state(r#""running""#),
+                _ => (204, String::new()),
+            }
+        });
+        let clock = Clock::real();
+        let of = |name: &str, needs: &str| container(&clock, &address, name, needs);
+        let (web, wiki, blog) = (of("web", "db"), of("wiki", "db"), of("blog", "cache"));
+        let others = async {
+            let mut looks = 0;
+            // The second look is that of the wait.
+            while looks < 2 {
+                looks += usize::from(asks.recv().await.unwrap() == "/containers/db/json");
+            }
+            blog.wake_up().await.unwrap();
+            blog.put_to_sleep().await.unwrap();
+            // `web` does not run yet, and nothing else needs `db`.
+            wiki.put_to_sleep().await.unwrap();
+            std::iter::from_fn(|| asks.try_recv().ok()).collect::<Vec<_>>()
+        };
+        let asked = clock.runtime().unwrap().block_on(async {
+            tokio::select! {
+                biased;
+                _ = web.wake_up() => panic!("the others wait for the health of `db`"),
+                asked = others => asked,
+            }
+        });
+        let is_there = |path: &str| asked.iter().any(|it| it == path);
+        assert!(
+            ["blog", "cache", "wiki"].iter().all(|it| is_there(&format!("/containers/{it}/stop")))
+        );
+        assert!(!is_there("/containers/db/stop"), "{asked:?}");
+        // It is woken no more: the wait was given up.
+        clock.runtime().unwrap().block_on(wiki.stop_needs());
+        let asked: Vec<_> = std::iter::from_fn(|| asks.try_recv().ok()).collect();
+        assert!(asked.iter().any(|it| it == "/containers/db/stop"), "{asked:?}");
     }
 }

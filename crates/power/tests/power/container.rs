@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nightwatt_needs::{program, static_program};
+use nightwatt_power::engine::Engine;
 use nightwatt_power::{Controller, Error, Observed, docker, podman};
 
 use crate::Rig;
@@ -96,6 +97,8 @@ fn a_container_is_started_paused_and_stopped_in_both_dialects() {
             _ => Box::new(libpod_of(&rig, &socket, &options)),
         }
     };
+    let address = docker::Address::Unix(podman.socket.clone());
+    let engine = Engine::new("podman", address, nightwatt_clock::Clock::real());
     for dialect in ["docker", "podman"] {
         let pausing = build(dialect, "sleep = \"pause\"");
         // Its only process does not know SIGTERM: it is killed.
@@ -109,6 +112,8 @@ fn a_container_is_started_paused_and_stopped_in_both_dialects() {
                 (stopping.state().await.unwrap(), podman.state().as_str()),
                 (Observed::Up, "running")
             );
+            let usage = engine.usage("web").await.unwrap();
+            assert!(usage.cpu_ns > 0, "to start it needed some: {usage:?}");
             pausing.sleep().await.unwrap();
             pausing.sleep().await.unwrap();
             assert_eq!(
