@@ -16,6 +16,7 @@ use crate::jobs::Jobs;
 use crate::listen::Fronts;
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::magic_packets::MagicPackets;
 use crate::metering::{Feed, Metering};
 use crate::serving::Serving;
 use crate::status::ReloadStatus;
@@ -65,6 +66,7 @@ pub struct Gateway {
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
     pub(crate) jobs: Arc<Jobs>,
+    pub(crate) magic_packets: Arc<MagicPackets>,
 }
 
 impl Gateway {

@@ -4,6 +4,7 @@ mod compression;
 mod disk;
 mod in_use;
 mod job;
+mod magic_packets;
 mod mirror;
 mod pool;
 mod tcp;
@@ -19,10 +20,11 @@ pub use self::compression::CompressionStatus;
 pub use self::disk::DiskStatus;
 pub use self::in_use::InUseStatus;
 pub use self::job::JobStatus;
+pub use self::magic_packets::MagicPacketsStatus;
 pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
-pub use self::tls::{CertificateStatus, TlsStatus};
+pub use self::tls::{CertificateStatus, RenewalStatus, TlsStatus};
 pub use self::udp::UdpStatus;
 use crate::config::SiteKind;
 
@@ -48,6 +50,9 @@ pub struct Status {
     /// The jobs, of `[[job]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobStatus>,
+    /// Magic packets that were heard, of `[magic_packets]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magic_packets: Option<MagicPacketsStatus>,
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,
