@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, DnsConfig, Proof, TlsConfig};
+use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_needs::programs;
 
 use crate::client::get;
@@ -341,17 +342,20 @@ impl Authority {
     }
 }
 
+fn certificate(stage: &Stage) -> CertificateStatus {
+    stage.tls().certificates.remove(0)
+}
+
 #[test]
 fn a_certificate_is_renewed_when_its_authority_suggests_it() {
     let ports = [free(), free()];
     let Some(authority) = Authority::start(ports[0], ports[1], 3600) else { return };
     authority.gives(asleep().real(), ports, Proof::Http, &[NAME]).play(async |stage| {
-        let certificate = || stage.tls().certificates.remove(0);
         eventually("its window", &authority, stage, || {
-            certificate().renewal.is_some_and(|it| it.from.is_some())
+            certificate(stage).renewal.is_some_and(|it| it.from.is_some())
         })
         .await;
-        let first = certificate();
+        let first = certificate(stage);
         let renewal = first.renewal.unwrap();
         let (from, until) = (renewal.from.unwrap(), renewal.until.unwrap());
         // Pebble suggests the end of the second third, give or take a 48th of the lifetime.
@@ -371,7 +375,7 @@ fn a_certificate_is_renewed_when_its_authority_suggests_it() {
         stage.reload(|_| {}).await.unwrap();
         eventually("another one", &authority, stage, || got() != before).await;
         assert!(authority.log().contains("is a replacement of"), "{}", authority.log());
-        let is_new = || certificate().renewal.is_some_and(|it| it.from > Some(from - 60));
+        let is_new = || certificate(stage).renewal.is_some_and(|it| it.from > Some(from - 60));
         eventually("its window", &authority, stage, is_new).await;
         assert_eq!(problem(stage), None);
         // One that was replaced already, as after a restore from a backup: the order replaces nothing then.
