@@ -206,7 +206,7 @@ export function frontier(section, note, box, it) {
 
 const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
 
-const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "the mirror, for pages that were due (no visitor)", job: "a job", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were given", "awake-hours": "its hours (`awake`), which began", policy: "the policy, which expected a request", refresh: "the mirror, for pages that were due (no visitor)", job: "a job", "magic-packet": "a magic packet in the local network", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
 
 export function quantile(sorted, share) {
   if (sorted.length === 0) return 0;

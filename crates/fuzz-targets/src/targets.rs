@@ -25,6 +25,7 @@ pub mod log_formats;
 pub mod log_line;
 pub mod log_reader;
 pub mod log_scan;
+pub mod magic_packet;
 pub mod markers;
 pub mod meter_answers;
 pub mod meter_logs;
@@ -91,6 +92,7 @@ targets! {
     log_line,
     log_reader,
     log_scan,
+    magic_packet,
     markers,
     meter_answers,
     meter_logs,

@@ -8,6 +8,7 @@
 mod account;
 mod order;
 mod records;
+mod renewal;
 mod schedule;
 mod web;
 
@@ -19,18 +20,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_energy::time::{Mono, Wall};
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 use self::order::{Failed, Proving};
 use self::records::Records;
+use self::renewal::{Advice, Window};
 use self::schedule::Attempts;
 use crate::config::{AcmeConfig, CertificateConfig};
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::tls::Tls;
+use crate::tls::validity::Validity;
 
 /// Limit for one attempt, including the checks by the authority, besides the time that records in DNS may take.
 const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Limit for the question when a certificate is to be renewed.
+const ADVICE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Check again after this time, whatever the schedule says: clocks of boards are wrong until the network is up, and
 /// machines sleep.
@@ -47,7 +53,10 @@ pub(crate) async fn run(mut live: Live<Gateway>) {
         tokio::select! {
             () = clock.sleep_until(next) => {}
             // The reload may have fixed what made attempts fail.
-            () = live.changed() => books.attempts.values_mut().for_each(Attempts::hurry),
+            () = live.changed() => {
+                books.attempts.values_mut().for_each(Attempts::hurry);
+                books.advice.values_mut().for_each(Advice::hurry);
+            }
         }
     }
 }
@@ -58,6 +67,8 @@ struct Books {
     attempts: HashMap<PathBuf, Attempts>,
     /// Certificates that were obtained but could not be written to disk.
     unstored: HashMap<PathBuf, String>,
+    /// When authorities want certificates renewed. A restart asks them again.
+    advice: HashMap<PathBuf, Advice>,
 }
 
 impl Books {
@@ -65,7 +76,7 @@ impl Books {
     fn open(path: PathBuf) -> Self {
         let text = std::fs::read(&path).unwrap_or_default();
         let attempts = serde_json::from_slice(&text).unwrap_or_default();
-        Self { path, attempts, unstored: HashMap::new() }
+        Self { path, attempts, unstored: HashMap::new(), advice: HashMap::new() }
     }
 
     fn store(&self) {
@@ -75,8 +86,11 @@ impl Books {
         }
     }
 
-    fn of(&self, certificate: &CertificateConfig) -> Attempts {
-        self.attempts.get(&certificate.chain).copied().unwrap_or_default()
+    /// When the next attempt at a certificate is due.
+    fn due(&self, certificate: &CertificateConfig, validity: Option<Validity>, now: Now) -> Mono {
+        let path = &certificate.chain;
+        let attempts = self.attempts.get(path).copied().unwrap_or_default();
+        attempts.next(renewal::wait(validity, self.advice.get(path), now.wall), now)
     }
 }
 
@@ -89,7 +103,8 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
     let mut next = now().mono + LOOK_AGAIN;
     let certificates = gateway.serving.config.tls.iter().flat_map(|tls| &tls.certificate);
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
-        let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
+        let due = |books: &Books| books.due(certificate, tls.validity_of(certificate), now());
+        advise(gateway, tls, acme, certificate, books).await;
         if due(books) <= now().mono {
             let done = get(gateway, tls, acme, certificate, books).await;
             // A certificate that is due for renewal at once is of no use.
@@ -97,10 +112,63 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
             settle(tls, certificate, books, done, now().wall);
+            advise(gateway, tls, acme, certificate, books).await;
         }
         next = next.min(due(books));
+        if let Some(advice) = books.advice.get(&certificate.chain) {
+            next = next.min(now().mono + advice.wait(now().wall));
+        }
     }
     next
+}
+
+/// Asks the authority when it wants the certificate renewed, if that is to be asked now.
+async fn advise(
+    gateway: &Gateway,
+    tls: &Tls,
+    acme: &AcmeConfig,
+    certificate: &CertificateConfig,
+    books: &mut Books,
+) {
+    let clock = &gateway.serving.clock;
+    let path = &certificate.chain;
+    let validity = tls.validity_of(certificate);
+    let Some(id) = tls.identity_of(certificate).map(order::identifier) else {
+        books.advice.remove(path);
+        return tls.note_renewal(certificate, validity.map(|it| renewal::status(it, None)));
+    };
+    let before = books.advice.remove(path).filter(|it| it.id == id.to_string());
+    let mut advice = before.unwrap_or_else(|| Advice::unknown(id.to_string()));
+    if advice.is_due(clock.now().wall) {
+        let dir = folder(gateway);
+        let asked = async {
+            let account = account::open(acme, &dir).await?;
+            Ok::<_, Failed>(account.renewal_info(&id).await?)
+        };
+        let asked = clock.timeout(ADVICE_PATIENCE, Box::pin(asked)).await;
+        let now = clock.now().wall;
+        match asked.unwrap_or(Err(Failed::Silent)) {
+            Ok((info, retry_after)) => {
+                let suggested = info.suggested_window;
+                let (start, end) =
+                    (suggested.start.unix_timestamp(), suggested.end.unix_timestamp());
+                advice.explanation = info.explanation_url;
+                advice.suggested(Window { start, end }, retry_after, now, random());
+            }
+            Err(error) => {
+                tracing::debug!(names = certificate.acme.join(" "), %error, "no renewal information");
+                advice.failed(now);
+            }
+        }
+    }
+    tls.note_renewal(certificate, validity.map(|it| renewal::status(it, Some(&advice))));
+    books.advice.insert(path.clone(), advice);
+}
+
+/// A number from 0 to less than 1.
+fn random() -> f64 {
+    // All its values are below 2^53, which a float holds exactly.
+    getrandom::u64().map_or(0.5, |it| (it >> 11) as f64 / (1_u64 << 53) as f64)
 }
 
 /// Records how an attempt ended.
@@ -156,7 +224,8 @@ async fn get(
             let account = account::open(acme, &dir).await?;
             let proof = gateway.serving.config.proof();
             let mut proving = Proving { proof, proofs: &tls.proofs, records: &mut records };
-            order::carry_out(&account, &certificate.acme, &mut proving).await
+            let replaces = tls.identity_of(certificate).map(order::identifier);
+            order::carry_out(&account, &certificate.acme, replaces, &mut proving).await
         };
         let names = u32::try_from(certificate.acme.len()).unwrap_or(u32::MAX);
         let records_take = acme.dns.as_ref().map_or(Duration::ZERO, |dns| dns.takes(names));

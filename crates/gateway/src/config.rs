@@ -8,6 +8,7 @@ mod acme_dns;
 mod admin;
 mod cache;
 mod client_certificates;
+mod clients;
 mod compression;
 mod containers;
 mod disk;
@@ -22,6 +23,7 @@ mod job;
 mod limits;
 mod listening;
 mod machine;
+mod magic_packets;
 mod meter;
 mod mirror;
 mod network;
@@ -58,6 +60,7 @@ pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::client_certificates::Vouchers;
 pub(crate) use self::client_certificates::number_of;
+use self::clients::check_clients;
 pub use self::compression::CompressionConfig;
 pub use self::containers::ContainersConfig;
 pub use self::disk::{DiskBounds, DiskConfig, SharedCacheConfig};
@@ -75,6 +78,7 @@ pub(crate) use self::limits::SPOOL_BLOCK;
 pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
+pub use self::magic_packets::{MagicPacketsConfig, PacketServer};
 pub use self::meter::MeterConfig;
 pub use self::mirror::{MirrorConfig, MirrorUrl};
 pub use self::network::{ClientField, Network};
@@ -151,6 +155,8 @@ pub struct Config {
     pub udp: Vec<UdpConfig>,
     /// The gate, where other proxies ask whether a request may go to its server; default: none.
     pub gate: Option<GateConfig>,
+    /// Magic packets in the local network that wake servers; default: they are not heard.
+    pub magic_packets: Option<MagicPacketsConfig>,
     /// Commands that need a machine which sleeps.
     #[serde(default)]
     pub job: Vec<JobConfig>,
@@ -420,6 +426,7 @@ impl Config {
         tcp::check_all(self, &mut taken)?;
         udp::check_all(self, &mut taken)?;
         job::check_all(self, &mut taken)?;
+        self.magic_packets.as_ref().map_or(Ok(()), |it| it.check(self))?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }
 }
@@ -536,31 +543,6 @@ impl SiteConfig {
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }
-}
-
-/// Rejects rules about clients that can never match.
-fn check_clients(clients: &ClassifierConfig) -> Result<(), Wrong> {
-    for (key, paths) in [
-        ("webhook_paths", &clients.webhook_paths),
-        ("monitor_paths", &clients.monitor_paths),
-        ("known_paths", &clients.known_paths),
-    ] {
-        let is_wrong = |path: &&String| !path.starts_with('/') || path.contains(['?', '#']);
-        if let Some(path) = paths.iter().find(is_wrong) {
-            let text =
-                format!("`{path}` is no path: it must begin with `/`, and have no `?` or `#`");
-            return wrong(format!("clients.{key}"), text);
-        }
-    }
-    if !(0.0..=1.0).contains(&clients.scanner_share) {
-        let text =
-            format!("`scanner_share` is {}, but a share is from 0 to 1", clients.scanner_share);
-        return wrong("clients.scanner_share", text);
-    }
-    if clients.clients == 0 {
-        return wrong("clients.clients", "`clients` is 0: nothing could be remembered of a client");
-    }
-    Ok(())
 }
 
 /// Checks timeouts.

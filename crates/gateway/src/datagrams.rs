@@ -9,6 +9,8 @@
 //! router that translates addresses.
 
 mod held;
+mod names;
+mod server_socket;
 mod session;
 mod socket;
 pub(crate) mod tally;
@@ -26,6 +28,8 @@ use nightwatt_traffic::ClientKey;
 use tokio::sync::{mpsc, oneshot};
 
 use self::held::{Datagram, Place};
+use self::names::Names;
+pub(crate) use self::server_socket::Ports;
 use self::session::{Client, Session};
 pub(crate) use self::socket::{LONGEST, Received, Socket};
 use self::tally::{Dropped, Tally};
@@ -54,6 +58,10 @@ pub(crate) struct Service {
     pub(crate) tally: Arc<Tally>,
     table: Arc<Mutex<Table<Source, Inbox>>>,
     ground: Ground,
+    /// Where it is.
+    names: Arc<Names>,
+    /// The local ports of its sessions, and of those of other services.
+    ports: Arc<Ports>,
 }
 
 /// All services of a configuration.
@@ -62,36 +70,58 @@ pub(crate) struct Services {
     pub(crate) all: Vec<Arc<Service>>,
     /// The addresses where it listens for them.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// The local ports of all sessions.
+    pub(crate) ports: Arc<Ports>,
 }
 
-impl Service {
-    /// The services of a configuration, in its order. Counters and sessions of those `before` continue.
-    pub(crate) fn all(
+impl Services {
+    /// The services of a configuration, which listen at these addresses. Counters and sessions of those `before`
+    /// continue.
+    pub(crate) fn open(
         config: &Config,
         sites: &[Arc<Site>],
         machines: &[Arc<Machine>],
-        before: Option<&Services>,
-    ) -> Vec<Arc<Self>> {
+        before: Option<&Self>,
+        addresses: Vec<SocketAddr>,
+    ) -> Self {
+        let ports = before.map(|it| Arc::clone(&it.ports)).unwrap_or_default();
+        let before = before.map_or(&[][..], |it| &it.all);
         let open = |udp: &UdpConfig| {
-            let was = before.and_then(|it| it.all.iter().find(|it| it.config.name == udp.name));
-            let table = was.map(|it| Arc::clone(&it.table));
-            let table = table.unwrap_or_else(|| Arc::new(Mutex::new(Table::new(udp.strangers))));
-            lock(&table).turn_to(udp.strangers);
-            if let Some(was) = was {
-                // Those of another service, and of clients that may not use it any more, end.
-                let is_same = was.config.on == udp.on && was.config.origin == udp.origin;
-                lock(&table).retain(|(_, client)| is_same && udp.lets_in(client.ip()));
-            }
-            let tally = was.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
+            let was = before.iter().find(|it| it.config.name == udp.name);
             let ground = Ground::of(&udp.on, sites, machines);
-            Arc::new(Self { config: udp.clone(), tally, table, ground })
+            Arc::new(Service::open(udp, was.map(|it| &**it), ground, &ports))
         };
-        config.udp.iter().map(open).collect()
+        let all = config.udp.iter().map(open).collect();
+        Self { all, addresses, ports }
+    }
+}
+
+impl Service {
+    /// A service of the configuration. Counters and sessions of the one before continue.
+    fn open(udp: &UdpConfig, was: Option<&Self>, ground: Ground, ports: &Arc<Ports>) -> Self {
+        let table = was.map(|it| Arc::clone(&it.table));
+        let table = table.unwrap_or_else(|| Arc::new(Mutex::new(Table::new(udp.strangers))));
+        lock(&table).turn_to(udp.strangers);
+        if let Some(was) = was {
+            // Those of another service, and of clients that may not use it any more, end.
+            let is_same = was.config.on == udp.on && was.config.origin == udp.origin;
+            lock(&table).retain(|(_, client)| is_same && udp.lets_in(client.ip()));
+        }
+        let tally = was.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
+        let at = udp.origin.at(ground.site().map_or("", |site| site.origin.authority()));
+        let names = was.map(|it| Arc::clone(&it.names)).filter(|it| it.authority() == at);
+        let names = names.unwrap_or_else(|| Arc::new(Names::new(at)));
+        Self { config: udp.clone(), tally, table, ground, names, ports: Arc::clone(ports) }
     }
 
     /// Sessions now.
     pub(crate) fn sessions(&self) -> usize {
         self.table().len()
+    }
+
+    /// Whether a session waits for the server.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.tally.held.load(Ordering::Relaxed) > 0
     }
 
     fn table(&self) -> MutexGuard<'_, Table<Source, Inbox>> {

@@ -16,6 +16,7 @@ use crate::jobs::Jobs;
 use crate::listen::Fronts;
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::magic_packets::MagicPackets;
 use crate::metering::{Feed, Metering};
 use crate::serving::Serving;
 use crate::status::ReloadStatus;
@@ -67,6 +68,7 @@ pub struct Gateway {
     pub(crate) jobs: Arc<Jobs>,
     /// Containers whose labels describe sites.
     pub(crate) found: Found,
+    pub(crate) magic_packets: Arc<MagicPackets>,
 }
 
 impl Gateway {

@@ -34,11 +34,14 @@ pub use self::taker::Taker;
 use crate::hand_over_error::HandOverError;
 
 /// Version of the messages. Another version is refused before anything is released.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The same without the lock, which is free for a moment in between. The next process understands it, so that it can
 /// replace an earlier version.
 const WITHOUT_LOCK: u32 = 1;
+
+/// The same without the sockets for datagrams, which the next process opens a second time. It understands this too.
+const WITHOUT_DATAGRAMS: u32 = 2;
 
 /// Timeout for a message of the other process, which may have to wait for its own commands to end.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -55,8 +58,11 @@ struct Offer {
     version: u32,
     /// The path of the control socket, which comes first.
     control: PathBuf,
-    /// The addresses of the listening sockets, as configured. The lock comes last.
+    /// The addresses of the listening sockets, as configured.
     addresses: Vec<SocketAddr>,
+    /// Those of the sockets for datagrams, which come behind them. The lock comes last.
+    #[serde(default)]
+    datagrams: Vec<SocketAddr>,
 }
 
 /// The state of servers, by name.
@@ -67,6 +73,9 @@ struct LetGo {
     busy: Vec<String>,
     /// Sites with requests that the gate has let through: these do not end with that process.
     let_through: Vec<String>,
+    /// Local ports of sessions of datagrams: late answers may still come to them.
+    #[serde(default)]
+    udp_ports: Vec<u16>,
 }
 
 /// Messages of the next process.

@@ -26,7 +26,7 @@ use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::status::{
     ConnectionsStatus, HourStatus, InUseStatus, JobStatus, LedgerStatus, MachineStatus,
-    MeterStatus, Parts, ShadowStatus, SiteStatus, Status,
+    MagicPacketsStatus, MeterStatus, Parts, ShadowStatus, SiteStatus, Status,
 };
 use crate::supervisor::SupervisorStatus;
 
@@ -47,6 +47,7 @@ impl Gateway {
             udp: self.datagrams_status(),
             jobs: self.jobs_status(),
             containers: self.found.status(&self.serving.config, self.serving.clock.now()),
+            magic_packets: self.magic_packets_status(),
             reload: self.last_reload(),
             tls: self.front.tls.as_ref().map(|tls| tls.status(self.serving.clock.now())),
             connections: {
@@ -54,6 +55,16 @@ impl Gateway {
                 ConnectionsStatus { open, accepted, refused }
             },
         }
+    }
+
+    fn magic_packets_status(&self) -> Option<MagicPacketsStatus> {
+        let config = self.serving.config.magic_packets.as_ref()?;
+        let counts = self.magic_packets.counts().filter(|it| it.1 > 0);
+        Some(MagicPacketsStatus {
+            listen: config.listen.iter().map(ToString::to_string).collect(),
+            outcomes: counts.map(|(outcome, count)| (outcome.to_owned(), count)).collect(),
+            problem: self.magic_packets.problem(),
+        })
     }
 
     /// The status of all jobs.

@@ -57,6 +57,7 @@ mod listen;
 mod live;
 mod look_over;
 mod machine;
+mod magic_packets;
 mod mark;
 pub mod metering;
 mod metrics;

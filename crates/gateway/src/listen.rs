@@ -52,22 +52,38 @@ pub(crate) struct Bound {
 /// Sockets that were listening before this gateway started, by configured address: from the previous process, or from
 /// systemd. Clients that connect meanwhile wait in the kernel.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(SocketAddr, std::net::TcpListener)>);
+pub struct Inherited {
+    listening: Vec<(SocketAddr, std::net::TcpListener)>,
+    datagrams: Vec<(SocketAddr, std::net::UdpSocket)>,
+}
 
 impl Inherited {
     /// Sockets, each with its configured address.
     pub fn new(sockets: Vec<(SocketAddr, std::net::TcpListener)>) -> Self {
-        Self(sockets)
+        Self { listening: sockets, datagrams: Vec::new() }
+    }
+
+    /// Besides, these sockets for datagrams.
+    #[must_use]
+    pub fn with_datagrams(self, datagrams: Vec<(SocketAddr, std::net::UdpSocket)>) -> Self {
+        Self { datagrams, ..self }
     }
 
     fn take(&mut self, configured: SocketAddr) -> Option<std::net::TcpListener> {
-        let at = self.0.iter().position(|(address, _)| *address == configured)?;
-        Some(self.0.remove(at).1)
+        let at = self.listening.iter().position(|(address, _)| *address == configured)?;
+        Some(self.listening.remove(at).1)
+    }
+
+    /// The socket for datagrams with this address.
+    pub(crate) fn take_datagrams(&mut self, configured: SocketAddr) -> Option<std::net::UdpSocket> {
+        let at = self.datagrams.iter().position(|(address, _)| *address == configured)?;
+        Some(self.datagrams.remove(at).1)
     }
 
     /// Addresses that were not used.
     pub(crate) fn rest(&self) -> Vec<SocketAddr> {
-        self.0.iter().map(|(address, _)| *address).collect()
+        let listening = self.listening.iter().map(|it| it.0);
+        listening.chain(self.datagrams.iter().map(|it| it.0)).collect()
     }
 }
 

@@ -9,6 +9,7 @@ mod disk;
 mod in_use;
 mod jobs;
 mod machines;
+mod magic_packets;
 mod mirrors;
 mod pools;
 mod process;
@@ -109,6 +110,7 @@ impl Gateway {
         write_connections(&mut page, self);
         tls::write(&mut page, self);
         jobs::write(&mut page, self);
+        magic_packets::write(&mut page, self);
         tcp::write(&mut page, self);
         udp::write(&mut page, self);
         process::write(&mut page);
@@ -220,7 +222,7 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let wakeups = counter(
         "nightwatt_wakeups_total",
         &["site", "cause"],
-        "Wake-ups begun, by cause: `request`, `crawl-window`, `awake-hours`, `policy`, `refresh`, `job`, `operator`, `pool`, `guest`.",
+        "Wake-ups begun, by cause: `request`, `crawl-window`, `awake-hours`, `policy`, `refresh`, `job`, `magic-packet`, `operator`, `pool`, `guest`.",
     );
     page.family(wakeups, |samples| {
         for it in sites {

@@ -104,10 +104,8 @@ impl<'a> Opening<'a> {
             unclaimed: services_before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
         };
         let datagrams_before = before.map(|it| &*it.front.datagrams);
-        let datagrams = datagrams::Services {
-            all: datagrams::Service::all(&config, &sites, &machines, datagrams_before),
-            addresses: addresses.udp,
-        };
+        let datagrams =
+            datagrams::Services::open(&config, &sites, &machines, datagrams_before, addresses.udp);
         let doors = Door::all(&config);
         let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
         let log = Log { access_log, repeats };
@@ -127,6 +125,7 @@ impl<'a> Opening<'a> {
             started: before.map_or_else(|| clock.now(), |it| it.started),
             metering: std::mem::take(&mut self.metering),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            magic_packets: before.map(|it| Arc::clone(&it.magic_packets)).unwrap_or_default(),
             jobs: before.map(|it| Arc::clone(&it.jobs)).unwrap_or_default(),
             found: before.map(|it| it.found.clone()).unwrap_or_default(),
         })

@@ -1,6 +1,7 @@
 //! Sockets where datagrams of clients come in.
 
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::datagrams::{self, Arrival, LONGEST, Socket, takes};
 use crate::error::StartError;
-use crate::listen::Fronts;
+use crate::listen::{Fronts, Inherited};
 use crate::passthrough::Stopped;
 
 /// A socket where datagrams of clients come in.
@@ -23,10 +24,18 @@ pub(crate) struct BoundPort {
 
 impl BoundPort {
     /// Listens at an address, which is one of `all`.
-    pub(crate) fn bind(configured: SocketAddr, all: &[SocketAddr]) -> Result<Self, StartError> {
+    pub(crate) fn bind(
+        configured: SocketAddr,
+        all: &[SocketAddr],
+        inherited: &mut Inherited,
+    ) -> Result<Self, StartError> {
         let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
         let failed = |source| StartError::Listen { address: configured, source };
-        let socket = Socket::bind(configured, has_v4).map_err(failed)?;
+        let socket = match inherited.take_datagrams(configured) {
+            Some(socket) => Socket::adopt(socket),
+            None => Socket::bind(configured, has_v4),
+        };
+        let socket = socket.map_err(failed)?;
         let address = socket.address().map_err(failed)?;
         Ok(Self { configured, address, socket })
     }
@@ -36,6 +45,7 @@ impl BoundPort {
 pub(crate) struct Port {
     pub(crate) configured: SocketAddr,
     pub(crate) address: SocketAddr,
+    socket: Arc<Socket>,
     stop: watch::Sender<bool>,
     pause: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -46,9 +56,15 @@ impl Port {
     pub(crate) fn serve(bound: BoundPort, live: &Fronts) -> Self {
         let BoundPort { configured, address, socket } = bound;
         let (stop, pause) = (watch::Sender::new(false), watch::Sender::new(false));
-        let open = OpenPort { configured, address, socket: Arc::new(socket) };
+        let socket = Arc::new(socket);
+        let open = OpenPort { configured, address, socket: Arc::clone(&socket) };
         let task = tokio::spawn(open.run(live.clone(), stop.subscribe(), pause.subscribe()));
-        Self { configured, address, stop, pause, task }
+        Self { configured, address, socket, stop, pause, task }
+    }
+
+    /// The socket, for another process.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Reads no datagrams until [`go_on`](Self::go_on). Its sessions continue.
@@ -68,6 +84,7 @@ impl Port {
 
     /// After closing: returns when it has ended.
     pub(crate) async fn ended(self) {
+        drop(self.socket);
         let _ = self.task.await;
     }
 
@@ -114,8 +131,12 @@ impl OpenPort {
 }
 
 /// Listens for datagrams at each address of a configuration that is not open already.
-pub(crate) fn bind(config: &Config, open: &[Port]) -> Result<Vec<BoundPort>, StartError> {
+pub(crate) fn bind(
+    config: &Config,
+    open: &[Port],
+    inherited: &mut Inherited,
+) -> Result<Vec<BoundPort>, StartError> {
     let all = datagrams::addresses(config);
     let new = all.iter().filter(|it| !open.iter().any(|port| port.configured == **it));
-    new.map(|it| BoundPort::bind(*it, &all)).collect()
+    new.map(|it| BoundPort::bind(*it, &all, inherited)).collect()
 }

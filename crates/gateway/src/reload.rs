@@ -142,7 +142,7 @@ impl Running {
         back: &[Retired],
     ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
-        let udp_bound = ports::bind(&config, &self.ports)?;
+        let udp_bound = ports::bind(&config, &self.ports, &mut Inherited::default())?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.serving.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
         let (own, none) = (config.clone(), HashMap::new());

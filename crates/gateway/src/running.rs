@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_policy::lifecycle::Handed;
@@ -30,7 +31,7 @@ use crate::retiring::Retiring;
 use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, in_use, job_runner, mirror, refresh, warm_up, webhooks};
+use crate::{acme, gate, in_use, job_runner, magic_packets, mirror, refresh, warm_up, webhooks};
 
 /// The handle of a running gateway, to inspect, change and stop it.
 pub struct Running {
@@ -108,7 +109,10 @@ impl Gateway {
         found.note(&base, outcomes);
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
-        let udp_bound = ports::bind(&config, &[])?;
+        let udp_bound = ports::bind(&config, &[], &mut inherited)?;
+        for address in inherited.rest() {
+            tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
+        }
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
@@ -123,6 +127,7 @@ impl Gateway {
         let durable = options.durable;
         let addresses = Addresses::of(&bound, &udp_bound);
         let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
+        predecessor.iter().for_each(|it| it.rest_ports(&gateway));
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
         let (here, fronts) = (present.gateway(), present.fronts());
@@ -177,6 +182,12 @@ fn prepare(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
+/// After a hand-over, answers to datagrams that were forwarded before still come within this time.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// While sessions wait for a server that the other process wakes, they are looked at after this time.
+const LOOK_AT_HELD: Duration = Duration::from_millis(250);
+
 /// The listeners, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
@@ -193,6 +204,7 @@ pub(crate) fn side_jobs(live: &Live<Gateway>, watched: &Watched) -> Vec<JoinHand
     vec![
         tokio::spawn(acme::run(live.clone())),
         tokio::spawn(job_runner::run(live.clone())),
+        tokio::spawn(magic_packets::run(live.clone())),
         tokio::spawn(webhooks::run(live.clone())),
         tokio::spawn(watch::run(live.clone(), watched.clone())),
     ]
@@ -213,11 +225,7 @@ fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartErr
         listen::posts(config).into_iter().map(bind).collect::<Result<Vec<_>, StartError>>()?;
     // In the order of a hand-over: addresses with port 0 cannot be distinguished otherwise.
     let admin = config.admin.as_ref().map(|it| listen::bind(it.listen, &all, inherited));
-    let admin = admin.transpose()?;
-    for address in inherited.rest() {
-        tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
-    }
-    Ok((bound, admin))
+    Ok((bound, admin.transpose()?))
 }
 
 fn open(
@@ -335,13 +343,27 @@ impl Running {
     /// requests wait for the other process to wake the server, and jobs run to their end.
     pub async fn leave(mut self) {
         self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
-        // While both processes have a socket, the kernel gives each a part of the clients.
+        self.last_answers().await;
         self.ports.iter().for_each(Port::close);
         for port in std::mem::take(&mut self.ports) {
             port.ended().await;
         }
         self.gateway.jobs.finish().await;
         self.end().await;
+    }
+
+    /// What sessions of datagrams have asked is answered here; the other process reads what clients send now. Sessions
+    /// that wait for the server are forwarded when it is awake.
+    async fn last_answers(&self) {
+        let (serving, all) = (&self.gateway.serving, &self.gateway.front.datagrams.all);
+        let clock = &serving.clock;
+        let deadline = clock.now().mono + serving.config.limits.hold;
+        while all.iter().any(|it| it.is_holding()) && clock.now().mono < deadline {
+            clock.sleep(LOOK_AT_HELD).await;
+        }
+        if all.iter().any(|it| it.sessions() > 0) {
+            clock.sleep(LAST_ANSWERS).await;
+        }
     }
 
     async fn end(self) {

@@ -5,6 +5,7 @@ mod containers;
 mod disk;
 mod in_use;
 mod job;
+mod magic_packets;
 mod mirror;
 mod pool;
 mod tcp;
@@ -21,10 +22,11 @@ pub use self::containers::{ContainerOutcome, ContainerStatus, ContainersStatus};
 pub use self::disk::DiskStatus;
 pub use self::in_use::InUseStatus;
 pub use self::job::JobStatus;
+pub use self::magic_packets::MagicPacketsStatus;
 pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
-pub use self::tls::{CertificateStatus, TlsStatus};
+pub use self::tls::{CertificateStatus, RenewalStatus, TlsStatus};
 pub use self::udp::UdpStatus;
 use crate::config::SiteKind;
 
@@ -53,6 +55,9 @@ pub struct Status {
     /// The containers whose labels describe sites, of `[containers]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers: Option<ContainersStatus>,
+    /// Magic packets that were heard, of `[magic_packets]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magic_packets: Option<MagicPacketsStatus>,
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,

@@ -7,6 +7,7 @@
 
 mod certificates;
 mod client_certificates;
+pub mod identity;
 mod stream;
 mod tally;
 pub mod validity;
@@ -25,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::certificates::Certificates;
 pub use self::certificates::look_over;
+use self::identity::Identity;
 pub(crate) use self::stream::Secured;
 use self::tally::{Failure, Tally};
 use self::validity::Validity;
@@ -32,7 +34,7 @@ use crate::config::{CertificateConfig, TlsConfig};
 pub use crate::error::BadCertificate;
 use crate::origin::{HTTP1, HTTP2};
 use crate::proofs::{PROTOCOL, Proofs};
-use crate::status::TlsStatus;
+use crate::status::{RenewalStatus, TlsStatus};
 
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {
@@ -147,6 +149,16 @@ impl Tls {
     /// The validity of the certificate of this entry, if there is one.
     pub(crate) fn validity_of(&self, config: &CertificateConfig) -> Option<Validity> {
         self.certificates.validity_of(config)
+    }
+
+    /// What the certificate of this entry is known by at its authority, if there is one.
+    pub(crate) fn identity_of(&self, config: &CertificateConfig) -> Option<Identity> {
+        self.certificates.identity_of(config)
+    }
+
+    /// Notes when an authority wants the certificate renewed, for `status`.
+    pub(crate) fn note_renewal(&self, config: &CertificateConfig, at: Option<RenewalStatus>) {
+        self.certificates.note_renewal(config, at);
     }
 
     /// Reads changed files again.

@@ -29,6 +29,8 @@ pub enum WakeCause {
     Refresh,
     /// A job needed it.
     Job,
+    /// A magic packet that was heard in the local network.
+    MagicPacket,
     /// The operator.
     Operator,
     /// The pool that it belongs to needed it.
@@ -42,13 +44,14 @@ pub enum WakeCause {
 
 impl WakeCause {
     /// All values of [`WakeCause::as_str`].
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 10] = [
         "request",
         "crawl-window",
         "awake-hours",
         "policy",
         "refresh",
         "job",
+        "magic-packet",
         "operator",
         "pool",
         "guest",
@@ -63,6 +66,7 @@ impl WakeCause {
             Self::Policy => "policy",
             Self::Refresh => "refresh",
             Self::Job => "job",
+            Self::MagicPacket => "magic-packet",
             Self::Operator => "operator",
             Self::Pool => "pool",
             Self::Guest { .. } => "guest",

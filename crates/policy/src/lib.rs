@@ -22,6 +22,7 @@ pub mod manager;
 pub mod passage;
 pub mod queueing;
 pub mod rate;
+pub mod resting_ports;
 pub mod scenario;
 pub mod sla;
 pub mod sleep;

@@ -79,6 +79,8 @@ pub enum Cause {
     Refresh,
     /// A job needs it.
     Job,
+    /// A magic packet in the local network asks for it.
+    MagicPacket,
     /// The operator said so.
     Operator,
 }
@@ -99,6 +101,9 @@ pub enum Order {
     Wake,
     /// Wake it: a job that the operator has configured needs it now.
     WakeForJob,
+    /// Wake it, and keep it awake for that long: a magic packet asks for it, and what follows does not come through
+    /// the proxy.
+    WakeForPacket(Duration),
     /// Put it to sleep as soon as nothing is in flight, whatever the policy says.
     Sleep,
     /// Wake it and keep it awake for that long.
@@ -347,6 +352,10 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn order(&mut self, now: Now, order: Order, actions: &mut Vec<Action>) {
         match order {
             Order::Wake | Order::WakeForJob => self.sleep_ordered = false,
+            Order::WakeForPacket(time) => {
+                self.sleep_ordered = false;
+                self.stay_awake_until = self.stay_awake_until.max(now.mono + time);
+            }
             Order::StayAwake(time) => {
                 self.sleep_ordered = false;
                 self.stay_awake_until = now.mono + time;
@@ -365,7 +374,11 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
         }
         self.lifecycle.end_pause(now.mono);
-        let cause = if order == Order::WakeForJob { Cause::Job } else { Cause::Operator };
+        let cause = match order {
+            Order::WakeForJob => Cause::Job,
+            Order::WakeForPacket(_) => Cause::MagicPacket,
+            _ => Cause::Operator,
+        };
         self.wake(now, cause, actions);
         self.reconsider(now);
     }

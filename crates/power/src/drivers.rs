@@ -73,6 +73,15 @@ impl ControllerConfig {
         }
     }
 
+    /// The settings of Wake-on-LAN, if that wakes it.
+    pub fn wol(&self) -> Option<&wol::Config> {
+        let (Self::One(driver) | Self::Pair { wake: driver, .. }) = self;
+        match driver {
+            DriverConfig::Wol(config) => Some(config),
+            _ => None,
+        }
+    }
+
     /// The command lines of your own that wake it and put it to sleep, each with what it does.
     pub fn commands(&self) -> Vec<(&'static str, &str)> {
         let (waking, sleeping) = match self {

@@ -182,10 +182,46 @@ impl Config {
     }
 }
 
+/// The synchronisation of a magic packet, and how often the card's address follows.
+const SYNC: [u8; 6] = [0xff; 6];
+const TIMES: usize = 16;
+
+/// A magic packet that another machine has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard<'a> {
+    /// The card that is to wake its machine.
+    pub mac: Mac,
+    /// The password behind: four bytes, six, or none.
+    pub password: &'a [u8],
+}
+
+/// Reads the payload of a magic packet; nothing if it is not one. What programs send has nothing before it, and behind
+/// it nothing but a password.
+pub fn heard(payload: &[u8]) -> Option<Heard<'_>> {
+    let rest = payload.strip_prefix(&SYNC)?;
+    let (addresses, password) = rest.split_at_checked(6 * TIMES)?;
+    let mac: [u8; 6] = *addresses.first_chunk()?;
+    let is_repeated = addresses.chunks_exact(6).all(|it| it == mac);
+    let is_whole = matches!(password.len(), 0 | 4 | 6);
+    (is_repeated && is_whole).then_some(Heard { mac: Mac(mac), password })
+}
+
+impl Config {
+    /// Whether a packet is for one of its cards.
+    pub fn is_for(&self, heard: &Heard<'_>) -> bool {
+        self.mac.contains(&heard.mac)
+    }
+
+    /// Whether the packet has the password that the card wants, if it wants one.
+    pub fn accepts(&self, heard: &Heard<'_>) -> bool {
+        self.password.as_ref().is_none_or(|password| password.0 == heard.password)
+    }
+}
+
 /// What the card listens for.
 fn packet(mac: Mac, password: Option<&Password>) -> Vec<u8> {
-    let mut packet = vec![0xff; 6];
-    packet.extend(mac.0.repeat(16));
+    let mut packet = SYNC.to_vec();
+    packet.extend(mac.0.repeat(TIMES));
     packet.extend(password.iter().flat_map(|password| &password.0));
     packet
 }
@@ -360,6 +396,32 @@ impl Controller for Wol {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sent_is_heard_and_what_is_cut_or_changed_is_not() {
+        let mac = Mac([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+        let password = Password::try_from("00:11:22:33:44:55".to_owned()).unwrap();
+        let (plain, secret) = (packet(mac, None), packet(mac, Some(&password)));
+        assert_eq!((plain.len(), secret.len()), (102, 108));
+        assert_eq!(heard(&plain), Some(Heard { mac, password: &[] }));
+        assert_eq!(
+            heard(&secret),
+            Some(Heard { mac, password: &[0, 0x11, 0x22, 0x33, 0x44, 0x55] })
+        );
+        for length in (0..108).filter(|length| ![102, 106].contains(length)) {
+            assert_eq!(heard(&secret[..length]), None, "{length}");
+        }
+        for at in 0..102 {
+            let mut changed = plain.clone();
+            changed[at] ^= 1;
+            assert_eq!(heard(&changed), None, "{at}");
+        }
+        let config: Config =
+            toml::from_str("mac = \"52:54:00:12:34:56\"\npassword = \"00:11:22:33:44:55\"")
+                .unwrap();
+        let [plain, secret] = [&plain, &secret].map(|it| heard(it).unwrap());
+        assert!(config.is_for(&plain) && !config.accepts(&plain) && config.accepts(&secret));
+    }
 
     #[test]
     fn it_is_sent_again_every_second_and_later_after_longer_pauses() {

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             })).collect::<Vec<_>>(),
             "admin": config.admin.as_ref().map(|it| it.listen),
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
+            "magic_packets": config.magic_packets.as_ref().map(|it| services::magic_packets_words(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
             "containers": containers::look(&config),
@@ -146,6 +147,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
     }
     if let Some(gate) = &config.gate {
         row(&mut text, "gate", &gate::words(config, gate));
+    }
+    if let Some(it) = &config.magic_packets {
+        row(&mut text, "magic packets", &services::magic_packets_words(config, it));
     }
     if let Some(meter) = &config.meter {
         row(&mut text, "meter", &meter_words(meter));

@@ -116,6 +116,10 @@ fn page(status: &Status) -> String {
         }
         containers::rows(&mut text, containers);
     }
+    if let Some(it) = &status.magic_packets {
+        text.push('\n');
+        datagrams::magic_packets_rows(&mut text, it);
+    }
     if let Some(tls) = &status.tls {
         text.push('\n');
         tls_rows(&mut text, tls);
@@ -188,8 +192,10 @@ fn tls_rows(text: &mut String, it: &TlsStatus) {
 pub(crate) fn certificate_words(it: &CertificateStatus) -> String {
     let names = if it.names.is_empty() { "no names".to_owned() } else { it.names.join(", ") };
     let until = it.until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
+    let renewal = it.renewal.as_ref();
+    let renewal = renewal.map(|it| format!(", renewed at {}", it.at_text)).unwrap_or_default();
     let problem = it.problem.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-    format!("{names}{until} ({}){problem}", it.chain)
+    format!("{names}{until}{renewal} ({}){problem}", it.chain)
 }
 
 fn service_rows(text: &mut String, it: &TcpStatus) {

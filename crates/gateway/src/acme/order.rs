@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus,
-    RetryPolicy,
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier,
+    NewOrder, Order, OrderStatus, RetryPolicy,
 };
 
 use super::records::{DnsError, Records};
 use crate::config::Proof;
 use crate::proofs::Proofs;
+use crate::tls::identity::Identity;
 
 /// An authority checks from several places, which may be slow.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));
@@ -102,17 +103,47 @@ pub(super) struct Proving<'a, 'b> {
     pub(super) records: &'a mut Records<'b>,
 }
 
+/// What an authority knows a certificate by.
+pub(super) fn identifier(it: Identity) -> CertificateIdentifier<'static> {
+    CertificateIdentifier::new(it.authority_key.into(), it.serial.into()).into_owned()
+}
+
+/// Begins an order, and names the certificate that it replaces. If the authority does not take that (it has no renewal
+/// information, or knows of another replacement already), the order replaces nothing.
+async fn begin(
+    account: &Account,
+    identifiers: &[Identifier],
+    replaces: Option<CertificateIdentifier<'static>>,
+) -> Result<Order, Error> {
+    if let Some(replaces) = replaces {
+        let replaced = replaces.to_string();
+        match account.new_order(&NewOrder::new(identifiers).replaces(replaces)).await {
+            Ok(order) => {
+                tracing::info!(replaced, "the authority knows which certificate is replaced");
+                return Ok(order);
+            }
+            Err(Error::Unsupported(_)) => {}
+            Err(error @ Error::Api(_)) => {
+                tracing::warn!(replaced, %error, "an order replaces nothing");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    account.new_order(&NewOrder::new(identifiers)).await
+}
+
 /// Obtains a certificate for these names: the chain followed by the key, in PEM.
 pub(super) async fn carry_out(
     account: &Account,
     names: &[String],
+    replaces: Option<CertificateIdentifier<'static>>,
     proving: &mut Proving<'_, '_>,
 ) -> Result<String, Failed> {
     let Proving { proof, proofs, records } = proving;
     let proof = *proof;
     let identifiers: Vec<Identifier> =
         names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
-    let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+    let mut order = begin(account, &identifiers, replaces).await?;
     // The proofs are served until the order is done.
     let mut given = Vec::new();
     let mut authorizations = order.authorizations();

@@ -26,13 +26,13 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// When the next attempt is due, for a certificate with this validity, or for a missing one.
-    pub(super) fn next(&self, validity: Option<Validity>, now: Now) -> Mono {
+    /// When the next attempt is due, for a certificate that is due for renewal after `wait`.
+    pub(super) fn next(&self, wait: Duration, now: Now) -> Mono {
         let pause = Duration::from_secs(self.pause_s);
         let since = now.wall.0.saturating_sub(self.failed_at_ms);
         // If the clock was set back, the elapsed time is unknown: the pause begins now.
         let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
-        now.mono + wait(validity, now.wall).max(pause.saturating_sub(since))
+        now.mono + wait.max(pause.saturating_sub(since))
     }
 
     /// An attempt failed. Returns the pause before the next one, at least `least`.
@@ -53,14 +53,22 @@ impl Attempts {
     }
 }
 
-/// How long until a certificate is due for renewal: when two thirds of its lifetime are over, as authorities advise. A
-/// missing one is due at once.
-pub(super) fn wait(validity: Option<Validity>, now: Wall) -> Duration {
-    let Some(Validity { from, until }) = validity else { return Duration::ZERO };
-    let third = until.saturating_sub(from) / 3;
-    let renewal = until.saturating_sub(third);
-    let seconds = renewal.saturating_sub(now.0.div_euclid(1000));
+/// When a certificate is due for renewal, in seconds since 1970: when two thirds of its lifetime are over, as authorities
+/// advise.
+pub(super) fn moment(validity: Validity) -> i64 {
+    let Validity { from, until } = validity;
+    until.saturating_sub(until.saturating_sub(from) / 3)
+}
+
+/// How long until a moment, in seconds since 1970.
+pub(super) fn left(moment: i64, now: Wall) -> Duration {
+    let seconds = moment.saturating_sub(now.0.div_euclid(1000));
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// How long until a certificate is due for renewal. A missing one is due at once.
+pub(super) fn wait(validity: Option<Validity>, now: Wall) -> Duration {
+    validity.map_or(Duration::ZERO, |it| left(moment(it), now))
 }
 
 #[cfg(test)]
@@ -93,7 +101,7 @@ mod tests {
                 if hurries {
                     attempts.hurry();
                 }
-                let next = attempts.next(None, at(seconds, wall));
+                let next = attempts.next(Duration::ZERO, at(seconds, wall));
                 seconds = next.0.as_secs();
             }
             for (index, time) in times.iter().enumerate() {
@@ -114,15 +122,15 @@ mod tests {
         let text = serde_json::to_string(&attempts).unwrap();
         let kept: Attempts = serde_json::from_str(&text).unwrap();
         // Another process, whose clock started from zero.
-        assert_eq!(kept.next(None, at(7, 1000 + 3600)), Mono::from_secs(7 + 33 * 3600));
-        assert_eq!(kept.next(None, at(7, 0)), Mono::from_secs(7 + 34 * 3600));
+        assert_eq!(kept.next(Duration::ZERO, at(7, 1000 + 3600)), Mono::from_secs(7 + 33 * 3600));
+        assert_eq!(kept.next(Duration::ZERO, at(7, 0)), Mono::from_secs(7 + 34 * 3600));
     }
 
     #[test]
     fn a_clock_that_is_wrong_by_decades_does_no_harm() {
         let validity = Some(Validity { from: i64::MIN, until: i64::MAX });
         assert!(wait(validity, Wall(i64::MAX)) > Duration::ZERO);
-        let next = Attempts::default().next(validity, at(5, 0));
+        let next = Attempts::default().next(wait(validity, Wall(0)), at(5, 0));
         assert!(next > Mono::from_secs(5));
     }
 }

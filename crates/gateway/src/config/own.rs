@@ -21,7 +21,7 @@ pub(super) fn reaches(own: SocketAddr, at: SocketAddr, is_here: impl Fn(IpAddr) 
                 && is_here(wanted))
 }
 
-/// Only an address of this machine can be bound to.
-fn is_here(address: IpAddr) -> bool {
+/// Whether an address is one of this machine: only those can be bound to.
+pub(crate) fn is_here(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }

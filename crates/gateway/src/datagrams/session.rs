@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
@@ -13,11 +13,12 @@ use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::passage::Due;
 use nightwatt_traffic::ClientKey;
 use tokio::io::Interest;
-use tokio::net::{UdpSocket, lookup_host};
+use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
 use super::held::{Datagram, Waiting};
+use super::server_socket::ServerSocket;
 use super::socket::{LONGEST, Socket};
 use super::tally::{Counted, Dropped, Outcome};
 use super::{Service, Source};
@@ -95,7 +96,7 @@ struct Ending {
 struct Forwarded<'a> {
     session: &'a Session,
     pace: datagrams::Session,
-    server: UdpSocket,
+    server: ServerSocket,
     hold: Hold,
     /// Counts it among those that keep the server awake.
     counted: Option<Counted<'a>>,
@@ -312,19 +313,23 @@ impl Session {
     }
 
     /// A socket to the service.
-    async fn open(&self) -> Result<UdpSocket, Outcome> {
-        let (config, serving) = (&self.service.config, &self.serving);
-        let site = self.service.ground.site();
-        let authority = config.origin.at(site.map_or("", |site| site.origin.authority()));
-        let found =
-            serving.clock.timeout(serving.config.limits.connect_timeout, lookup_host(authority));
-        let found = found.await.ok().and_then(Result::ok).and_then(|mut all| all.next());
-        let at = found.ok_or(Outcome::Unreachable)?;
+    async fn open(&self) -> Result<ServerSocket, Outcome> {
+        let (service, serving) = (&self.service, &self.serving);
+        let limit = serving.config.limits.connect_timeout;
+        let at = service.names.find(&serving.clock, limit, |authority| {
+            let tally = Arc::clone(&service.tally);
+            async move {
+                let found = lookup_host(authority).await.ok().and_then(|mut all| all.next());
+                tally.looks_up(found.is_some());
+                found
+            }
+        });
+        let at = at.await.ok_or(Outcome::Unreachable)?;
         if own::listens(&self.own_addresses, at) {
-            let service = config.name.clone();
-            serving.warn("loop", &config.name, move |count| {
+            let name = service.config.name.clone();
+            serving.warn("loop", &service.config.name, move |count| {
                 tracing::error!(
-                    service,
+                    service = name,
                     %at,
                     count,
                     hint = "give `origin` the address at which the service itself listens",
@@ -333,13 +338,7 @@ impl Session {
             });
             return Err(Outcome::Loops);
         }
-        let any: IpAddr =
-            if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let opened = async {
-            let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
-            socket.connect(at).await.map(|()| socket)
-        };
-        opened.await.map_err(|error| {
+        ServerSocket::open(at, &service.ports, &serving.clock).map_err(|error| {
             if is_own_shortage(&error) { Outcome::Exhausted } else { Outcome::Unreachable }
         })
     }
@@ -456,16 +455,11 @@ impl<'a> Forwarded<'a> {
         (self.first, self.again, self.stale) = (Vec::new(), Mono::NEVER, Mono::NEVER);
     }
 
+    /// Sends a datagram for the first time.
     async fn send(&mut self, datagram: &[u8]) {
         let tally = &self.session.service.tally;
-        let mut sent = self.server.send(datagram).await;
-        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
-            // That was the answer to an earlier one.
-            self.refused();
-            sent = self.server.send(datagram).await;
-        }
-        match sent {
-            Ok(length) => tally.receives(length),
+        match self.try_send(datagram).await {
+            Ok(()) => tally.receives(datagram.len()),
             Err(error) => {
                 tally.drops(Dropped::Unsent);
                 tracing::debug!(service = self.session.service.config.name, %error, "a datagram was not sent");
@@ -474,6 +468,16 @@ impl<'a> Forwarded<'a> {
                 }
             }
         }
+    }
+
+    async fn try_send(&mut self, datagram: &[u8]) -> std::io::Result<()> {
+        let mut sent = self.server.send(datagram).await;
+        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            // That was the answer to an earlier one.
+            self.refused();
+            sent = self.server.send(datagram).await;
+        }
+        sent.map(drop)
     }
 
     /// The server's machine answers that nothing listens there. If it has just woken, the service may not have started
@@ -503,7 +507,9 @@ impl<'a> Forwarded<'a> {
     async fn repeat(&mut self) {
         self.again = Mono::NEVER;
         for datagram in std::mem::take(&mut self.first) {
-            self.send(&datagram).await;
+            if self.try_send(&datagram).await.is_ok() {
+                self.session.service.tally.sends_again();
+            }
             self.first.push(datagram);
         }
     }

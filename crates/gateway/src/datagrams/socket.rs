@@ -3,7 +3,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
@@ -33,6 +33,12 @@ pub(crate) struct Received {
     pub(crate) here: Option<IpAddr>,
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
 impl Socket {
     /// Listens at an address. A second process of the same user may do so too: one replaces the other without a gap.
     pub(crate) fn bind(address: SocketAddr, only_v6: bool) -> std::io::Result<Self> {
@@ -49,6 +55,13 @@ impl Socket {
         }
         socket.bind(&address.into())?;
         Ok(Self { inner: UdpSocket::from_std(socket.into())?, is_v6 })
+    }
+
+    /// Continues with a socket of another process.
+    pub(crate) fn adopt(socket: std::net::UdpSocket) -> std::io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let is_v6 = socket.local_addr()?.is_ipv6();
+        Ok(Self { inner: UdpSocket::from_std(socket)?, is_v6 })
     }
 
     /// The actual address.

@@ -136,6 +136,10 @@ pub(crate) struct Tally {
     pub(crate) sent: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
+    /// How often first datagrams were sent again to a service that had just woken.
+    pub(crate) resent: AtomicU64,
+    /// Look-ups of the service's name that found an address, and those that did not.
+    pub(crate) look_ups: [AtomicU64; 2],
     /// Datagrams in memory, and their bytes.
     queued: AtomicUsize,
     queued_bytes: AtomicUsize,
@@ -171,6 +175,16 @@ impl Tally {
     pub(super) fn receives(&self, length: usize) {
         self.received.fetch_add(1, Ordering::Relaxed);
         self.received_bytes.fetch_add(length as u64, Ordering::Relaxed);
+    }
+
+    /// Notes that a datagram, which is counted already, was sent again.
+    pub(super) fn sends_again(&self) {
+        self.resent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a look-up of the service's name.
+    pub(super) fn looks_up(&self, is_found: bool) {
+        self.look_ups[usize::from(!is_found)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a datagram to a client.

@@ -36,12 +36,14 @@ impl Running {
             self.posts.iter().filter_map(|it| Some((it.configured, it.socket()?))).chain(admin);
         let (addresses, mut sockets): (Vec<_>, Vec<_>) = posts.unzip();
         sockets.insert(0, self.control.socket());
+        sockets.extend(self.ports.iter().map(Port::socket));
+        let datagrams = self.ports.iter().map(|it| it.configured).collect();
         sockets.extend(self.lock.as_ref().map(AsFd::as_fd));
         if sockets.len() > MOST_SOCKETS {
             return Err(HandOverError::Sockets(sockets.len()));
         }
         let control = self.control.path().to_owned();
-        taker.offer(&Offer { version: VERSION, control, addresses }, &sockets).await?;
+        taker.offer(&Offer { version: VERSION, control, addresses, datagrams }, &sockets).await?;
         drop(sockets);
         let Word::LetGo = taker.word(&self.gateway.serving.clock).await? else {
             return Err(HandOverError::Ended);
@@ -91,7 +93,8 @@ impl Running {
         }
         let there = self.gateway.serving.sites.iter().filter(|it| it.presence.is_there());
         let let_through = there.map(|it| it.name.to_string()).collect();
-        let mut line = serde_json::to_vec(&LetGo { servers, busy, let_through })?;
+        let udp_ports = self.gateway.front.datagrams.ports.all();
+        let mut line = serde_json::to_vec(&LetGo { servers, busy, let_through, udp_ports })?;
         line.push(b'\n');
         let told = tokio::io::AsyncWriteExt::write_all(&mut taker.stream, &line).await;
         if let Err(error) = told {

@@ -12,7 +12,10 @@ use std::time::Duration;
 use nightwatt_policy::lifecycle::Handed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use super::{LONGEST, LetGo, MOST_SOCKETS, Offer, PATIENCE, VERSION, WITHOUT_LOCK, Word, parse};
+use super::{
+    LONGEST, LetGo, MOST_SOCKETS, Offer, PATIENCE, VERSION, WITHOUT_DATAGRAMS, WITHOUT_LOCK, Word,
+    parse,
+};
 use crate::control::Socket;
 use crate::error::StartError;
 use crate::gate;
@@ -38,6 +41,8 @@ pub struct Predecessor {
     busy: Vec<String>,
     /// Sites with requests that its gate has let through.
     let_through: Vec<String>,
+    /// Local ports that its sessions of datagrams have used.
+    udp_ports: Vec<u16>,
 }
 
 impl Predecessor {
@@ -59,13 +64,17 @@ impl Predecessor {
         let (line, mut sockets) = receive(&stream)?;
         let offer: Offer = read_offer(&line)?;
         let has_lock = offer.version > WITHOUT_LOCK;
-        if sockets.len() != offer.addresses.len() + 1 + usize::from(has_lock) {
+        let listening = offer.addresses.len() + offer.datagrams.len();
+        if sockets.len() != listening + 1 + usize::from(has_lock) {
             return Err(HandOverError::Sockets(sockets.len()));
         }
         let lock = if has_lock { sockets.pop().map(File::from) } else { None };
         let control = sockets.remove(0);
+        let datagrams = sockets.split_off(offer.addresses.len());
+        let datagrams = datagrams.into_iter().map(std::net::UdpSocket::from);
         let sockets = sockets.into_iter().map(std::net::TcpListener::from);
-        let inherited = Inherited::new(offer.addresses.into_iter().zip(sockets).collect());
+        let inherited = Inherited::new(offer.addresses.into_iter().zip(sockets).collect())
+            .with_datagrams(offer.datagrams.into_iter().zip(datagrams).collect());
         let control = Some((offer.control, control));
         Ok(Some((
             Self {
@@ -75,6 +84,7 @@ impl Predecessor {
                 ours: path.to_owned(),
                 busy: Vec::new(),
                 let_through: Vec::new(),
+                udp_ports: Vec::new(),
             },
             inherited,
         )))
@@ -83,9 +93,9 @@ impl Predecessor {
     /// Makes it release everything; returns the state of servers.
     pub(crate) fn take(&mut self) -> Result<HashMap<String, Handed>, StartError> {
         let taken = self.ask_to_let_go();
-        let LetGo { servers, busy, let_through } =
+        let LetGo { servers, busy, let_through, udp_ports } =
             taken.map_err(|source| StartError::HandOver { source })?;
-        (self.busy, self.let_through) = (busy, let_through);
+        (self.busy, self.let_through, self.udp_ports) = (busy, let_through, udp_ports);
         Ok(servers)
     }
 
@@ -106,6 +116,12 @@ impl Predecessor {
         path.clone_into(&mut self.ours);
         let (there, socket) = self.control.take()?;
         (there == path).then(|| Socket::adopt(there, socket.into()))
+    }
+
+    /// Lets the ports rest that its sessions of datagrams have used.
+    pub(crate) fn rest_ports(&self, gateway: &Gateway) {
+        let now = gateway.serving.clock.now().mono;
+        gateway.front.datagrams.ports.rest(now, &self.udp_ports);
     }
 
     /// Keeps the servers awake that it still uses, until it has had time to request that itself.
@@ -175,7 +191,7 @@ fn read_offer(line: &[u8]) -> Result<Offer, HandOverError> {
     }
     let offer: Offer = parse(line)?;
     match offer.version {
-        WITHOUT_LOCK | VERSION => Ok(offer),
+        WITHOUT_LOCK | WITHOUT_DATAGRAMS | VERSION => Ok(offer),
         other => Err(HandOverError::Version(other)),
     }
 }

@@ -46,6 +46,7 @@ fn write_certificates(page: &mut Exposition, all: &[CertificateStatus]) {
         "For how long a certificate that clients get is valid in all, from its first second to its last.",
     );
     per_certificate(page, lifetime, all, |it| Some(it.not_after?.saturating_sub(it.not_before?)));
+    write_renewals(page, all);
     let faulty = gauge(
         "nightwatt_certificate_faulty",
         &["certificate"],
@@ -60,6 +61,30 @@ fn write_certificates(page: &mut Exposition, all: &[CertificateStatus]) {
          used: what clients got before they get still; else 0.",
     );
     per_certificate(page, failed, all, |it| Some(u8::from(it.renewal_failed)));
+}
+
+/// Nothing if no certificate is from an authority.
+fn write_renewals(page: &mut Exposition, all: &[CertificateStatus]) {
+    if all.iter().all(|it| it.renewal.is_none()) {
+        return;
+    }
+    let renewal = gauge(
+        "nightwatt_certificate_renewal_seconds",
+        &["certificate", "moment"],
+        "When a certificate by ACME will be renewed, in seconds since 1970: `at`; and if its authority suggests a \
+         time (ARI), `from` and `until` of that, in which `at` is a random moment.",
+    );
+    page.family(renewal, |samples| {
+        for (certificate, it) in all.iter().filter_map(|it| Some((&it.chain, it.renewal.as_ref()?)))
+        {
+            let moments = [("at", Some(it.at)), ("from", it.from), ("until", it.until)];
+            for (moment, seconds) in moments {
+                if let Some(seconds) = seconds {
+                    samples.add(&[certificate, moment], seconds);
+                }
+            }
+        }
+    });
 }
 
 /// A family with a sample for each certificate that has such a value.

@@ -64,6 +64,28 @@ fn write_datagrams(page: &mut Exposition, gateway: &Gateway, services: &[UdpStat
             samples.add(&[&it.name, "sent"], it.sent);
         }
     });
+    let resent = counter(
+        "nightwatt_udp_resent_total",
+        &["service"],
+        "Datagrams sent again to a service that had just woken and did not listen yet.",
+    );
+    page.family(resent, |samples| {
+        for it in services {
+            samples.add(&[&it.name], it.resent);
+        }
+    });
+    let look_ups = counter(
+        "nightwatt_udp_lookups_total",
+        &["service", "result"],
+        "Look-ups of the name in `origin`: `found` an address, or `failed`.",
+    );
+    page.family(look_ups, |samples| {
+        for it in services {
+            let found = it.look_ups.saturating_sub(it.look_ups_failed);
+            samples.add(&[&it.name, "found"], found);
+            samples.add(&[&it.name, "failed"], it.look_ups_failed);
+        }
+    });
     let bytes = counter(
         "nightwatt_udp_bytes_total",
         &["service", "direction"],

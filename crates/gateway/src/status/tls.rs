@@ -40,7 +40,28 @@ pub struct CertificateStatus {
     /// The next one was not issued by its authority, or cannot be used: the previous one is still served.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewal_failed: bool,
+    /// When it will be renewed, if an authority issues it by ACME.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<RenewalStatus>,
     /// Why clients will not accept it, why what is in its files now is not used, or why its authority issued no other
     /// one.
     pub problem: Option<String>,
+}
+
+/// When a certificate will be renewed, in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenewalStatus {
+    /// When it will be renewed.
+    pub at: i64,
+    /// The same as text.
+    pub at_text: String,
+    /// The begin of the time in which its authority wants it renewed (ARI, RFC 9773), if the authority says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<i64>,
+    /// The end of that time; `at` is a random moment in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+    /// Where the authority explains its suggestion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }

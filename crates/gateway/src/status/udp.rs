@@ -21,8 +21,17 @@ pub struct UdpStatus {
     pub held: u64,
     /// Sessions since the start that had to wait.
     pub waited: u64,
-    /// Datagrams from clients since the start that were forwarded.
+    /// Datagrams from clients since the start that were forwarded, each counted once.
     pub received: u64,
+    /// How often the first datagrams of a session were sent again to a service that had just woken.
+    #[serde(default)]
+    pub resent: u64,
+    /// Look-ups of the service's name since the start.
+    #[serde(default)]
+    pub look_ups: u64,
+    /// Of these, look-ups that found no address.
+    #[serde(default)]
+    pub look_ups_failed: u64,
     /// Datagrams to clients since the start.
     pub sent: u64,
     /// Bytes from clients since the start.

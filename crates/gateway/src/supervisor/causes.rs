@@ -13,6 +13,7 @@ impl Managed {
             Cause::Policy => WakeCause::Policy,
             Cause::Refresh => WakeCause::Refresh,
             Cause::Job => WakeCause::Job,
+            Cause::MagicPacket => WakeCause::MagicPacket,
             Cause::Operator => WakeCause::Operator,
             Cause::Request(id) => {
                 let asker = self.askers.iter().find(|(asker, _)| *asker == id);

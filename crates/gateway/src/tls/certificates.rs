@@ -18,11 +18,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
+use super::identity::Identity;
 use super::validity::Validity;
 use crate::config::CertificateConfig;
 use crate::error::BadCertificate;
 use crate::proofs::{PROTOCOL, Proofs, certified};
-use crate::status::CertificateStatus;
+use crate::status::{CertificateStatus, RenewalStatus};
 
 /// Maximum length of a file of certificates or keys.
 const LONGEST: u64 = 1 << 20;
@@ -181,6 +182,8 @@ struct Entry {
     is_stand_in: bool,
     /// Why its authority issued no other one at the last attempt.
     refused: Option<String>,
+    /// When its authority wants it renewed.
+    renewal: Option<RenewalStatus>,
 }
 
 /// All certificates, as used now.
@@ -244,8 +247,8 @@ impl Certificates {
                 complain(config, &pair, now.wall);
             }
             let (pair, is_stand_in) = (Arc::new(pair), problem.is_some());
-            let (config, refused) = (config.clone(), None);
-            entries.push(Entry { config, pair, stamp, problem, is_stand_in, refused });
+            let (config, refused, renewal) = (config.clone(), None, None);
+            entries.push(Entry { config, pair, stamp, problem, is_stand_in, refused, renewal });
         }
         let served = Served::of(&entries).ok_or_else(|| BadCertificate::NoCertificate {
             path: PathBuf::from("[tls]"),
@@ -273,6 +276,21 @@ impl Certificates {
         Some(entry.pair.validity)
     }
 
+    /// What the certificate of this entry is known by at its authority, if there is one.
+    pub(super) fn identity_of(&self, config: &CertificateConfig) -> Option<Identity> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter().find(|it| it.config == *config && !it.is_stand_in)?;
+        Identity::read(entry.pair.key.cert.first()?)
+    }
+
+    /// Notes when the authority wants the certificate renewed.
+    pub(super) fn note_renewal(&self, config: &CertificateConfig, at: Option<RenewalStatus>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = entries.iter_mut().find(|it| it.config == *config) {
+            entry.renewal = at;
+        }
+    }
+
     /// Notes why the authority issued no other certificate; nothing once it has.
     pub(super) fn note(&self, config: &CertificateConfig, refused: Option<String>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,8 +302,9 @@ impl Certificates {
     /// Keeps earlier notes for entries that are still configured.
     pub(super) fn with_notes_of(self, before: &Self) -> Self {
         let noted = before.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        for Entry { config, refused, .. } in noted.iter() {
+        for Entry { config, refused, renewal, .. } in noted.iter() {
             self.note(config, refused.clone());
+            self.note_renewal(config, renewal.clone());
         }
         drop(noted);
         self
@@ -348,7 +367,7 @@ impl Certificates {
             let status = of_pair(&it.config, &it.pair, problem, it.is_stand_in, now);
             let renewal_failed = status.renewal_failed || it.refused.is_some();
             let is_awaited = it.is_stand_in && it.refused.is_none();
-            CertificateStatus { is_awaited, renewal_failed, ..status }
+            CertificateStatus { is_awaited, renewal_failed, renewal: it.renewal.clone(), ..status }
         };
         entries.iter().map(status).collect()
     }
@@ -377,6 +396,7 @@ fn of_pair(
         is_faulty,
         renewal_failed,
         until: Some(day(pair.validity.until)),
+        renewal: None,
         problem: (!told.is_empty()).then(|| told.join("; ")),
     }
 }
@@ -405,6 +425,7 @@ pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<Certificate
             is_faulty: false,
             renewal_failed: false,
             until: None,
+            renewal: None,
             problem: Some(format!("{error}; {}", error.hint())),
         },
     };

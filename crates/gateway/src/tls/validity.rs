@@ -3,8 +3,8 @@
 use nightwatt_energy::civil::Date;
 
 /// Tags of DER.
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
+pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
@@ -37,7 +37,7 @@ impl Validity {
 }
 
 /// The content of the first element, and what follows it. `tag`: the expected tag.
-fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
+pub(super) fn element(bytes: &[u8], tag: Option<u8>) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk()?;
     if tag.is_some_and(|tag| tag != found) {
         return None;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, DnsConfig, Proof, TlsConfig};
+use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_needs::programs;
 
 use crate::client::get;
@@ -277,9 +278,8 @@ async fn figures(stage: &Stage) -> [u64; 3] {
     })
 }
 
-#[test]
-fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
-    // An authority that is not there, and a certificate of six days, half a day before its end.
+/// An authority that is not there, and a certificate of six days, half a day before its end.
+pub(crate) fn without_authority() -> Setup {
     let acme = AcmeConfig {
         directory: "https://127.0.0.1:1/dir".to_owned(),
         terms_agreed: true,
@@ -289,7 +289,7 @@ fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
         ca: None,
     };
     let names = vec![NAME.to_owned()];
-    let setup = asleep().with(move |config| {
+    asleep().with(move |config| {
         let file = config.state_dir.join("acme").join(acme.file(&names));
         written(&file, &names, [18, 24]);
         let certificate = vec![CertificateConfig { chain: file.clone(), key: file, acme: names }];
@@ -302,15 +302,86 @@ fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
             acme: Some(acme),
             client_authorities: Vec::new(),
         });
-    });
-    setup.play(async |stage| {
+    })
+}
+
+#[test]
+fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
+    without_authority().play(async |stage| {
         stage.at(3600).await;
         assert_eq!(figures(stage).await, [518_400, 0, 1]);
         let said = problem(stage).unwrap();
         assert!(said.starts_with("no new one was got: "), "{said}");
+        // Two thirds of six days: the 22nd.
+        let renewal = stage.tls().certificates.remove(0).renewal.unwrap();
+        assert_eq!(
+            (renewal.at_text.as_str(), renewal.from),
+            ("Sun, 22 Nov 2026 00:00:00 GMT", None)
+        );
         stage.pass(secs(12 * 3600)).await;
         assert_eq!(figures(stage).await, [518_400, 1, 1]);
         let said = problem(stage).unwrap();
         assert!(said.starts_with("it expired on Tue, 24 Nov 2026 00:00:00 GMT; no new"), "{said}");
+    });
+}
+
+impl Authority {
+    /// From now on it suggests to renew the first certificate of this file between these times.
+    async fn suggests(&self, file: &Path, window: [&str; 2]) {
+        let [start, end] = window;
+        let answer = serde_json::json!({ "suggestedWindow": { "start": start, "end": end } });
+        let certificate = std::fs::read_to_string(file).unwrap();
+        let body = serde_json::json!({
+            "Certificate": certificate,
+            "ARIResponse": answer.to_string(),
+        });
+        let mut curl = Command::new("curl");
+        curl.args(["-sSfk", "-X", "POST", "--data", &body.to_string()]);
+        curl.arg(format!("https://{}/set-renewal-info/", self.management));
+        succeeded(&run(curl).await);
+    }
+}
+
+fn certificate(stage: &Stage) -> CertificateStatus {
+    stage.tls().certificates.remove(0)
+}
+
+#[test]
+fn a_certificate_is_renewed_when_its_authority_suggests_it() {
+    let ports = [free(), free()];
+    let Some(authority) = Authority::start(ports[0], ports[1], 3600) else { return };
+    authority.gives(asleep().real(), ports, Proof::Http, &[NAME]).play(async |stage| {
+        eventually("its window", &authority, stage, || {
+            certificate(stage).renewal.is_some_and(|it| it.from.is_some())
+        })
+        .await;
+        let first = certificate(stage);
+        let renewal = first.renewal.unwrap();
+        let (from, until) = (renewal.from.unwrap(), renewal.until.unwrap());
+        // Pebble suggests the end of the second third, give or take a 48th of the lifetime.
+        let middle = first.not_after.unwrap() - 1200;
+        assert!((from + 75 - middle).abs() <= 2, "{renewal:?}, {middle}");
+        assert!((until - 75 - middle).abs() <= 2, "{renewal:?}, {middle}");
+        assert!((from..=until).contains(&renewal.at), "{renewal:?}");
+        let page = stage.ask_admin(get("/metrics")).await.text().to_owned();
+        let line = format!("moment=\"at\"}} {}", renewal.at);
+        assert!(page.contains(&line), "{line}: {page}");
+        let file = PathBuf::from(&first.chain);
+        let got = || std::fs::read_to_string(&file).unwrap();
+        let before = got();
+        assert!(!authority.log().contains("is a replacement of"));
+        // It must revoke it, say.
+        authority.suggests(&file, ["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"]).await;
+        stage.reload(|_| {}).await.unwrap();
+        eventually("another one", &authority, stage, || got() != before).await;
+        assert!(authority.log().contains("is a replacement of"), "{}", authority.log());
+        let is_new = || certificate(stage).renewal.is_some_and(|it| it.from > Some(from - 60));
+        eventually("its window", &authority, stage, is_new).await;
+        assert_eq!(problem(stage), None);
+        // One that was replaced already, as after a restore from a backup: the order replaces nothing then.
+        std::fs::write(&file, &before).unwrap();
+        stage.reload(|_| {}).await.unwrap();
+        eventually("one without", &authority, stage, || got() != before).await;
+        assert_eq!(authority.log().matches("is a replacement of").count(), 1);
     });
 }

@@ -10,7 +10,7 @@ use crate::passthrough_programs::services;
 use crate::stage::{Setup, Stage, asleep, awake, settle, watched};
 
 /// What a service got: each datagram with its source.
-type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
+pub(crate) type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
 
 /// A socket for a service.
 fn port() -> (std::net::UdpSocket, SocketAddr) {
@@ -21,7 +21,7 @@ fn port() -> (std::net::UdpSocket, SocketAddr) {
 }
 
 /// A service that sends back each datagram that does not begin with `-`.
-fn echo(socket: std::net::UdpSocket) -> Heard {
+pub(crate) fn echo(socket: std::net::UdpSocket) -> Heard {
     let socket = UdpSocket::from_std(socket).unwrap();
     let heard = Heard::default();
     let all = Arc::clone(&heard);
@@ -38,7 +38,7 @@ fn echo(socket: std::net::UdpSocket) -> Heard {
 }
 
 /// A service called `echo` with these lines besides, and its socket.
-fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::UdpSocket) {
+pub(crate) fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::UdpSocket) {
     let (socket, origin) = port();
     let lines = if lines.contains("listen") {
         lines.to_owned()
@@ -51,10 +51,10 @@ fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::UdpSocket) {
 }
 
 /// A client of a service.
-struct Peer(UdpSocket);
+pub(crate) struct Peer(pub(crate) UdpSocket);
 
 impl Peer {
-    async fn new(stage: &Stage) -> Self {
+    pub(crate) async fn new(stage: &Stage) -> Self {
         Self::at(stage, "127.0.0.1").await
     }
 
@@ -66,13 +66,13 @@ impl Peer {
         Self(socket)
     }
 
-    async fn say(&self, stage: &Stage, bytes: &[u8]) {
+    pub(crate) async fn say(&self, stage: &Stage, bytes: &[u8]) {
         let _still = stage.clock.owe();
         watched("a datagram to be sent", self.0.send(bytes)).await.unwrap();
         settle(&stage.clock).await;
     }
 
-    async fn hears(&self, stage: &Stage) -> Vec<u8> {
+    pub(crate) async fn hears(&self, stage: &Stage) -> Vec<u8> {
         let _still = stage.clock.owe();
         let mut bytes = vec![0; 65_535];
         let length = watched("a datagram of the service", self.0.recv(&mut bytes)).await.unwrap();
@@ -87,11 +87,11 @@ pub(crate) fn status(stage: &Stage) -> UdpStatus {
     stage.running().gateway.status().udp.remove(0)
 }
 
-fn dropped(stage: &Stage, why: &str) -> u64 {
+pub(crate) fn dropped(stage: &Stage, why: &str) -> u64 {
     status(stage).dropped.get(why).copied().unwrap_or(0)
 }
 
-fn outcome(stage: &Stage, outcome: &str) -> u64 {
+pub(crate) fn outcome(stage: &Stage, outcome: &str) -> u64 {
     status(stage).outcomes.get(outcome).copied().unwrap_or(0)
 }
 

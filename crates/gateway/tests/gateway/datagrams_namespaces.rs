@@ -10,14 +10,19 @@ use std::time::Duration;
 use nightwatt_needs::{command, path, programs};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::datagrams::status;
+use crate::datagrams::{Peer, echo, outcome, status, with_echo};
 use crate::passthrough_programs::{run, services, succeeded};
-use crate::stage::{Setup, Stage, asleep};
+use crate::stage::{Setup, Stage, asleep, awake, settle};
 
 const WITHIN: &str = "NIGHTWATT_GATEWAY_NAMESPACE";
 
 /// Whether this is the proxy's namespace. If not, the test is run there, and it is over here.
 fn within(test: &str, tools: &[&str]) -> bool {
+    within_at(&format!("datagrams_namespaces::{test}"), tools)
+}
+
+/// The same for a test of another module.
+pub(crate) fn within_at(test: &str, tools: &[&str]) -> bool {
     if std::env::var_os(WITHIN).is_some() {
         return true;
     }
@@ -31,7 +36,7 @@ fn within(test: &str, tools: &[&str]) -> bool {
     let output = Command::new("unshare")
         .args(["--net", "--"])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("datagrams_namespaces::{test}"), "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(WITHIN, "1")
         .env("PATH", path())
         .output()
@@ -44,12 +49,12 @@ fn within(test: &str, tools: &[&str]) -> bool {
     false
 }
 
-fn ip(line: &str) {
+pub(crate) fn ip(line: &str) {
     succeeded(&command("ip").args(line.split(' ')).output().unwrap());
 }
 
 /// A machine at the other end of a cable.
-struct Other {
+pub(crate) struct Other {
     keeper: Child,
     children: Vec<Child>,
 }
@@ -65,7 +70,7 @@ impl Drop for Other {
 
 impl Other {
     /// A machine called `name` in networks with this number: it has the address 2, the proxy 1.
-    fn new(name: &str, network: u8) -> Self {
+    pub(crate) fn new(name: &str, network: u8) -> Self {
         let keeper = Command::new("unshare")
             .args(["--net", "sleep", "600"])
             .stdout(Stdio::null())
@@ -120,7 +125,7 @@ impl Other {
         there.join().unwrap()
     }
 
-    fn socket(&self, address: &str) -> UdpSocket {
+    pub(crate) fn socket(&self, address: &str) -> UdpSocket {
         let address: IpAddr = address.parse().unwrap();
         let socket = self.within(move || UdpSocket::bind((address, 0)).unwrap());
         socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
@@ -274,5 +279,58 @@ fn a_wireguard_client_that_knows_the_server_wakes_it_and_others_do_not() {
         let it = status(stage);
         assert_eq!((it.sessions, it.active), (1, 1), "{it:?}");
         assert!(it.sent >= 4, "the handshake's answer and three of ping: {it:?}");
+    });
+}
+
+/// Ports of this namespace for programs that ask for any.
+fn only_ports(first: u16, last: u16) {
+    std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", format!("{first} {last}")).unwrap();
+}
+
+#[test]
+fn a_late_answer_to_an_old_session_does_not_reach_the_client_of_a_new_one() {
+    let test = "a_late_answer_to_an_old_session_does_not_reach_the_client_of_a_new_one";
+    if !within(test, &[]) {
+        return;
+    }
+    ip("link set lo up");
+    let (setup, socket) = with_echo(awake(), "");
+    setup.play(async |stage| {
+        let heard = echo(socket.try_clone().unwrap());
+        // Two ports are there for sessions: the clients have others.
+        only_ports(40_000, 40_001);
+        let mut clients = Vec::new();
+        for port in 50_001..50_005 {
+            let to = stage.running().udp_addresses[0];
+            let client = tokio::net::UdpSocket::bind(("127.0.0.1", port)).await.unwrap();
+            client.connect(to).await.unwrap();
+            clients.push(Peer(client));
+        }
+        let exhausted = || outcome(stage, "exhausted");
+        clients[0].say(stage, b"-slow").await;
+        let old = heard.lock().unwrap()[0].0;
+        stage.at(31).await;
+        assert_eq!(outcome(stage, "unanswered"), 1, "the first session is over");
+        clients[1].say(stage, b"one").await;
+        assert_eq!(clients[1].hears(stage).await, b"one");
+        let new = heard.lock().unwrap()[1].0;
+        assert_ne!(new.port(), old.port());
+        // The only port that is left belonged to the first session: there is none for this client.
+        clients[2].say(stage, b"two").await;
+        assert_eq!((exhausted(), heard.lock().unwrap().len()), (1, 2));
+        socket.send_to(b"for the first client", old).unwrap();
+        settle(&stage.clock).await;
+        for client in &clients {
+            let got = client.0.try_recv(&mut [0; 64]);
+            assert!(got.is_err(), "an answer for another client: {got:?}");
+        }
+        // Two minutes after the first session.
+        stage.at(149).await;
+        clients[2].say(stage, b"-two").await;
+        assert_eq!(exhausted(), 2);
+        stage.at(152).await;
+        clients[3].say(stage, b"three").await;
+        assert_eq!(clients[3].hears(stage).await, b"three");
+        assert_eq!(heard.lock().unwrap()[2].0.port(), old.port());
     });
 }

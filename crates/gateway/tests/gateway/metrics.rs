@@ -9,12 +9,13 @@ use std::time::Duration;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{DiskConfig, JobConfig};
+use nightwatt_gateway::config::DiskConfig;
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
 use nightwatt_policy::ledger::Measure;
 
+use crate::acme::without_authority;
 use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::machines::on;
 use crate::passthrough_programs::services;
@@ -491,16 +492,17 @@ fn the_documentation_lists_every_metric_and_no_other() {
         needed.extend(rows(&scrape(stage).await));
     });
     let job = |config: &mut Config| {
-        config.job.push(JobConfig {
-            name: "backup".to_owned(),
-            on: "blog".to_owned(),
-            at: "03:00".parse().unwrap(),
-            command: vec!["true".to_owned()],
-            limit: Duration::from_hours(1),
-        });
+        let job = "name = \"backup\"\non = \"blog\"\nat = \"03:00\"\ncommand = [\"true\"]";
+        config.job.push(toml::from_str(job).unwrap());
+        config.magic_packets = Some(toml::from_str("listen = [\"127.0.0.1:0\"]").unwrap());
     };
     busy().with(job).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
+    });
+    without_authority().play(async |stage| {
+        stage.at(1).await;
+        let page = rows(&scrape(stage).await);
+        needed.extend(page.into_iter().filter(|it| it.contains("_renewal_seconds")));
     });
     by_tls(busy(), &made).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));

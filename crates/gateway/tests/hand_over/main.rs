@@ -1,6 +1,8 @@
 //! Processes that take the place of each other, real ones: this program, started again as [`a_gateway`].
 //! What is told here of the library, `crates/cli/tests/cli/operate*.rs` tells of `nightwatt serve`.
 
+mod datagrams_and_jobs;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -54,6 +56,9 @@ async fn serve(path: &Path, clock: Clock) {
         before.map_or((None, Inherited::default()), |(before, sockets)| (Some(before), sockets));
     let options = Options { durable: false, ..Options::default() };
     let mut running = Gateway::start_from(config, clock, options, sockets, before).unwrap();
+    if let Some(address) = running.udp_addresses.first() {
+        println!("datagrams at {address}");
+    }
     println!("listening on {}", running.addresses[0]);
     if follow(&mut running, path).await {
         running.leave().await;
@@ -83,6 +88,8 @@ async fn follow(running: &mut Running, path: &Path) -> bool {
 struct Process {
     child: Child,
     address: SocketAddr,
+    /// For datagrams.
+    datagrams: Option<SocketAddr>,
     _stdout: BufReader<std::process::ChildStdout>,
 }
 
@@ -152,14 +159,18 @@ impl House {
         }
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut datagrams = None;
         let address = loop {
             let mut line = String::new();
             assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended");
+            if let Some((_, address)) = line.trim().split_once("datagrams at ") {
+                datagrams = Some(address.parse().unwrap());
+            }
             if let Some((_, address)) = line.trim().split_once("listening on ") {
                 break address.parse().unwrap();
             }
         };
-        Process { child, address, _stdout: stdout }
+        Process { child, address, datagrams, _stdout: stdout }
     }
 
     fn order(&self, order: &Order) -> Reply {

@@ -18,7 +18,7 @@ const DAY: Duration = Duration::from_hours(24);
 const FIRST_WATCH: Duration = Duration::from_hours(1);
 
 /// The rest of today is expected to bring this share of what the same hours brought yesterday.
-const EXPECTED_OF_YESTERDAY: f64 = 0.2;
+const EXPECTED_OF_YESTERDAY: f64 = 0.18;
 
 /// Days that are remembered, and how many of them may have exceeded the share before nightwatt is careful.
 const DAYS_REMEMBERED: u32 = 28;

@@ -1,7 +1,9 @@
 //! Explains a service that is passed through.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{Asleep, DnsConfig, TcpConfig, TcpOrigin, WakeOn};
+use nightwatt_gateway::config::{
+    Asleep, DnsConfig, MagicPacketsConfig, PacketServer, TcpConfig, TcpOrigin, WakeOn,
+};
 use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
 
@@ -114,4 +116,23 @@ pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
         "sni": tcp.sni,
         "held": held(config, tcp),
     })
+}
+
+/// Where magic packets of other machines are heard, and which servers they wake.
+pub(super) fn magic_packets_words(config: &Config, it: &MagicPacketsConfig) -> String {
+    let listen: Vec<String> = it.listen.iter().map(ToString::to_string).collect();
+    let from: Vec<String> = it.from.iter().map(ToString::to_string).collect();
+    let server = |server: PacketServer<'_>| {
+        let cards: Vec<String> = server.wol.mac.iter().map(ToString::to_string).collect();
+        format!("{} ({})", server.name, cards.join(", "))
+    };
+    let servers: Vec<String> = config.packet_servers().map(server).collect();
+    format!(
+        "heard on {} from {}; they wake {}, each {} at most, for {} at least",
+        listen.join(", "),
+        from.join(", "),
+        servers.join(", "),
+        it.wakes,
+        time(it.stay_awake)
+    )
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use nightwatt_gateway::status::UdpStatus;
+use nightwatt_gateway::status::{MagicPacketsStatus, UdpStatus};
 
 use super::row;
 use crate::figures::{bytes, count, counted};
@@ -26,10 +26,31 @@ pub(super) fn rows(text: &mut String, it: &UdpStatus) {
     if it.received + it.sent > 0 {
         let (from, to) = (counted(it.received, "datagram"), counted(it.sent, "datagram"));
         let (read, written) = (bytes(it.received_bytes), bytes(it.sent_bytes));
-        row(text, "passed", &format!("{from} ({read}) from clients, {to} ({written}) to them"));
+        let again = match it.resent {
+            0 => String::new(),
+            some => format!("; {} sent again to a service that started", count(some)),
+        };
+        let passed = format!("{from} ({read}) from clients, {to} ({written}) to them{again}");
+        row(text, "passed", &passed);
+    }
+    if it.look_ups > 0 {
+        let failed = match it.look_ups_failed {
+            0 => String::new(),
+            some => format!(", {} of which found no address", count(some)),
+        };
+        row(text, "look-ups", &format!("{}{failed}", count(it.look_ups)));
     }
     if !it.dropped.is_empty() {
         row(text, "dropped", &ended(&it.dropped, "datagrams"));
+    }
+}
+
+/// What was heard of magic packets.
+pub(super) fn magic_packets_rows(text: &mut String, it: &MagicPacketsStatus) {
+    let _ = writeln!(text, "magic packets: {}", ended(&it.outcomes, "heard"));
+    row(text, "heard on", &it.listen.join(", "));
+    if let Some(problem) = &it.problem {
+        row(text, "careful", problem);
     }
 }
 

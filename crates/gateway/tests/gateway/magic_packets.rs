@@ -1,0 +1,89 @@
+//! Magic packets of another machine in the local network, which wake a server through the proxy.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use nightwatt_gateway::journal::WakeCause;
+use nightwatt_policy::lifecycle::Change;
+
+use crate::datagrams_namespaces::{Other, ip, within_at};
+use crate::stage::{Stage, asleep};
+
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+
+/// Power by Wake-on-LAN. (The stage wakes the server itself.)
+const POWER: &str =
+    "wake.wol.mac = \"52:54:00:12:34:56\"\nsleep.ssh = { host = \"box\", sleep = \"true\" }";
+
+fn packet(mac: [u8; 6]) -> Vec<u8> {
+    [&[0xff; 6][..], &mac.repeat(16)].concat()
+}
+
+fn outcomes(stage: &Stage) -> BTreeMap<String, u64> {
+    stage.running().gateway.status().magic_packets.unwrap().outcomes
+}
+
+fn count(stage: &Stage, outcome: &str) -> u64 {
+    outcomes(stage).get(outcome).copied().unwrap_or(0)
+}
+
+/// Waits until there are so many, no longer than a minute.
+async fn heard(stage: &Stage, outcome: &str, least: u64) {
+    for _ in 0..1200 {
+        if count(stage, outcome) >= least {
+            return;
+        }
+        stage.clock.sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{least} times {outcome}: {:?}", stage.running().gateway.status().magic_packets);
+}
+
+/// To all machines of the network, as `wakeonlan -i 10.7.1.255` sends it.
+fn broadcast(socket: &UdpSocket, packet: &[u8]) {
+    socket.set_broadcast(true).unwrap();
+    socket.send_to(packet, "10.7.1.255:9").unwrap();
+}
+
+#[test]
+fn a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_do_not() {
+    let test = "a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_do_not";
+    if !within_at(&format!("magic_packets::{test}"), &[]) {
+        return;
+    }
+    ip("link set lo up");
+    let other = Other::new("client", 1);
+    let setup = asleep().real().with(|config| {
+        config.site[0].power = Some(toml::from_str(POWER).unwrap());
+        config.magic_packets = Some(toml::from_str("").unwrap());
+    });
+    setup.play(async |stage| {
+        let (ours, theirs) = (UdpSocket::bind("10.7.1.1:0").unwrap(), other.socket("10.7.1.2"));
+        // Its socket is bound when a first one is heard.
+        for _ in 0..1200 {
+            broadcast(&ours, &packet(MAC));
+            if count(stage, "own") > 0 {
+                break;
+            }
+            stage.clock.sleep(Duration::from_millis(50)).await;
+        }
+        heard(stage, "own", 1).await;
+        broadcast(&theirs, &packet([0x52, 0x54, 0, 0, 0, 1]));
+        broadcast(&theirs, b"no magic");
+        heard(stage, "unknown", 1).await;
+        heard(stage, "malformed", 1).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+        for number in 0..1000 {
+            broadcast(&theirs, &packet(MAC));
+            if number % 50 == 49 {
+                let before = (number + 1) / 2;
+                heard(stage, "awake", before - 1).await;
+            }
+        }
+        heard(stage, "awake", 900).await;
+        assert_eq!((count(stage, "woke"), stage.commands().0), (1, 1), "{:?}", outcomes(stage));
+        let journal = stage.journal();
+        let waking = journal.iter().find(|it| it.change == Some(Change::Waking)).unwrap();
+        assert_eq!(waking.cause, Some(WakeCause::MagicPacket));
+    });
+}
