@@ -18,11 +18,12 @@ pub(crate) fn failure(
     let (option, value) = match error.kind() {
         ErrorKind::UnknownArgument | ErrorKind::InvalidValue => alone(line, program)?,
         ErrorKind::ValueValidation => rejected(error, line, program)?,
+        // What is missing is found before what is wrong.
+        ErrorKind::MissingRequiredArgument => joined(line, program)?,
         _ => return None,
     };
     let name = spelling(option)?;
-    let what = if is_number(option) { "must be a positive number" } else { "cannot be negative" };
-    Some(Failure::saying(format!("`{name}` {what}, and is `{value}`")).into_usage())
+    Some(Failure::saying(format!("`{name}` must not be negative, and is `{value}`")).into_usage())
 }
 
 /// An option and the word behind it, which clap took for another option: `--price -1`.
@@ -38,6 +39,16 @@ fn alone<'a>(line: &[OsString], program: &'a Command) -> Option<(&'a Arg, String
     })
 }
 
+/// A number in one word with its option: `--price=-1`.
+fn joined<'a>(line: &[OsString], program: &'a Command) -> Option<(&'a Arg, String)> {
+    let ours = line.split(|word| word == "--").next().unwrap_or_default();
+    ours.iter().find_map(|word| {
+        let (option, value) = word.to_str()?.split_once('=')?;
+        let option = option_of(of_line(line, program), option)?;
+        (is_negative(value) && is_number(option)).then(|| (option, value.to_owned()))
+    })
+}
+
 /// A value that the option's parser did not take: `--price=-1`.
 fn rejected<'a>(
     error: &clap::Error,
@@ -50,7 +61,7 @@ fn rejected<'a>(
         return None;
     };
     // `--price <PRICE>`.
-    let option = option_of(of_line(line, program), name.split([' ', '=']).next()?)?;
+    let option = option_of(of_line(line, program), name.split([' ', '=', '[']).next()?)?;
     (is_negative(value) && is_number(option)).then(|| (option, value.clone()))
 }
 
@@ -131,8 +142,7 @@ mod tests {
         for (words, option) in all {
             let line = words.join(" ");
             for value in ["-1", "-0.5", "-10s"] {
-                let expected =
-                    format!("error: `{option}` must be a positive number, and is `{value}`");
+                let expected = format!("error: `{option}` must not be negative, and is `{value}`");
                 let apart = [&words[..], &[option.clone(), value.to_owned()]].concat();
                 let joined = [&words[..], &[format!("{option}={value}")]].concat();
                 assert_eq!(said(&joined).as_ref(), Some(&expected), "{line} {option}={value}");

@@ -287,7 +287,7 @@ mod tests {
     fn a_server_is_woken_at_the_rate_of_the_configuration() {
         let (state, rate) = (MagicPackets::default(), "2/h".parse().unwrap());
         let mac = |last| Mac([0x52, 0x54, 0, 0, 0, last]);
-        let mut admits = |at, last| state.admits(Mono::from_secs(at), rate, mac(last));
+        let admits = |at, last| state.admits(Mono::from_secs(at), rate, mac(last));
         assert!(admits(0, 1) && admits(0, 1) && !admits(0, 1), "two at once");
         assert!(admits(0, 2), "another server");
         assert!(!admits(1_799, 1) && admits(1_800, 1), "and one each half hour");

@@ -29,6 +29,6 @@ pub struct RequestShare {
     pub share: f64,
     /// What counts as waiting.
     pub delay: Duration,
-    /// 24 h: each calendar day. Another length: a rolling window.
+    /// Length of the rolling window.
     pub window: Duration,
 }

@@ -90,8 +90,8 @@ fn pieces(text: &str) -> Vec<Piece> {
             spaces += 1;
             continue;
         }
-        let is_unit = |last: &Piece| spaces == 1 && last.ends_in_figure() && is_unit(word);
-        match pieces.last_mut().filter(|last| quote.is_some() || is_unit(last)) {
+        let belongs = |last: &Piece| last.text == "±" || last.ends_in_figure() && is_unit(word);
+        match pieces.last_mut().filter(|it| quote.is_some() || spaces == 1 && belongs(it)) {
             Some(last) => {
                 last.text.extend(std::iter::repeat_n(' ', spaces));
                 last.text.push_str(word);
@@ -109,7 +109,7 @@ fn open_quote(before: Option<char>, word: &str) -> Option<char> {
     let bare = word.trim_end_matches([',', '.', ':', ';', ')']);
     match before {
         Some('\'') => (!bare.ends_with('\'')).then_some('\''),
-        Some(_) => (word.matches('`').count() % 2 == 0).then_some('`'),
+        Some(_) => word.matches('`').count().is_multiple_of(2).then_some('`'),
         None if word.matches('`').count() % 2 == 1 => Some('`'),
         None if word.starts_with('\'') && (bare == "'" || !bare.ends_with('\'')) => Some('\''),
         None => None,

@@ -94,7 +94,8 @@ fn pages_have_a_mirror_of_the_url_that_visitors_use() {
         let config = written(dir.path());
         let known = MirrorUrl::Known(url.to_owned());
         assert_eq!(config.mirror_url(&config.site[0]), known, "{said}");
-        assert!(said.contains(&format!(" of {url}; answers at most")), "{said}");
+        let in_one_line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(in_one_line.contains(&format!(" of {url}; answers at most")), "{said}");
         assert!(!said.contains("no mirror"), "{said}");
     }
     let dir = tempfile::tempdir().unwrap();

@@ -72,7 +72,7 @@ fn nonsense_is_a_usage_error_with_what_to_do() {
         (&["--difficulty", "0"][..], "difficulty 0"),
         (&["--difficulty", "NaN"], "`NaN`"),
         (&["--difficulty", "-5"], "`-5`"),
-        (&["--price-kwh", "-0.1"], "not below 0"),
+        (&["--price-kwh", "-0.1"], "not be negative"),
         (&["--price", "nan"], "not below 0"),
         (&["--coin", "goldcoin"], "litecoin"),
         (&["--coin", "litecoin"], "the published example is bitcoin's"),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::resting_ports::RestingPorts;
+use rustix::io::Errno;
 use tokio::net::UdpSocket;
 
 /// Ports that the kernel may propose until one does not rest. It chooses at random, and at most six of ten rest.
@@ -91,14 +92,14 @@ impl ServerSocket {
     /// A socket to a service, from a port that no other session has had lately.
     pub(super) fn open(to: SocketAddr, ports: &Arc<Ports>, clock: &Clock) -> io::Result<Self> {
         if !ports.known().resting.has_room(clock.now().mono) {
-            return Err(ErrorKind::AddrNotAvailable.into());
+            return Err(Errno::ADDRNOTAVAIL.into());
         }
         let any: IpAddr =
             if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         // Those that rest stay bound meanwhile, so that the kernel proposes others.
         let mut resting = Vec::new();
         for _ in 0..TRIES {
-            let socket = std::net::UdpSocket::bind((any, 0))?;
+            let socket = std::net::UdpSocket::bind((any, 0)).map_err(no_port_left)?;
             socket.set_nonblocking(true)?;
             let port = socket.local_addr()?.port();
             if !ports.begins(port) {
@@ -116,6 +117,11 @@ impl ServerSocket {
             {}
             return Ok(opened);
         }
-        Err(ErrorKind::AddrNotAvailable.into())
+        Err(Errno::ADDRNOTAVAIL.into())
     }
+}
+
+/// Of a port that the kernel chooses, "address in use" means that none is left.
+fn no_port_left(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::AddrInUse { Errno::ADDRNOTAVAIL.into() } else { error }
 }

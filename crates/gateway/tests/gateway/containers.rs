@@ -180,7 +180,7 @@ async fn story(podman: &Podman, clock: &Clock) {
     let labels = ["nightwatt.enable=true", "nightwatt.hosts=wiki", "nightwatt.port=1"];
     podman.create("aaa", &labels, &sleeps);
     until(&mut running, "the conflict", |it| outcomes(it).len() == 4).await;
-    let wanted = ["cache no-site", "wiki site", "broken refused", "aaa conflict"];
+    let wanted = ["cache no-site", "wiki site", "broken wrong-label", "aaa conflict"];
     assert_eq!(outcomes(&running), wanted, "the oldest first");
     assert_eq!(states(&running).len(), 1);
 

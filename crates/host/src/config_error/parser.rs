@@ -113,12 +113,11 @@ fn not_toml(message: &str) -> String {
 /// `` unknown field `hodl`, expected one of `hold`, `headers` ``: of a table's keys, or of words.
 fn unknown_name(place: &Place, message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown ")?;
-    let (is_key, rest) = match rest.strip_prefix("field ") {
-        Some(rest) => (true, rest),
-        None => {
-            let is_table = place.form == Form::Table && !place.is_some_value;
-            (is_table || place.is_key, rest.strip_prefix("variant ")?)
-        }
+    let (is_key, rest) = if let Some(rest) = rest.strip_prefix("field ") {
+        (true, rest)
+    } else {
+        let is_table = place.form == Form::Table && !place.is_some_value;
+        (is_table || place.is_key, rest.strip_prefix("variant ")?)
     };
     let (name, rest) = rest.strip_prefix('`')?.split_once('`')?;
     let (listed, more) = rest.split_once(" (").map_or((rest, ""), |(listed, more)| (listed, more));
@@ -274,7 +273,12 @@ fn found_words(found: &str) -> String {
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let wrong = |known: &&&str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());
-    let best = known.iter().min_by_key(wrong)?;
+    // Among equals one that begins alike: a letter is left out more often than it is another.
+    let alike = |known: &&&str| strsim::jaro_winkler(&lower, &known.to_lowercase());
+    let order = |one: &&&str, other: &&&str| {
+        wrong(one).cmp(&wrong(other)).then(alike(other).total_cmp(&alike(one)))
+    };
+    let best = known.iter().min_by(order)?;
     let letters = name.chars().count().max(best.chars().count());
     (wrong(&best) * MOST_WRONG_LETTERS <= letters.max(MOST_WRONG_LETTERS)).then_some(*best)
 }

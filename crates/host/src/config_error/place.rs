@@ -106,12 +106,12 @@ impl Search<'_> {
             let mut place = Place { keys: above.keys.clone(), ..Place::default() };
             place.keys.push(key.get_ref().to_string());
             self.take(&key.span(), &Place { is_key: true, ..self.filled(&place, value) });
-            self.value(value, place);
+            self.value(value, &place);
         }
     }
 
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, place: Place) {
-        let place = self.filled(&place, value);
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, place: &Place) {
+        let place = self.filled(place, value);
         self.take(&value.span(), &place);
         match value.get_ref() {
             DeValue::Table(table) => self.table(table, &place),
@@ -124,7 +124,7 @@ impl Search<'_> {
                         keys: place.keys.clone(),
                         ..Place::default()
                     };
-                    self.value(element, element_of);
+                    self.value(element, &element_of);
                 }
             }
             _ => {}
@@ -142,7 +142,7 @@ impl Search<'_> {
         let written = self.text.get(value.span()).unwrap_or_default();
         let is_short = written.len() <= SHOWN && !written.contains('\n');
         let written = if is_short { written.to_owned() } else { String::new() };
-        Place { form, written, ..place.clone() }
+        Place { written, form, ..place.clone() }
     }
 
     fn take(&mut self, at: &Range<usize>, place: &Place) {

@@ -36,11 +36,11 @@ impl RunReport {
             };
             let _ = writeln!(
                 text,
-                "{percent:>16.1} %  of the machine's busy CPU time ({busy:.2} s{each}{counted})"
+                "{percent:>12.1} %  of the machine's busy CPU time ({busy:.2} s{each}{counted})"
             );
             if let Some(of_instructions) = share.of_instructions {
                 let percent = of_instructions * 100.0;
-                let _ = writeln!(text, "{percent:>16.1} %  of the machine's instructions");
+                let _ = writeln!(text, "{percent:>12.1} %  of the machine's instructions");
             }
         }
         if self.exit_status != 0 {
@@ -53,7 +53,7 @@ impl RunReport {
         let name = format!("{}/{}", channel.meter, channel.channel);
         let by = channel.provenance.as_str();
         let (Some(joules), Some(uncertainty)) = (channel.joules, channel.uncertainty_j) else {
-            let _ = writeln!(text, "{:>16} J  {name:<24} {by}: no reading", "-");
+            let _ = writeln!(text, "{:>12} J  {name:<20} {by}: no reading", "-");
             return;
         };
         let share = uncertainty.get() / joules.mean.abs();
@@ -61,7 +61,7 @@ impl RunReport {
         let watts = channel.watts.unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "{:>16} J  {name:<24} {:>9} W   {sure}, {by}",
+            "{:>12} J  {name:<20} {:>7} W   {sure}, {by}",
             figures::rounded(joules.mean, Some(uncertainty.get())),
             figures::rounded(watts, Some(share * watts)),
         );
@@ -70,7 +70,7 @@ impl RunReport {
             let half_width = dynamic.idle_half_width_95;
             let _ = writeln!(
                 text,
-                "{:>16} J    beyond idle            {:>9} W   {sure}, idle: {} ± {} W",
+                "{:>12} J    beyond idle        {:>7} W   {sure}, idle: {} ± {} W",
                 figures::rounded(dynamic.joules, Some(dynamic.uncertainty_j)),
                 figures::rounded(
                     dynamic.joules / self.elapsed_s.mean,
@@ -87,7 +87,7 @@ impl RunReport {
             };
             // Not surer than what it is a share of.
             let joules = figures::rounded(attributed, Some(share * attributed));
-            let _ = writeln!(text, "{joules:>16} J    by share of {of} time");
+            let _ = writeln!(text, "{joules:>12} J    by share of {of} time");
         }
     }
 }
@@ -109,5 +109,5 @@ fn write_time(text: &mut String, what: &str, time: Spread) {
         Some(percent) => format!("   ± {percent:.1} %"),
         None => String::new(),
     };
-    let _ = writeln!(text, "{:>16.4} s  {what:<24}{sure}", time.mean);
+    let _ = writeln!(text, "{:>12.4} s  {what:<20}{sure}", time.mean);
 }

@@ -27,7 +27,7 @@ pub struct SlaRule {
     /// Requests wait that wait longer than this.
     #[serde(with = "duration_text")]
     pub delay: Duration,
-    /// The time in which `share` holds. 24 h: each calendar day. Another length: a rolling window.
+    /// Length of the rolling window of `share`.
     #[serde(with = "duration_text")]
     pub window: Duration,
 }

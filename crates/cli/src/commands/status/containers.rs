@@ -79,6 +79,9 @@ mod tests {
         );
         (it.up, it.lost_for_s, it.problem) =
             (false, Some(60.0), Some("cannot reach it".to_owned()));
-        assert!(page(&it).contains("careful       lost for 1 min: cannot reach it; sites stay"));
+        assert!(page(&it).contains(&format!(
+            "careful       lost for {}: cannot reach it; sites stay",
+            seconds(60.0)
+        )));
     }
 }
