@@ -272,7 +272,9 @@ impl Config {
                 ConfigError::Wrong { place, message, excerpt } => {
                     Error::Config { name: place, message: message + &excerpt }
                 }
-                other => Error::Config { name: name.to_owned(), message: other.to_string() },
+                other @ ConfigError::Unreadable { .. } => {
+                    Error::Config { name: name.to_owned(), message: other.to_string() }
+                }
             }
         })?;
         config.check().map_err(|message| Error::Config { name: name.to_owned(), message })?;

@@ -141,13 +141,13 @@ impl Found {
     }
 
     /// The configuration with the sites of the containers of its daemon. What is wrong with one concerns it alone.
-    pub fn apply(&self, config: Config) -> Applied {
+    pub fn apply(&self, config: &Config) -> Applied {
         let mut outcomes = Vec::new();
         let daemon = config.containers.as_ref().and_then(|it| it.daemon());
         let all = daemon.map(|(name, at)| self.all(&Engine::called(name, at))).unwrap_or_default();
         let mut whole = config.clone();
         for described in &all {
-            let (outcome, why) = match site(described, &all, &config, &whole) {
+            let (outcome, why) = match site(described, &all, config, &whole) {
                 Ok(Some(with)) => {
                     whole = with;
                     (ContainerOutcome::Site, None)
@@ -200,7 +200,7 @@ impl Found {
 /// What becomes of the containers that there are now: for `check`.
 pub async fn look_over(config: &Config, clock: &Clock) -> Option<ContainersStatus> {
     let found = Found::look(config, clock).await;
-    let Applied { outcomes, .. } = found.apply(config.clone());
+    let Applied { outcomes, .. } = found.apply(config);
     found.state().outcomes = outcomes;
     found.status(config, clock.now())
 }
@@ -247,13 +247,13 @@ fn conflict(
         };
         let other = &other.name;
         let is_configured = config.site.iter().any(|it| it.name == *other);
-        let whose = if is_configured {
+        let owner = if is_configured {
             format!("the site `{other}` of the configuration")
         } else {
             format!("the container `{other}`, which was created before this one")
         };
         return Some(format!(
-            "the host `{host}` belongs to {whose}: remove it from the label nightwatt.hosts of this one, or from the other"
+            "the host `{host}` belongs to {owner}: remove it from the label nightwatt.hosts of this one, or from the other"
         ));
     }
     None
@@ -291,7 +291,7 @@ mod tests {
 
     /// Each container with what became of it, and the sites.
     fn applied(found: &Found, config: &Config) -> (Vec<String>, String) {
-        let Applied { config, outcomes } = found.apply(config.clone());
+        let Applied { config, outcomes } = found.apply(config);
         let outcomes = outcomes.iter().map(|it| format!("{} {}", it.name, it.outcome.as_str()));
         let sites: Vec<String> = config.site.into_iter().map(|it| it.name).collect();
         (outcomes.collect(), sites.join(" "))
@@ -325,7 +325,7 @@ mod tests {
         let same_moment = Found::default();
         same_moment.set("docker at /a", vec![container("wiki", "wiki.lan", 20), aaa.clone()]);
         assert_eq!(applied(&same_moment, &config).1, "aaa");
-        let why = later.apply(config.clone()).outcomes[1].why.clone().unwrap();
+        let why = later.apply(&config).outcomes[1].why.clone().unwrap();
         assert!(
             why.contains("`wiki.lan` belongs to the container `wiki`, which was created before"),
             "{why}"
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(applied(&found, &b).1, "");
         // The reload has succeeded, and the old daemon is forgotten.
         found.set("docker at /b", vec![container("blog", "blog.lan", 1)]);
-        let Applied { outcomes, .. } = found.apply(b.clone());
+        let Applied { outcomes, .. } = found.apply(&b);
         found.note(&b, outcomes);
         assert_eq!(
             (applied(&found, &a).1, applied(&found, &b).1),
@@ -377,7 +377,7 @@ mod tests {
         let mut needed = container("needed", "", 3);
         needed.labels.clear();
         found.set("docker at /a", vec![container("wiki", "wiki.lan", 1), wrong, needed]);
-        found.note(&config, found.apply(config.clone()).outcomes);
+        found.note(&config, found.apply(&config).outcomes);
         let ContainersStatus { daemon, up, containers, .. } = status();
         assert_eq!((daemon.as_str(), up), ("docker at /a", true));
         let words =
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(why, "label nightwatt.port, value `eighty`: write a port from 1 to 65535");
         clock.runtime().unwrap().block_on(async {
             found.lost("docker at /a", clock.now(), "first".to_owned());
-            clock.sleep(Duration::from_secs(60)).await;
+            clock.sleep(Duration::from_mins(1)).await;
             found.lost("docker at /a", clock.now(), "again".to_owned());
         });
         let lost = status();

@@ -16,7 +16,7 @@ use crate::jobs::Jobs;
 use crate::listen::Fronts;
 use crate::live::Live;
 use crate::machine::Machine;
-use crate::magic_packets::MagicPackets;
+use crate::magic_packets::tally::MagicPackets;
 use crate::metering::{Feed, Metering};
 use crate::serving::Serving;
 use crate::status::ReloadStatus;

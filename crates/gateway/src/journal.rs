@@ -273,7 +273,7 @@ mod tests {
         let (mut journal, _) = Journal::open(&path, Wall::from_secs(5), false).unwrap();
         journal.write(&record(65, 3660)).unwrap();
         let (_, memory) = Journal::open(&path, Wall::from_secs(noon + 7200), false).unwrap();
-        assert_eq!(memory.bill.on, Duration::from_secs(3660));
-        assert_eq!(memory.bill.unobserved, Duration::from_secs(3600), "since the last right time");
+        assert_eq!(memory.bill.on, Duration::from_mins(61));
+        assert_eq!(memory.bill.unobserved, Duration::from_hours(1), "since the last right time");
     }
 }

@@ -5,19 +5,19 @@
 //! socket -> wol::heard (is it one?) -> judge (pure: which server, may it?) -> the server's supervisor
 //! ```
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+pub(crate) mod tally;
 
-use nightwatt_energy::time::Mono;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::Order;
-use nightwatt_policy::rate::{Rate, RateLimiter};
 use nightwatt_power::wol::{self, Mac};
 use socket2::{Domain, Protocol, Type};
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
+use self::tally::{MagicPackets, Outcome};
 use crate::config::{MagicPacketsConfig, own};
 use crate::gateway::Gateway;
 use crate::live::Live;
@@ -25,96 +25,6 @@ use crate::supervisor::Supervisor;
 
 /// A longer datagram is no magic packet.
 const LONGEST: usize = 256;
-
-/// What became of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It wakes its server.
-    Woke,
-    /// Its server is awake or wakes already.
-    Awake,
-    /// It is for a card of no server.
-    Unknown,
-    /// It lacks the password of the card.
-    Password,
-    /// It comes from a network that is not heard.
-    Network,
-    /// This machine has sent it.
-    Own,
-    /// Its server was woken too often.
-    Rate,
-    /// It is not a magic packet.
-    Malformed,
-}
-
-impl Outcome {
-    /// Every outcome.
-    const ALL: [Self; 8] = [
-        Self::Woke,
-        Self::Awake,
-        Self::Unknown,
-        Self::Password,
-        Self::Network,
-        Self::Own,
-        Self::Rate,
-        Self::Malformed,
-    ];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Woke => "woke",
-            Self::Awake => "awake",
-            Self::Unknown => "unknown",
-            Self::Password => "password",
-            Self::Network => "network",
-            Self::Own => "own",
-            Self::Rate => "rate",
-            Self::Malformed => "malformed",
-        }
-    }
-}
-
-/// What all gateways of this process have heard.
-#[derive(Debug, Default)]
-pub(crate) struct MagicPackets {
-    counts: [AtomicU64; Outcome::ALL.len()],
-    limiter: Mutex<Option<(Rate, RateLimiter)>>,
-    /// Why nothing is heard at some address.
-    problem: Mutex<Option<String>>,
-}
-
-impl MagicPackets {
-    fn count(&self, outcome: Outcome) {
-        self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The count of each outcome.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let count = |it: Outcome| self.counts[it as usize].load(Ordering::Relaxed);
-        Outcome::ALL.into_iter().map(move |it| (it.as_str(), count(it)))
-    }
-
-    /// Why nothing is heard at some address, if so.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn note(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-    }
-
-    /// Whether the server of this card may be woken now.
-    fn admits(&self, now: Mono, rate: Rate, mac: Mac) -> bool {
-        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        let (was, _) = limiter.get_or_insert_with(|| (rate, RateLimiter::new(rate)));
-        if *was != rate {
-            *limiter = Some((rate, RateLimiter::new(rate)));
-        }
-        let [a, b, c, d, e, f] = mac.0;
-        let key = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-        limiter.as_mut().is_some_and(|(_, limiter)| limiter.admit(now, key).is_ok())
-    }
-}
 
 /// A server, and the cards of it.
 struct Card {
@@ -251,6 +161,8 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_energy::time::Mono;
+
     use super::*;
 
     fn wol(lines: &str) -> wol::Config {

@@ -75,7 +75,7 @@ impl Running {
     ) -> Result<Reloaded, ReloadError> {
         let found = self.watched.found.clone();
         found.meet(&config, &self.base, &self.gateway.serving.clock).await;
-        let Applied { config: whole, outcomes } = found.apply(config.clone());
+        let Applied { config: whole, outcomes } = found.apply(&config);
         let done = self.try_reload(whole, options).await;
         if done.is_ok() {
             found.note(&config, outcomes);

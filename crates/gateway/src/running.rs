@@ -105,29 +105,24 @@ impl Gateway {
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
         let (base, found) = (config, options.found.clone());
-        let Applied { config, outcomes } = found.apply(base.clone());
+        let Applied { config, outcomes } = found.apply(&base);
         found.note(&base, outcomes);
         prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         let udp_bound = ports::bind(&config, &[], &mut inherited)?;
-        for address in inherited.rest() {
-            tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
-        }
-        drop(inherited);
+        close_rest(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // Errors are found before another process has released anything.
         config.tls.as_ref().map(|tls| Tls::open(tls, &clock, None)).transpose()?;
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
-        let lock = predecessor.as_mut().and_then(Predecessor::lock);
-        let lock = state_dir::lock(&config.state_dir, lock)?;
-        let path = config.control_socket();
-        let socket = predecessor.as_mut().and_then(|it| it.control(&path));
-        let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
+        let (lock, socket) = claim(&config, &mut predecessor)?;
         let room = listen::room(&config);
         let durable = options.durable;
         let addresses = Addresses::of(&bound, &udp_bound);
         let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
-        predecessor.iter().for_each(|it| it.rest_ports(&gateway));
+        if let Some(it) = &predecessor {
+            it.rest_ports(&gateway);
+        }
         let gateway = Arc::new(gateway);
         let present = Present::new(&gateway);
         let (here, fronts) = (present.gateway(), present.fronts());
@@ -171,6 +166,27 @@ impl Gateway {
         running.begin(predecessor);
         Ok(running)
     }
+}
+
+/// Closes the sockets that no address of the configuration names.
+fn close_rest(inherited: Inherited) {
+    for address in inherited.rest() {
+        tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
+    }
+    drop(inherited);
+}
+
+/// The lock of the state folder and the control socket: those of another process, if it gives them.
+fn claim(
+    config: &Config,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<(File, Socket), StartError> {
+    let lock = predecessor.as_mut().and_then(Predecessor::lock);
+    let lock = state_dir::lock(&config.state_dir, lock)?;
+    let path = config.control_socket();
+    let socket = predecessor.as_mut().and_then(|it| it.control(&path));
+    let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
+    Ok((lock, socket))
 }
 
 /// Creates the state folder, and warns of what other users of this machine could do.

@@ -166,16 +166,7 @@ pub(super) fn page(name: &str, config: &Config) -> String {
             Err(error) => row(&mut text, "careful", &error.to_string()),
         }
     }
-    for job in &config.job {
-        let words = format!(
-            "{} at {}, on {}: `{}`",
-            job.name,
-            job.at.shown(),
-            job.on,
-            job.command.join(" ")
-        );
-        row(&mut text, "job", &words);
-    }
+    job_rows(&mut text, config);
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);
         machine_rows(&mut text, config, machine);
@@ -186,6 +177,14 @@ pub(super) fn page(name: &str, config: &Config) -> String {
     }
     services_text(&mut text, config);
     text
+}
+
+fn job_rows(text: &mut String, config: &Config) {
+    for job in &config.job {
+        let command = job.command.join(" ");
+        let words = format!("{} at {}, on {}: `{command}`", job.name, job.at.shown(), job.on);
+        row(text, "job", &words);
+    }
 }
 
 /// What is passed through.

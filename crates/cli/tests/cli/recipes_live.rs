@@ -263,7 +263,7 @@ fn git_pushes_to_and_clones_from_a_gitea_that_sleeps_in_between() {
     assert_eq!(wakeups(&gateway), 3, "for the repository, the push and the clone");
 }
 
-/// Sixteen bytes that look random (SplitMix64).
+/// Sixteen bytes that look random (`SplitMix64`).
 fn noise_of(number: u64) -> [u8; 16] {
     let mix = |n: u64| {
         let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

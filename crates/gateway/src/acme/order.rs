@@ -116,15 +116,18 @@ async fn begin(
     replaces: Option<CertificateIdentifier<'static>>,
 ) -> Result<Order, Error> {
     if let Some(replaces) = replaces {
-        let replaced = replaces.to_string();
+        let old = replaces.to_string();
         match account.new_order(&NewOrder::new(identifiers).replaces(replaces)).await {
             Ok(order) => {
-                tracing::info!(replaced, "the authority knows which certificate is replaced");
+                tracing::info!(
+                    certificate = old,
+                    "the authority knows which certificate is replaced"
+                );
                 return Ok(order);
             }
             Err(Error::Unsupported(_)) => {}
             Err(error @ Error::Api(_)) => {
-                tracing::warn!(replaced, %error, "an order replaces nothing");
+                tracing::warn!(certificate = old, %error, "an order replaces nothing");
             }
             Err(error) => return Err(error),
         }

@@ -133,9 +133,7 @@ mod tests {
         Wall::from_secs(day * DAY)
     }
 
-    fn ninety_days() -> Option<Validity> {
-        Some(Validity { from: 0, until: 90 * DAY })
-    }
+    const NINETY_DAYS: Option<Validity> = Some(Validity { from: 0, until: 90 * DAY });
 
     fn advised(window: Window, random: f64) -> Advice {
         let mut advice = Advice::unknown("a.b".to_owned());
@@ -147,11 +145,11 @@ mod tests {
     #[test]
     fn a_certificate_is_renewed_at_a_random_moment_of_the_window() {
         for (random, day) in [(0.0, 50.0), (0.25, 50.5), (0.5, 51.0), (0.999_999, 52.0)] {
-            let wait = wait(ninety_days(), Some(&advised(WINDOW, random)), at(10));
+            let wait = wait(NINETY_DAYS, Some(&advised(WINDOW, random)), at(10));
             let days = wait.as_secs_f64() / DAY as f64;
             assert!((days - (day - 10.0)).abs() < 0.001, "{random}: {days}");
         }
-        assert_eq!(wait(ninety_days(), Some(&advised(WINDOW, 0.5)), at(51)), Duration::ZERO);
+        assert_eq!(wait(NINETY_DAYS, Some(&advised(WINDOW, 0.5)), at(51)), Duration::ZERO);
     }
 
     #[test]
@@ -161,17 +159,17 @@ mod tests {
         assert_eq!(advice.moment, 51 * DAY);
         // The authority has to revoke it.
         advice.suggested(Window { start: 0, end: DAY }, HOUR, at(2), 0.9);
-        assert_eq!(wait(ninety_days(), Some(&advice), at(2)), Duration::ZERO);
+        assert_eq!(wait(NINETY_DAYS, Some(&advice), at(2)), Duration::ZERO);
     }
 
     #[test]
     fn without_a_window_the_usual_rule_holds() {
         let usual = Duration::from_secs(50 * DAY as u64);
-        assert_eq!(wait(ninety_days(), None, at(10)), usual);
+        assert_eq!(wait(NINETY_DAYS, None, at(10)), usual);
         let unknown = Advice::unknown("a.b".to_owned());
-        assert_eq!(wait(ninety_days(), Some(&unknown), at(10)), usual);
+        assert_eq!(wait(NINETY_DAYS, Some(&unknown), at(10)), usual);
         for wrong in [Window { start: DAY, end: DAY }, Window { start: 2 * DAY, end: DAY }] {
-            assert_eq!(wait(ninety_days(), Some(&advised(wrong, 0.5)), at(10)), usual);
+            assert_eq!(wait(NINETY_DAYS, Some(&advised(wrong, 0.5)), at(10)), usual);
         }
         assert_eq!(
             wait(None, Some(&advised(WINDOW, 0.5)), at(10)),
@@ -184,8 +182,8 @@ mod tests {
     fn no_suggestion_lets_a_certificate_expire() {
         let late = Window { start: 1000 * DAY, end: i64::MAX };
         let advice = advised(late, 0.5);
-        assert_eq!(wait(ninety_days(), Some(&advice), at(80)).as_secs(), DAY as u64);
-        assert_eq!(wait(ninety_days(), Some(&advice), at(81)), Duration::ZERO);
+        assert_eq!(wait(NINETY_DAYS, Some(&advice), at(80)).as_secs(), DAY as u64);
+        assert_eq!(wait(NINETY_DAYS, Some(&advice), at(81)), Duration::ZERO);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl TsigKey {
 
 /// A line without what `//` begins. In quotes it begins nothing: one in a hundred secrets has it.
 fn without_comment(line: &str) -> &str {
-    let is_outside = |(at, _): &(usize, &str)| line[..*at].matches('"').count() % 2 == 0;
+    let is_outside = |(at, _): &(usize, &str)| line[..*at].matches('"').count().is_multiple_of(2);
     line.match_indices("//").find(is_outside).map_or(line, |(at, _)| &line[..at])
 }
 

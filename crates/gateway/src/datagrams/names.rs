@@ -92,6 +92,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -121,9 +122,8 @@ mod tests {
         }
     }
 
-    fn at() -> Option<SocketAddr> {
-        Some("192.0.2.7:51820".parse().unwrap())
-    }
+    const AT: Option<SocketAddr> =
+        Some(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 51_820)));
 
     fn play(scene: impl AsyncFnOnce(Clock, Arc<Names>, Arc<Scripted>)) {
         let clock = Clock::virtual_at(Wall::from_secs(0), 0);
@@ -137,7 +137,7 @@ mod tests {
             let session = |_| {
                 let (clock, names, resolver) = (clock.clone(), names.clone(), resolver.clone());
                 tokio::spawn(
-                    async move { names.find(&clock, LIMIT, |_| resolver.answer(at())).await },
+                    async move { names.find(&clock, LIMIT, |_| resolver.answer(AT)).await },
                 )
             };
             let sessions: Vec<_> = (0..10_000).map(session).collect();
@@ -149,7 +149,7 @@ mod tests {
             resolver.may.notify_one();
             let mut found = 0;
             for session in sessions {
-                found += usize::from(session.await.is_ok_and(|it| it == at()));
+                found += usize::from(session.await.is_ok_and(|it| it == AT));
             }
             assert!(found >= 9_900, "{found}");
             assert_eq!(resolver.asked(), 1);
@@ -167,11 +167,11 @@ mod tests {
             };
             assert_eq!(find(None).await, (None, 1));
             clock.sleep(Duration::from_millis(4_900)).await;
-            assert_eq!(find(at()).await, (None, 1));
+            assert_eq!(find(AT).await, (None, 1));
             clock.sleep(Duration::from_millis(200)).await;
-            assert_eq!(find(at()).await, (at(), 2));
+            assert_eq!(find(AT).await, (AT, 2));
             clock.sleep(Duration::from_millis(29_900)).await;
-            assert_eq!(find(None).await, (at(), 2));
+            assert_eq!(find(None).await, (AT, 2));
             clock.sleep(Duration::from_millis(200)).await;
             assert_eq!(find(None).await, (None, 3));
         });
@@ -182,7 +182,7 @@ mod tests {
         play(async |clock, names, resolver| {
             for _ in 0..5 {
                 let before = clock.now().mono;
-                let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(at())).await;
+                let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(AT)).await;
                 assert_eq!((found, clock.now().mono), (None, before + LIMIT));
             }
             assert_eq!(resolver.asked(), 1);
@@ -193,7 +193,7 @@ mod tests {
     fn an_address_is_not_looked_up() {
         play(async |clock, _, resolver| {
             let names = Names::new("[2001:db8::5]:27015".to_owned());
-            let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(at())).await;
+            let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(AT)).await;
             assert_eq!((found, resolver.asked()), ("[2001:db8::5]:27015".parse().ok(), 0));
         });
     }

@@ -40,7 +40,9 @@ impl Ports {
     /// Ports that another process has used until now.
     pub(crate) fn rest(&self, now: Mono, ports: &[u16]) {
         let mut known = self.known();
-        ports.iter().for_each(|port| known.resting.rest(now, *port));
+        for port in ports {
+            known.resting.rest(now, *port);
+        }
     }
 
     /// Whether a session has the port from now on.

@@ -315,7 +315,7 @@ fn a_late_answer_to_an_old_session_does_not_reach_the_client_of_a_new_one() {
         assert_eq!(clients[1].hears(stage).await, b"one");
         let new = heard.lock().unwrap()[1].0;
         assert_ne!(new.port(), old.port());
-        // The only port that is left belonged to the first session: there is none for this client.
+        // The only port that is left belonged to the first session: this client gets no port.
         clients[2].say(stage, b"two").await;
         assert_eq!((exhausted(), heard.lock().unwrap().len()), (1, 2));
         socket.send_to(b"for the first client", old).unwrap();
