@@ -52,7 +52,8 @@ impl Service {
                 "kind = \"app\"\nwatch = \"500ms\"\nwake_timeout = \"10m\"\nprobe = \"tcp ORIGIN\"\n{site}"
             ),
             tables: tables.to_owned(),
-            ..Plan::default()
+            // Longer than between two requests of one visit.
+            policy: "timeout 5s".to_owned(),
         });
         let service = Self { house };
         service.write("server", &SERVER.replace("PROGRAM", program).replace("OTHERS", others));
@@ -174,12 +175,12 @@ RUN_USER = root
 I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
 WORK_PATH = DIR/gitea
 [server]
-HTTP_ADDR = HOST
-HTTP_PORT = PORT
+HTTP_ADDR = @host@
+HTTP_PORT = @port@
 ROOT_URL = http://git.test/
 DISABLE_SSH = true
 OFFLINE_MODE = true
-STATIC_ROOT_PATH = STATIC
+STATIC_ROOT_PATH = @share@
 [database]
 DB_TYPE = sqlite3
 [security]
@@ -217,10 +218,10 @@ fn git_pushes_to_and_clones_from_a_gitea_that_sleeps_in_between() {
         "",
     );
     let origin = service.house.origin;
-    let settings = APP_INI.replace("HOST", &origin.ip().to_string());
-    let settings = settings.replace("PORT", &origin.port().to_string());
+    let settings = APP_INI.replace("@host@", &origin.ip().to_string());
+    let settings = settings.replace("@port@", &origin.port().to_string());
     let sources = program.parent().unwrap().join("share");
-    service.write("app.ini", &settings.replace("STATIC", &sources.display().to_string()));
+    service.write("app.ini", &settings.replace("@share@", &sources.display().to_string()));
     run(gitea(&service, &program).arg("migrate"));
     let [name, password] = USER;
     let user = [
@@ -358,12 +359,12 @@ fn home_assistant_is_served_and_an_entity_that_is_on_keeps_it_awake() {
     };
     let seen = probe("in-use");
     assert_eq!(seen["reason"], "the state of input_boolean.television: \"on\"", "{seen}");
-    // The policy alone would let it sleep after 100 ms.
+    // The policy alone would let it sleep after 5 s.
     let asked = gateway.status()["in_use"][0]["used"].as_u64().unwrap();
-    within(LONGEST, "five more answers", || {
+    within(LONGEST, "ten more answers", || {
         let status = gateway.status();
         assert_eq!(status["state"], "awake");
-        (status["in_use"][0]["used"].as_u64()? > asked + 5).then_some(())
+        (status["in_use"][0]["used"].as_u64()? > asked + 10).then_some(())
     });
     // Past the proxy, as a remote control does it.
     call(origin, "/api/services/input_boolean/turn_off", Some(&token), &entity);
