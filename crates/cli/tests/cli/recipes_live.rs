@@ -10,7 +10,9 @@ use nightwatt_needs::{command, free_udp_address, program};
 use serde_json::{Value, json};
 
 use crate::client::{Reply, head, send};
-use crate::harness::{Gateway, House, NIGHTWATT, Plan, process, told, within};
+use crate::harness::{Gateway, House, NIGHTWATT, Plan, process, within};
+use crate::mirror_live::wakeups;
+use crate::web_stack::run;
 
 /// A first start on a busy machine: Home Assistant installs what it misses.
 const LONGEST: Duration = Duration::from_mins(10);
@@ -77,16 +79,6 @@ impl Service {
         };
         within(LONGEST, "the service is off", is_off);
     }
-}
-
-fn wakeups(gateway: &Gateway) -> u64 {
-    gateway.status()["ledger"]["wakeups"].as_u64().unwrap()
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", told(&output));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Datagrams of Minetest (its `doc/`, and `src/network/mtp`): protocol, peer, channel, then what it is.
