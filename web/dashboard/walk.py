@@ -100,7 +100,7 @@ def wakes_it_by_button(page):
 def keeps_it_awake(page):
     page.get_by_label("How long to keep awake: demo").select_option("4h")
     page.get_by_role("button", name="Keep awake demo").press("Enter")
-    expect(page.locator(".card dl")).to_contain_text("stay-awake time", timeout=60_000)
+    expect(page.locator(".card dl")).to_contain_text("`stay-awake`, for another", timeout=60_000)
 
 
 def puts_it_to_sleep_by_button(page):

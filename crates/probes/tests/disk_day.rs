@@ -59,9 +59,11 @@ fn a_day_of_processes_and_files_that_come_and_go_leaves_no_more_in_the_tables() 
         after.push(memory_of_sums());
         assert!(after[round] < before, "rows are taken out: {before} {after:?}");
     }
-    let (least, most) = (after.iter().min().unwrap(), after.iter().max().unwrap());
-    // Any other process that writes on this machine has a row too.
-    assert!(most - least < 100 * 256, "{after:?}");
+    // Any other process that writes at that moment has a row too, and may have many. A row that stays is in every
+    // later hour, so in the least of them.
+    let least = |hours: &[u64]| hours.iter().min().copied().unwrap();
+    let (morning, evening) = (least(&after[..6]), least(&after[18..]));
+    assert!(evening < morning + 20 * 256, "rows stay: {after:?}");
     let lost = probes.lost().unwrap();
     assert_eq!((lost.sums, lost.pages), (0, 0));
 }
