@@ -14,8 +14,8 @@ use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::sections::{Shares, Tree};
 use nightwatt_energy::time::Mono;
 use nightwatt_probes::{
-    Calls, Extras, InstructionKind, Point, ProbeError, SectionProbes, Watch, function_entries,
-    step_cost,
+    Calls, Extras, InstructionKind, Point, ProbeError, SectionProbes, StepCost, Watch,
+    function_entries, step_cost,
 };
 
 /// The program: a file for each test, since probes are in files and tests run side by side.
@@ -416,39 +416,54 @@ fn times_of_one_body(
     Some((each, [all, Duration::from_secs_f64(1e-9 * told)]))
 }
 
+/// Whether functions of one body cost the same in this one measurement, though one is single-stepped; `None` where
+/// that cannot be measured.
+fn cost_the_same(step: &StepCost) -> Option<Result<(), String>> {
+    let difference = |one: Duration, other: Duration| one.as_secs_f64() - other.as_secs_f64();
+    let (cost, half_width) = (step.each.as_secs_f64(), step.half_width.as_secs_f64());
+    // Some 100 us, and some 5.
+    for (turns, within) in [("80000", 0.05), ("4000", 0.0)] {
+        let (each, [all, told]) = times_of_one_body(turns, Some(step.each))?;
+        let [pushed, stepped, moved, around] = each;
+        let bound = half_width.max(within * pushed.as_secs_f64());
+        let off = |of: Duration| difference(of, pushed);
+        // `moved` is entered behind its first instruction. The stepped instructions inside of `around` are not its
+        // own: a probe costs it a microsecond. The time of the steps is the process's all the same.
+        let holds = off(stepped).abs() < bound
+            && off(moved).abs() < bound
+            && off(around) < 2.0 * half_width + 2e-6 + bound
+            && difference(told, all) < 0.05 * told.as_secs_f64();
+        if !holds {
+            return Some(Err(format!("{turns}: {each:?}, {all:?} of {told:?}, {step:?}")));
+        }
+    }
+    // Unknown, it is in the function: that is what is to be seen.
+    let (each, _) = times_of_one_body("4000", None)?;
+    let seen = difference(each[1], each[0]);
+    let is_seen = (seen - cost).abs() < 2.0 * half_width;
+    Some(if is_seen { Ok(()) } else { Err(format!("{seen} s, {step:?}")) })
+}
+
 #[test]
 fn two_functions_of_one_body_cost_the_same_though_one_is_single_stepped() {
     if !cfg!(target_arch = "x86_64") {
         return println!("skipped: no instruction is single-stepped here");
     }
-    let step = match step_cost() {
-        Ok(Some(step)) => step,
-        Ok(None) => return println!("skipped: no program may be run from memory"),
-        Err(error) => return println!("skipped: {error}"),
-    };
-    let difference = |one: Duration, other: Duration| one.as_secs_f64() - other.as_secs_f64();
-    // Some 100 us, and some 5.
-    for (turns, within) in [("80000", 0.05), ("4000", 0.0)] {
-        let Some((each, [all, told])) = times_of_one_body(turns, Some(step.each)) else { return };
-        let [pushed, stepped, moved, around] = each;
-        let half_width = step.half_width.as_secs_f64();
-        let bound = half_width.max(within * pushed.as_secs_f64());
-        let off = difference(stepped, pushed);
-        assert!(off.abs() < bound, "{turns}: {pushed:?} and {stepped:?}, {step:?}");
-        // It is entered behind its first instruction.
-        assert!(difference(moved, pushed).abs() < bound, "{turns}: {pushed:?} and {moved:?}");
-        // The stepped instructions inside of it are not its own: a probe costs it a microsecond.
-        let off = difference(around, pushed);
-        assert!(off < 2.0 * half_width + 2e-6 + bound, "{turns}: {pushed:?} and {around:?}");
-        // The time of the steps is the process's all the same.
-        let missing = difference(told, all);
-        assert!(missing < 0.05 * told.as_secs_f64(), "{turns}: {all:?} of {told:?}");
+    // What else the machine does moves the cost of a step while it is measured: three measurements of five must agree.
+    let (mut agree, mut others) = (0, Vec::new());
+    while agree < 3 {
+        let step = match step_cost() {
+            Ok(Some(step)) => step,
+            Ok(None) => return println!("skipped: no program may be run from memory"),
+            Err(error) => return println!("skipped: {error}"),
+        };
+        match cost_the_same(&step) {
+            None => return,
+            Some(Ok(())) => agree += 1,
+            Some(Err(why)) => others.push(why),
+        }
+        assert!(others.len() < 3, "{others:#?}");
     }
-    // Unknown, it is in the function: that is what is to be seen.
-    let Some((each, _)) = times_of_one_body("4000", None) else { return };
-    let seen = difference(each[1], each[0]);
-    let off = (seen - step.each.as_secs_f64()).abs();
-    assert!(off < 2.0 * step.half_width.as_secs_f64(), "{seen} s, {step:?}");
 }
 
 #[test]

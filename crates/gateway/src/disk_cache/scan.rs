@@ -198,7 +198,7 @@ impl<S: Storage> Scan<'_, S> {
         let mut bytes = vec![0; (length - at).min(PIECE) as usize];
         self.storage.read(number, at, &mut bytes)?;
         let rest_of_page = (at.next_multiple_of(PAGE) - at).min(length - at) as usize;
-        if rest_of_page > 0 && bytes[..rest_of_page].iter().all(|byte| *byte == 0) {
+        if rest_of_page > 0 && bytes[..rest_of_page] == [0; PAGE as usize][..rest_of_page] {
             return Ok(There::Padding);
         }
         let nothing = There::Nothing(bytes.len() as u64);
