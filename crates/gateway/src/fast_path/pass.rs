@@ -154,6 +154,7 @@ impl Client {
             network,
             request,
             recognised: true,
+            may_wake: true,
         };
         if !site.supervisor.admit_awake(&knock) {
             site.origin.leave(waiting);
